@@ -171,8 +171,11 @@ def is_of_lab(name: str) -> bool:
     return name.split()[1:2] != [] and name.split()[1] in lab["entry-points"]["kubedsm.commands"]
 
 
+OPERATING = {"run", "config", "rbac", "approve", "opt-in", "opt-out", "uninstall"}
+
+
 def is_operating(name: str) -> bool:
-    return name == "kubedsm" or name.split()[1] in {"run", "config", "rbac", "approve"}
+    return name == "kubedsm" or name.split()[1] in OPERATING
 
 
 def is_bench(name: str) -> bool:

@@ -1,6 +1,6 @@
 """Transition function of plans: apply an event to the steps; return new plan and effects."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import attrs
 
@@ -16,6 +16,7 @@ from plans.events import (
     PodSeen,
     ReplacementClaimed,
     TimePassed,
+    VolumesSeen,
 )
 from plans.steps import (
     GIVEN_UP,
@@ -36,9 +37,10 @@ DONE_WHEN_GONE = frozenset({StepKind.EVICT, StepKind.AWAIT_GONE, StepKind.RESTOR
 WAITS_FOR_DELETION = frozenset({StepKind.AWAIT_GONE, StepKind.AWAIT_REPLACEMENT})
 #: failure reason of a step, disproved by a live read after the deadline
 NOT_IN_TIME = {
-    StepKind.BIND: "the pod was not bound in time",
-    StepKind.AWAIT_READY: "the replacement was not Ready in time",
-    StepKind.EVICT: "the old pod was not evicted in time",
+    StepKind.BIND_VOLUMES: "the pod's volumes were not bound before the deadline",
+    StepKind.BIND: "the pod was not bound before the deadline",
+    StepKind.AWAIT_READY: "the replacement was not Ready before the deadline",
+    StepKind.EVICT: "the old pod was not evicted before the deadline",
     StepKind.AWAIT_GONE: "the old pod is still terminating, by its finalizers or its kubelet",
 }
 
@@ -47,9 +49,33 @@ Meaning = tuple[Trigger, str]
 PROVED: Meaning = (Trigger.PROVE, "")
 
 
-def bind_plan(plan_id: str, pod: str, node: str, timeout: float) -> Plan:
-    """Return the plan that binds a pod to a node, to be observed within `timeout` seconds."""
-    return Plan(plan_id, (Step(0, StepKind.BIND, pod, node, timeout),))
+#: maximum seconds until no claim names the node of a lost plan
+RELEASING = 60.0
+
+
+def bind_plan(
+    plan_id: str, pod: str, node: str, timeout: float, volumes: float | None = None
+) -> Plan:
+    """Return the plan that binds a pod to a node, to be observed within `timeout` seconds.
+
+    volumes: maximum seconds until the pod's volume claims are bound, before the pod is; None for
+    a pod without unbound claims. If the plan is lost, claims still unbound are released.
+    """
+    if volumes is None:
+        return Plan(plan_id, (Step(0, StepKind.BIND, pod, node, timeout),))
+    return Plan(
+        plan_id,
+        (
+            Step(0, StepKind.BIND_VOLUMES, pod, node, volumes),
+            Step(1, StepKind.BIND, pod, node, timeout, after=frozenset({0})),
+            Step(2, StepKind.RELEASE_VOLUMES, pod, node, RELEASING, rescues=frozenset({0, 1})),
+        ),
+    )
+
+
+def release_plan(plan_id: str, pod: str, node: str) -> Plan:
+    """Return the plan that withdraws the node from the pod's claims after an interrupted plan."""
+    return Plan(plan_id, (Step(0, StepKind.RELEASE_VOLUMES, pod, node, RELEASING),))
 
 
 def advance(plan: Plan, event: PlanEvent, now: float) -> tuple[Plan, tuple[Step, ...]]:
@@ -107,7 +133,7 @@ def _interpret(
     match event:
         case Begun():
             yield from _list_unblocked(steps)
-        case PodSeen() | PodGone():
+        case PodSeen() | PodGone() | VolumesSeen():
             yield from _interpret_pod(steps, event)
         case MoveAccepted(move):
             yield from ((s, PROVED) for s in steps if (s.move, s.kind) == (move, StepKind.START))
@@ -129,10 +155,14 @@ def _interpret(
 
 
 def _interpret_pod(
-    steps: Sequence[Step], event: PodSeen | PodGone
+    steps: Sequence[Step], event: PodSeen | PodGone | VolumesSeen
 ) -> Iterator[tuple[Step, Meaning]]:
     """Yield the plan steps about the observed pod, with the trigger for each and the reason."""
-    own = [step for step in steps if step.pod == event.pod]
+    if isinstance(event, VolumesSeen):
+        yield from _interpret_volumes([s for s in steps if s.pod == event.pod], event)
+        return
+    # Claims outlive their pod.
+    own = [s for s in steps if s.pod == event.pod and s.kind is not StepKind.RELEASE_VOLUMES]
     if isinstance(event, PodSeen):
         # The observation is repeated for a waiting step after completion of all predecessors.
         for step in own:
@@ -147,19 +177,38 @@ def _interpret_pod(
         yield step, PROVED if gone else (Trigger.CONTRADICT, "the pod is gone")
 
 
+def _interpret_volumes(steps: Iterable[Step], seen: VolumesSeen) -> Iterator[tuple[Step, Meaning]]:
+    """Yield the open plan steps about the pod's volumes, with the trigger and the reason."""
+    for step in steps:
+        done = {StepKind.BIND_VOLUMES: seen.bound, StepKind.RELEASE_VOLUMES: seen.released}
+        if step.state not in OPEN or step.kind not in done:
+            continue
+        if done[step.kind]:
+            yield step, PROVED
+        elif seen.obstacle and step.kind is StepKind.BIND_VOLUMES:
+            yield step, (Trigger.CONTRADICT, seen.obstacle)
+        elif seen.live and step.state is StepState.VERIFYING:
+            yield step, _disprove(step)
+
+
+def _disprove(step: Step) -> Meaning:
+    reason = step.reason or NOT_IN_TIME.get(step.kind, "the deadline passed")
+    return Trigger.DISPROVE, reason
+
+
 def _observe_pod(step: Step, seen: PodSeen) -> Meaning | None:
     """Return the trigger that an observation of the pod implies for a plan step in progress."""
     match step.kind:
         case StepKind.BIND if seen.node == step.node:
             return PROVED
-        case StepKind.BIND if seen.node:
+        case StepKind.BIND | StepKind.BIND_VOLUMES if seen.node:
             return Trigger.CONTRADICT, f"the pod is on node {seen.node}"
-        case StepKind.BIND | StepKind.START if seen.terminating:
+        case StepKind.BIND | StepKind.BIND_VOLUMES | StepKind.START if seen.terminating:
             return Trigger.CONTRADICT, "the pod is being deleted"
         case StepKind.AWAIT_READY if seen.terminating:
             return Trigger.CONTRADICT, "the replacement is being deleted"
         case StepKind.SETTLE if seen.terminating or not seen.ready:
-            return Trigger.CONTRADICT, "the replacement is Ready no more"
+            return Trigger.CONTRADICT, "the replacement is no longer Ready"
     proof = {
         StepKind.DETACH: seen.detached,
         StepKind.AWAIT_READY: seen.ready,
@@ -169,24 +218,23 @@ def _observe_pod(step: Step, seen: PodSeen) -> Meaning | None:
     if proof.get(step.kind):
         return PROVED
     if seen.live and step.state is StepState.VERIFYING:
-        reason = step.reason or NOT_IN_TIME.get(step.kind, "it did not happen in time")
-        return Trigger.DISPROVE, reason
+        return _disprove(step)
     return None
 
 
 def _overdue(step: Step, now: float) -> Meaning:
     if step.verified_since is not None:
         if now - step.verified_since >= GIVEN_UP:
-            return Trigger.DISPROVE, "it could not be found out whether it happened"
+            return Trigger.DISPROVE, "its result could not be determined"
         return Trigger.OVERDUE, ""
     match step.kind:
         case StepKind.SETTLE:
             return PROVED
         case StepKind.START:
-            return Trigger.REFUSE, "its turn did not come in time"
+            return Trigger.REFUSE, "the deadline passed before it could begin"
         case StepKind.AWAIT_REPLACEMENT:
             # There is no pod to read.
-            return Trigger.REFUSE, "no replacement came in time"
+            return Trigger.REFUSE, "no replacement was created before the deadline"
     return Trigger.OVERDUE, step.reason
 
 

@@ -24,6 +24,21 @@ class PodSeen:
 
 
 @attrs.frozen(slots=True)
+class VolumesSeen:
+    """Event: the volume claims of a pod were observed, by watch or live read."""
+
+    pod: str
+    #: every claim is bound
+    bound: bool = False
+    #: no unbound claim names the plan's node
+    released: bool = False
+    #: reason why the claims cannot be bound for the plan's node any more
+    obstacle: str = ""
+    #: live read for an overdue step
+    live: bool = False
+
+
+@attrs.frozen(slots=True)
 class PodGone:
     pod: str
 
@@ -87,6 +102,7 @@ class Abandoned:
 PlanEvent = (
     Begun
     | PodSeen
+    | VolumesSeen
     | PodGone
     | MoveAccepted
     | ReplacementClaimed

@@ -26,6 +26,8 @@ class StepKind(enum.StrEnum):
     #: detach the pod; the ReplicaSet creates a replacement
     DETACH = "detach"
     AWAIT_REPLACEMENT = "await-replacement"
+    #: have the pod's volume claims bound to volumes that the node reaches
+    BIND_VOLUMES = "bind-volumes"
     BIND = "bind"
     AWAIT_READY = "await-ready"
     #: stay Ready until clients use the replacement
@@ -34,6 +36,8 @@ class StepKind(enum.StrEnum):
     AWAIT_GONE = "await-gone"
     #: reattach a detached pod, or evict the pod if the owner has enough pods
     RESTORE = "restore"
+    #: withdraw the node from claims still unbound
+    RELEASE_VOLUMES = "release-volumes"
 
 
 class StepState(enum.StrEnum):

@@ -21,12 +21,14 @@ from kubedsm.execution.migration_calls import MigrationCalls
 from kubedsm.execution.migrations import Migrations
 from kubedsm.execution.orphan_sweep import OrphanSweep
 from kubedsm.execution.placement_manager import PlacementManager
+from kubedsm.execution.volume_calls import VolumeCalls
 from kubedsm.explain.decision_record import DecisionRecord
 from kubedsm.explain.decisions import Decisions
 from kubedsm.explain.listener import Listener, Listeners
 from kubedsm.explain.migration_outcome import Outcome
 from kubedsm.explain.subjects import Explanations
 from kubedsm.kube.client.port import Cluster, ObjectName
+from kubedsm.model.events import ClusterEvent
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import Uid
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
@@ -35,7 +37,7 @@ from kubedsm.planner.protocol import ReplicatedMirror
 from kubedsm.planner.requests import InProcessPlanner, Planner, PlanningContext
 from kubedsm.planner.worker import Worker
 from kubedsm.process.clock import Clock
-from kubedsm.process.log_throttle import SaidByCause
+from kubedsm.process.log_throttle import LogThrottle
 from kubedsm.process.supervisor import Supervisor, Work
 from kubedsm.rebalancing.migration_effects import MigrationRecorder, MoveEffects
 from kubedsm.rebalancing.migration_requests import MigrationRequests
@@ -86,7 +88,7 @@ class Runtime:
         adjusted = suggest_only if dry_run else as_given
         current = CurrentConfiguration(configuration, clock.wall(), adjusted=adjusted)
         self.configuration = current
-        said = SaidByCause(clock)
+        throttle = LogThrottle(clock)
         self.supervisor = Supervisor(clock, rng)
         self.queue = SchedulingQueue(clock, rng)
         plans: dict[Uid, str] = {}
@@ -103,7 +105,7 @@ class Runtime:
         self.planner: Planner
         if isinstance(mirror, ReplicatedMirror):
             worker_rng = random.Random(instance)
-            self.planner = Worker(mirror, followed, current, clock, worker_rng, said, listener)
+            self.planner = Worker(mirror, followed, current, clock, worker_rng, throttle, listener)
         else:
             self.planner = InProcessPlanner(
                 PlanningContext(
@@ -117,8 +119,8 @@ class Runtime:
 
         # Binds, Events, and ends of attempts and migrations.
         at_once = limits.binds_in_flight
-        binds = BindCalls(cluster, mirror, said, at_once=at_once, timeout=timeout)
-        writer = EventWriter(cluster, clock, said, instance, timeout, listener)
+        binds = BindCalls(cluster, mirror, throttle, at_once=at_once, timeout=timeout)
+        writer = EventWriter(cluster, clock, throttle, instance, timeout, listener)
         idle, why = binds.none_under_way, self.decisions.summary
         recorder = EventRecorder(mirror, followed, idle, self.supervisor, writer, why)
         self.recorder = recorder
@@ -132,7 +134,7 @@ class Runtime:
             configuration=current,
             planner=self.planner,
             timeout=timeout,
-            said=said,
+            throttle=throttle,
             listener=listener,
             as_kube_scheduler=policy is not None,
         )
@@ -143,7 +145,8 @@ class Runtime:
         )
 
         # Plans.
-        calls = MigrationCalls(cluster, clock, timeout, said, recorder.record_collection)
+        calls = MigrationCalls(cluster, clock, timeout, throttle, recorder.record_collection)
+        volumes = VolumeCalls(cluster, mirror, clock, timeout, throttle, self._apply_event)
         orphans = OrphanSweep(
             mirror,
             calls,
@@ -157,6 +160,7 @@ class Runtime:
             plans,
             clock,
             binds,
+            volumes,
             calls,
             Migrations(
                 mirror,
@@ -198,7 +202,7 @@ class Runtime:
         # Inputs: configuration, objects, measured load.
         live_rng = random.Random(instance)
         live = LiveConfiguration(
-            source, namespace, cluster, clock, live_rng, current, recorder, said
+            source, namespace, cluster, clock, live_rng, current, recorder, throttle
         )
         self.pause_switch = live.pause_switch
         self._tiers = TierKeeper(mirror, name, recorder.update_tier_labels)
@@ -219,6 +223,7 @@ class Runtime:
             on_gone=(*of_pods, recorder.forget),
             on_other=(
                 self.sites.observe,
+                self.manager.observe_volumes,
                 self.preemptor.observe,
                 self._tiers.observe,
                 self.effects.observe,
@@ -239,7 +244,7 @@ class Runtime:
             recorder,
             live.config_map,
             listener,
-            said,
+            throttle,
         )
         mismatches = MismatchWarnings(mirror, current, clock, live.report_unmatched)
 
@@ -305,6 +310,10 @@ class Runtime:
             self.sites.away,
             self.migrator.suggestion_request if self.migrator else None,
         )
+
+    def _apply_event(self, event: ClusterEvent) -> None:
+        """Apply an event from the response to a write or read, as if the watch had shown it."""
+        self.handler.handle(event)
 
     @property
     def events_lost(self) -> int:

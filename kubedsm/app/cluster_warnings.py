@@ -22,7 +22,7 @@ from kubedsm.model.measured import Measured
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import Pod, Tier, Workload
 from kubedsm.process.clock import Clock
-from kubedsm.process.log_throttle import SaidByCause
+from kubedsm.process.log_throttle import LogThrottle
 
 log = structlog.get_logger()
 
@@ -38,7 +38,7 @@ class IgnoredAnnotations:
     def __init__(self, scheduler_name: str, clock: Clock, tell: Callable[[Pod, str], None]) -> None:
         self._scheduler_name = scheduler_name
         # A separate rate limiter: no tenant exhausts the log lines of other tenants.
-        self._said = SaidByCause(clock)
+        self._throttle = LogThrottle(clock)
         self._tell = tell
 
     def observe(self, change: Change) -> None:
@@ -49,7 +49,7 @@ class IgnoredAnnotations:
             return
         for why in pod.wishes.ignored:
             if (
-                self._said.count_suppressed("annotation ignored", f"{pod.workload} {why}")
+                self._throttle.count_suppressed("annotation ignored", f"{pod.workload} {why}")
                 is not None
             ):
                 self._tell(pod, why)
@@ -115,10 +115,10 @@ class MismatchWarnings:
         for key in due[:TOLD]:
             self._told[key] = True
             if key in self._matched:
-                log.info("service matches nothing any more", key=key)
+                log.info("service no longer matches", key=key)
                 continue
             wrong.append(why_unmatched(key, snapshot))
-            log.warning("service matches nothing", error=wrong[-1])
+            log.warning("service without match", error=wrong[-1])
             await self.clock.sleep(0)  # the search for similar names takes time
         if wrong:
             self.on_unmatched("; ".join(wrong))
@@ -159,11 +159,14 @@ def _note_comparison(workload: Workload, sample: Measured) -> Note:
         for tier, where in ((Tier.EDGE, "at the edge"), (Tier.CLOUD, "in the cloud"))
         if tier in answers
     )
-    reason, text = "EdgeFasterAgain", f"Requests take {times}: the edge is filled as promised"
+    reason, text = (
+        "EdgeFasterAgain",
+        f"Requests take {times}: the edge share follows the QoS target",
+    )
     if workload in sample.slower:
         reason = "EdgeSlower"
-        text = f"Requests take {times}: no more pods are brought to the edge"
+        text = f"Requests take {times}: no more pods are migrated to the edge"
     elif len(answers) < len(Tier):
         reason = "EdgeNotCompared"
-        text = "It is no longer measured: the edge is filled as promised"
+        text = "Response times are no longer measured: the edge share follows the QoS target"
     return Note(reason, text, warning=workload in sample.slower, action="Comparing")

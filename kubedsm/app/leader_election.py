@@ -32,7 +32,7 @@ from kubedsm.kube.client.port import Cluster, ClusterError, Conflict, NotFound, 
 from kubedsm.kube.client.write_gate import WriteGate
 from kubedsm.kube.wire.errors import WireError
 from kubedsm.process.clock import Clock
-from kubedsm.process.log_throttle import SaidByCause
+from kubedsm.process.log_throttle import LogThrottle
 from kubedsm.terminal.problems import Problem
 
 log = structlog.get_logger()
@@ -115,7 +115,7 @@ class Elector:
         self._clock = clock
         self._name = lease
         self._times = times
-        self._said = SaidByCause(clock)
+        self._throttle = LogThrottle(clock)
         self.identity = identity
         #: last known holder of the Lease; empty without a holder
         self.holder = ""
@@ -158,7 +158,7 @@ class Elector:
             if self.holder and seen not in (None, self._seen):
                 raise NotLeadingError(f"{self.holder} holds the lease {self._name}, and renews it")
             if seen is None:
-                tell(f"{self.holder} holds the lease {self._name}: looking whether it is alive")
+                tell(f"{self.holder} holds the lease {self._name}: checking whether it is alive")
             seen = self._seen
             await self._clock.sleep(min(wait, self._times.retry_period))
         try:
@@ -199,7 +199,7 @@ class Elector:
                 free_in = await self._try_acquire()
             except (ClusterError, WireError, NotLeadingError) as error:
                 self._failures += 1
-                self._said.log(log.warning, "not elected", error, lease=str(self._name))
+                self._throttle.log(log.warning, "not elected", error, lease=str(self._name))
             else:
                 if not free_in:
                     return
@@ -285,7 +285,7 @@ class Elector:
                 await self._renew_lease()
             except (ClusterError, WireError) as error:
                 self._failures += 1
-                self._said.log(log.warning, "lease not renewed", error, lease=str(self._name))
+                self._throttle.log(log.warning, "lease not renewed", error, lease=str(self._name))
                 conflict = isinstance(error, Conflict)
             # Another client changed the Lease: read the holder immediately.
             pause = 0.0 if conflict and pause else self._times.pause

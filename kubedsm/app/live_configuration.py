@@ -22,7 +22,7 @@ from kubedsm.kube.client.port import Cluster, NotFound, ObjectName
 from kubedsm.kube.watching.config_map import FollowedConfigMap
 from kubedsm.kube.wire.decoding import ConfigMap
 from kubedsm.process.clock import Clock
-from kubedsm.process.log_throttle import SaidByCause
+from kubedsm.process.log_throttle import LogThrottle
 from kubedsm.process.supervisor import Work
 
 log = structlog.get_logger()
@@ -64,7 +64,7 @@ class ConfigurationNews:
             return self._log_refusal(before)
         if changed or before:
             log.info(
-                "configuration taken",
+                "configuration applied",
                 generation=self.configuration.generation,
                 changed=in_a_line(changed) or "nothing",
                 source=source,
@@ -139,7 +139,7 @@ class LiveConfiguration:
         rng: random.Random,
         configuration: CurrentConfiguration,
         recorder: EventRecorder,
-        said: SaidByCause,
+        throttle: LogThrottle,
     ) -> None:
         self._is_source = isinstance(source, ObjectName)
         name = source if isinstance(source, ObjectName) else ObjectName(namespace, "kubedsm")
@@ -153,7 +153,7 @@ class LiveConfiguration:
         if self._is_source:
             self.config_map.observe(self._apply_state)
         self.pause_switch = PauseSwitch(
-            self.config_map, said, partial(recorder.record_event, "PauseSwitchRefused")
+            self.config_map, throttle, partial(recorder.record_event, "PauseSwitchRefused")
         )
         self.loops: list[tuple[str, Work]] = [("config map", self.config_map.run)]
         if isinstance(source, Path):

@@ -28,7 +28,7 @@ from kubedsm.model.measured import NOTHING_MEASURED, Measured
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.process.clock import Clock
-from kubedsm.process.log_throttle import SaidByCause
+from kubedsm.process.log_throttle import LogThrottle
 from kubedsm.scheduling.scheduling_queue import RESOLUTION
 
 log = structlog.get_logger()
@@ -39,9 +39,9 @@ BUDGET = 10.0
 BYTES, BYTES_EACH = 4 * 2**20, 768
 #: staleness limit of a measurement, in periods
 STALE = 3
-NOTHING = "nothing there; with an empty query it is not asked for"
+NOTHING = "no series; an empty query disables it"
 _LOAD_KNOWN = "All Prometheus queries return data again"
-ELSEWHERE = "no series is of a node or pod of this cluster"
+ELSEWHERE = "no series belongs to a node or pod of this cluster"
 #: causes, and queries of each cause, in a message
 _MOST_SHOWN = 3
 
@@ -133,7 +133,7 @@ def _classify_objects(reading: Reading, name: str) -> tuple[LoadResult | None, s
     """Classify a query result by the nodes or pods that it matches; return (None, "") if usable."""
     used, doubled = reading.used[name], reading.doubled[name]
     if doubled:
-        why = f"not used: {doubled} that have several series"
+        why = f"not used: {doubled} with several series"
         return "partial" if used else "empty", why
     return (None, "") if used else ("empty", ELSEWHERE)
 
@@ -150,7 +150,7 @@ class LoadMonitor:
     #: object of the Events about stale results
     config_map: FollowedConfigMap
     listener: Listener
-    said: SaidByCause
+    throttle: LogThrottle
     _known: Mapping[str, Known] = attrs.field(factory=dict, init=False)
     #: queries without results at the last report
     _missing: frozenset[str] = attrs.field(default=frozenset(), init=False)
@@ -195,7 +195,7 @@ class LoadMonitor:
         for query, result in round_.results.items():
             self.listener.load_asked(query, result)
         for query, why in round_.wrong.items():
-            self.said.log(log.warning, "load not measured", why, query=query)
+            self.throttle.log(log.warning, "load not measured", why, query=query)
         less = round_.known.keys() != self._known.keys()
         self._known = round_.known
         if not round_.known:

@@ -14,7 +14,7 @@ import structlog
 from kubedsm.config.documents import shown
 from kubedsm.kube.watching.config_map import FollowedConfigMap
 from kubedsm.kube.wire.decoding import ConfigMap
-from kubedsm.process.log_throttle import SaidByCause
+from kubedsm.process.log_throttle import LogThrottle
 
 log = structlog.get_logger()
 
@@ -25,7 +25,7 @@ ON, OFF = ("true", "yes", "on", "1"), ("false", "no", "off", "0", "")
 @attrs.define
 class PauseSwitch:
     config_map: FollowedConfigMap
-    said: SaidByCause
+    throttle: LogThrottle
     #: callback for an invalid value, with the reason
     on_refused: Callable[[ConfigMap, str], None]
     #: previously reported value
@@ -40,7 +40,7 @@ class PauseSwitch:
         """
         if not self.config_map.known:
             why = self.config_map.trouble or "not read yet"
-            self.said.log(log.warning, "pause switch unknown, nothing is moved", why)
+            self.throttle.log(log.warning, "pause switch unknown, migrations paused", why)
         return self.is_set
 
     @property
@@ -55,7 +55,9 @@ class PauseSwitch:
         self._told = now
         was_on, is_on = _is_on(before), _is_on(now)
         if is_on is None and found is not None and now != before:
-            why = f"{KEY}: {shown(now)} is neither true nor false; nothing is moved until it is"
+            why = (
+                f"{KEY}: {shown(now)} is neither true nor false; migrations are paused until it is"
+            )
             log.warning("pause switch refused", error=why, config_map=str(self.config_map.name))
             self.on_refused(found, why)
         elif is_on is not was_on:

@@ -98,7 +98,7 @@ class InAThread:
     ) -> T:
         """Run all queries in the thread, as `Asker.ask`. Exceptions of `then` propagate."""
         if self._hangs.is_set():
-            return then(_fail_all(queries, "what was asked before has not come to an end yet"))
+            return then(_fail_all(queries, "the previous queries are still in progress"))
         future: Future[T] = Future()
         future.set_running_or_notify_cancel()
 
@@ -205,7 +205,7 @@ def _authorization_header(url: str, credentials: Path) -> dict[str, str]:
         raise OSError("no token in the file token")  # the library would repeat the token
     beside = _file_in(credentials, "server")
     if beside is None:
-        raise OSError("the file server is missing, which says where the token may be sent")
+        raise OSError("the file server is missing; it names the address that may receive the token")
     server = beside.read_text(encoding="ascii").strip()
     if not server.startswith("https://"):
         raise OSError("the file server is no https:// address: a token is sent over https only")
@@ -232,7 +232,7 @@ def _file_in(directory: Path, name: str) -> Path | None:
     if not path.exists():
         return None
     if not path.resolve().is_relative_to(directory.resolve()):
-        raise OSError(f"the file {name} is a link out of the directory")
+        raise OSError(f"the file {name} is a symbolic link out of the directory")
     return path
 
 
@@ -275,7 +275,7 @@ def _read_body(response: "Response", due: float, left: int, most: int) -> bytes:
     read = bytearray()
     with response:
         if response.headers.get("Content-Encoding", "identity") != "identity":
-            raise _SaidError("a compressed answer, which was not asked for")
+            raise _SaidError("an unrequested compressed response")
         for chunk in response.iter_content(_CHUNK):
             read += chunk
             if len(read) > left:
@@ -286,8 +286,8 @@ def _read_body(response: "Response", due: float, left: int, most: int) -> bytes:
 
 
 _TOO_LARGE = (
-    "the answers have more than {:.3g} MiB: aggregate this query in loadAware.queries, restrict it"
-    ' to this cluster, or leave it out by ""'
+    "the responses exceed {:.3g} MiB: aggregate this query in loadAware.queries, restrict it"
+    ' to this cluster, or disable it with ""'
 )
 
 
@@ -327,7 +327,7 @@ def _run_query(client: "PrometheusConnect", query: str, due: float) -> Vector | 
     import requests  # noqa: PLC0415 - see above
 
     left = due - time.monotonic()
-    late = Failure("no answer in time", unreachable=True)
+    late = Failure("no response before the deadline", unreachable=True)
     if left <= 0:
         return late
     try:
@@ -339,9 +339,9 @@ def _run_query(client: "PrometheusConnect", query: str, due: float) -> Vector | 
     except requests.ConnectionError as error:
         return Failure(_innermost_cause(error), unreachable=True)
     except (msgspec.ValidationError, RecursionError, _NoVectorError):
-        return Failure("no vector in the answer")
+        return Failure("the response has no vector")
     except (msgspec.DecodeError, UnicodeError):
-        return Failure("no JSON in the answer")
+        return Failure("the response is not JSON")
     except (requests.RequestException, OSError, ValueError) as error:
         return Failure(_one_line(error), unreachable=True)
     return cast(Vector, result)  # the result of Read.json

@@ -108,7 +108,7 @@ async def wait_until_synced(runtime: "Runtime") -> None:
             await runtime.synced.wait()
     except TimeoutError:
         troubles = (watch.trouble for watch in runtime.followed.watches.values() if watch.trouble)
-        why = next(troubles, "an answer is missing")
+        why = next(troubles, "the API server did not answer every request")
         raise OutcomeUnknown(
             f"the cluster could not be read within {PATIENCE:g} s: {why}"
         ) from None

@@ -15,7 +15,7 @@ from kubedsm.cli.console import print_json
 from kubedsm.cli.inputs import read_dump, snapshot_of
 from kubedsm.config.origins import DEFAULT, Origins
 from kubedsm.config.settings import load, text_at
-from kubedsm.explain.client import promises_at
+from kubedsm.explain.client import qos_targets_at
 from kubedsm.explain.facts import QosTargetFacts
 from kubedsm.kube.client.port import ObjectName
 from kubedsm.model.model import MIGRATION_ANNOTATION, QOS_ANNOTATION, RATE_ANNOTATION, Pod
@@ -50,10 +50,10 @@ async def read_targets(
     if names_cluster or not names_scheduler(kubeconfig, context):
         async with connect_cluster(kubeconfig, context) as cluster:
             if await find_scheduler(server, cluster) is None:
-                raise click.ClickException(f"no scheduler of {cluster.server} answers at {server}")
-    targets = await promises_at(server)
+                raise click.ClickException(f"no scheduler of {cluster.server} responds at {server}")
+    targets = await qos_targets_at(server)
     if targets is None:
-        raise click.ClickException(f"no running scheduler answers at {server}")
+        raise click.ClickException(f"no running scheduler responds at {server}")
     return targets
 
 
@@ -127,7 +127,7 @@ def print_report(
                 "configuration": origins.effective,
                 "from": {".".join(key): where for key, _, where in values},
                 "workloads": workloads,
-                "promised": msgspec.to_builtins(targets),
+                "targets": msgspec.to_builtins(targets),
             }
         )
         return

@@ -68,11 +68,11 @@ def ask_cluster(
                 code = PAUSED
             elif scheduler is not None and scheduler.dry_run:
                 raise click.ClickException(
-                    "nothing was migrated: the scheduler that answers on its diagnostics port is a"
-                    " dry run, which takes no requests; stop it, and try again"
+                    "nothing was migrated: the running scheduler is a"
+                    " dry run, which accepts no requests; stop it, and try again"
                 )
             elif scheduler is not None:
-                leads = "one answers on its diagnostics port"
+                leads = "one responds on its diagnostics port"
                 code = await _request(errand, requests, leads)
             else:
                 elector, gate = options.election.join(cluster.cluster, clock)
@@ -94,7 +94,7 @@ async def _request(errand: Errand, requests: Requests, leads: str) -> int:
     """Request the running scheduler to execute the migrations; `leads` explains why."""
     if not errand.moves:
         raise click.ClickException(
-            f"nothing was migrated next to a running scheduler: {leads};"
+            f"nothing was migrated, since a scheduler runs: {leads};"
             " with optimiser.mode: apply it frees capacity by itself"
         )
     return await requests.send(errand.proposal, errand.moves)

@@ -119,7 +119,7 @@ async def _ask_scheduler(
         leads = f"{found.leader} leads" if found.leader else "the leader is not known"
         remark(
             f"the scheduler at {server} is a standby and remembers no decisions; {leads}:"
-            " ask that process for all that is known"
+            " ask that process for past decisions"
         )
     explanations: Explanations | None
     try:
@@ -152,7 +152,7 @@ async def _ask_cluster(
         return [explain_pod(each) for each in facts]
     except (ClusterError, WireError, OSError) as error:
         raise click.ClickException(
-            f"no running scheduler knows of it at {server}, and in the cluster: {error}"
+            f"no running scheduler at {server} knows it; from the cluster: {error}"
         ) from None
 
 
@@ -173,7 +173,7 @@ def _explain_without_scheduler(
             return WorkloadExplainer(snapshot, configuration, workload).explain()
     else:
         raise click.ClickException(
-            f"only the scheduler that decided it knows {subject}: none answers that does"
+            f"only the scheduler that decided {subject} can explain it, and none that did responds"
         )
     raise click.ClickException(explain_absence(snapshot, subject))
 

@@ -10,7 +10,7 @@ from kubedsm.config.documents import DocumentError, content, source_of
 from kubedsm.config.mismatches import list_mismatches
 from kubedsm.config.settings import Configuration, load_file
 from kubedsm.kube.wire import dump as dumps
-from kubedsm.model.deadline import Deadline
+from kubedsm.model.deadline import PATIENT_SHARE, URGENT_SHARE, Deadline
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.snapshot import Snapshot
 
@@ -56,15 +56,17 @@ def snapshot_of(dump: dumps.Dump, configuration: Configuration) -> Snapshot:
     return snapshot
 
 
-def start_deadline(seconds: float) -> Deadline:
-    """Return the deadline of a placement or migration decision, `seconds` from now."""
-    started, seconds = time.monotonic(), max(seconds, 0.001)
-    return Deadline(lambda: (time.monotonic() - started) / seconds, seconds)
+def start_deadline(seconds: float, share: float = PATIENT_SHARE) -> Deadline:
+    """Return the deadline of a decision with a time limit of `seconds`, from now."""
+    seconds = max(seconds, 0.001)
+    until = time.monotonic() + seconds
+    return Deadline.within(seconds, lambda: until - time.monotonic(), share)
 
 
 def start_batch_deadline(configuration: Configuration) -> Deadline:
     """Return the deadline for placing one batch of pods, as the scheduler would set now."""
-    return start_deadline(max(configuration.batch.budget, configuration.solver.budget))
+    seconds = max(configuration.batch.budget, configuration.solver.budget)
+    return start_deadline(seconds, URGENT_SHARE)
 
 
 def read_token(path: Path) -> str:

@@ -19,6 +19,7 @@ LAB_COMMANDS = ("bench", "chaos", "compare", "demo", "emulate", "record", "repla
 #: commands by purpose, as `--help` lists them; commands of other distributions are listed last
 GROUPS = {
     "Operate": ("run", "suggest", "approve", "pack"),
+    "Adopt": ("opt-in", "opt-out", "uninstall"),
     "Inspect": ("explain", "watch", "record"),
     "Configure": ("config", "rbac", "completion"),
     "Try": ("place", "demo", "emulate", "replay", "compare", "bench", "chaos"),
@@ -28,6 +29,7 @@ KUBECTL_OPTIONS = ("--kubeconfig", "--context", "-n", "--namespace", "-o", "--ou
 #: module of each command, imported only when the command is requested
 MODULES = {
     **{name: f"kubedsm.cli.{name}" for name in ("config", "rbac", "run")},
+    **dict.fromkeys(("opt-in", "opt-out", "uninstall"), "kubedsm.cli.adoption"),
     **dict.fromkeys(
         ("approve", "completion", "explain", "pack", "place", "suggest", "watch"),
         "kubedsm.cli.commands",

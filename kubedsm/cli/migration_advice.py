@@ -12,7 +12,7 @@ from kubedsm.cli.inputs import start_deadline
 from kubedsm.cli.tables import list_unproven, print_timed, shares_table
 from kubedsm.config.settings import Configuration
 from kubedsm.explain.migration_outcome import move_as_json
-from kubedsm.model.deadline import NO_DEADLINE, Deadline
+from kubedsm.model.deadline import NO_DEADLINE, OUT_OF_TIME, Deadline
 from kubedsm.model.sites import Away
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.lasting import ASSUMED
@@ -49,6 +49,7 @@ class Advice:
             "rejected": [{"pod": str(r.pod), "reason": r.reason} for r in suggestion.rejected],
             "proven": suggestion.proven,
             "complete": self.complete,
+            "outOfTime": suggestion.out_of_time,
             "certificates": [each.as_json() for each in suggestion.certificates],
             "limits": _limits(self.configuration),
         }
@@ -152,6 +153,8 @@ def advice_tables(advice: Advice, milliseconds: float) -> RenderableType:
     )
     if not advice.complete:
         parts.append(Text("Time limit reached: the best so far. A longer --budget may find more."))
+    if advice.suggestion.out_of_time:
+        parts.append(Text(f"Cut short: {OUT_OF_TIME}."))
     parts += list_unproven(advice.suggestion.certificates)
     if price := advice.configuration.migration.price:
         parts.append(

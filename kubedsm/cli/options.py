@@ -186,7 +186,7 @@ def collect(parameter: str, make: Callable[..., Any], *options: Decorator) -> De
     def add(command: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(command)
         def run_collected(**given: Any) -> Any:
-            made = make(**{name: given.pop(name) for name in names})
+            made = make(**{name: given.pop(name) for name in names if name in given})
             return command(**given, **{parameter: made})
 
         return combine(*options)(run_collected)
@@ -416,3 +416,35 @@ def migration_options(from_help: str, apply_help: str) -> Decorator:
         leader_election,
         output,
     )
+
+
+@attrs.frozen
+class AdoptionOptions:
+    """Options of `kubedsm opt-in` and `kubedsm opt-out`."""
+
+    targets: tuple[str, ...]
+    namespace: str | None
+    kubeconfig_path: Path | None
+    context: str | None
+    config_map: "ObjectName"
+    restart: bool
+    dry_run: bool
+    force: bool = False
+
+
+@attrs.frozen
+class RemovalOptions:
+    """Options of `kubedsm uninstall`."""
+
+    kubeconfig_path: Path | None
+    context: str | None
+    config_map: "ObjectName"
+    carry_out: bool
+    opt_out: bool
+    election: Election
+    output: str
+
+
+scheduler_config_map = _config_map(
+    "ConfigMap of the scheduler; its Lease has the same name.", default="kubedsm/kubedsm"
+)

@@ -99,6 +99,7 @@ class PackAdvice:
             ],
             "proven": packed.proven,
             "placedProven": packed.placed_proven,
+            "outOfTime": packed.out_of_time,
         }
 
 

@@ -13,7 +13,7 @@ from kubedsm.cli.inputs import snapshot_of
 from kubedsm.cli.tables import list_unproven, shares_table
 from kubedsm.config.settings import Configuration
 from kubedsm.kube.wire.dump import Dump, Malformed
-from kubedsm.model.deadline import NO_DEADLINE, Deadline
+from kubedsm.model.deadline import NO_DEADLINE, OUT_OF_TIME, Deadline
 from kubedsm.model.model import NodeName, Pod, Resources
 from kubedsm.model.quantities import format_amount
 from kubedsm.model.snapshot import Snapshot
@@ -69,6 +69,7 @@ class OfflinePlacement:
             "proven": decision.proven,
             "provenOf": decision.proof.as_json(),
             "certificates": [each.as_json() for each in decision.certificates],
+            "outOfTime": decision.out_of_time,
             "cloudNodes": decision.looked_at and decision.looked_at.as_json(),
         }
 
@@ -110,6 +111,7 @@ def placement_tables(placement: OfflinePlacement, milliseconds: float) -> Render
             f"decided in {milliseconds:.1f} ms"
         ),
         *list_unproven(decision.certificates),
+        *([Text(f"Cut short: {OUT_OF_TIME}.")] if decision.out_of_time else ()),
     )
 
 

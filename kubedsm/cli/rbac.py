@@ -60,7 +60,7 @@ def rbac(
         echo(_write_roles(features, name, namespace), nl=False)
     else:
         rows = ((f.name, f.does, "\n".join(map(_list_rights, rules([f])))) for f in features)
-        Console().print(table(("feature", "what for", "rights"), rows))
+        Console().print(table(("feature", "purpose", "rights"), rows))
 
 
 def _list_unused(configuration: "Configuration") -> set[str]:

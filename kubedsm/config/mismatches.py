@@ -17,8 +17,8 @@ TOLD = 10
 _COMPARED = 2000
 #: consequence of a tier without nodes
 _WITHOUT = {
-    Tier.EDGE: "every pod goes to the cloud",
-    Tier.CLOUD: "what the edge does not take waits",
+    Tier.EDGE: "all pods go to the cloud",
+    Tier.CLOUD: "pods without capacity at the edge stay pending",
 }
 
 
@@ -35,7 +35,7 @@ def why_unmatched(key: str, snapshot: Snapshot) -> str:
     theirs = {pod.workload for pod in snapshot.pods.values()} - ours.keys()
     if any(key in keys_for(workload) for workload in theirs):
         return (
-            f"services.{key} matches only pods that are not ours:"
+            f"services.{key} matches only pods of other schedulers:"
             f" they need schedulerName: {snapshot.scheduler_name}"
         )
     said = f"services.{key} matches no workload that has pods"

@@ -94,7 +94,7 @@ class BatchSettings:
     idle: float = setting(0.005, duration("0s", "1m"))
     max: float = setting(0.2, duration("0s", "1m"))
     size: int = setting(256, whole(1, 10_000))
-    budget: float = setting(0.5, duration("10ms", "1m"))
+    budget: float = setting(1.5, duration("10ms", "1m"))
     patience: float = setting(60.0, duration("1s", "24h"))
     edge_wait: float = setting(2.0, duration("0s", "1m"))
 
@@ -130,7 +130,7 @@ class SuggesterSettings:
     algorithm: Literal["exact", "paper"] = setting("exact", choice("exact", "paper"))
     #: seconds, both
     period: float = setting(3.0, duration("10ms", "24h"))
-    budget: float = setting(2.0, duration("10ms", "1m"))
+    budget: float = setting(10.0, duration("10ms", "10m"))
     max_moves: int = setting(6, whole(0, 1000))
     max_cloud_to_edge: int = setting(5, whole(0, 1000))
     max_edge_reorder: int = setting(3, whole(0, 1000))
@@ -146,7 +146,7 @@ class OptimiserSettings:
     trigger: Literal["stuck"] = setting("stuck", choice("stuck"))
     #: seconds, both
     delay: float = setting(2.0, duration("100ms", "24h"))
-    budget: float = setting(10.0, duration("10ms", "10m"))
+    budget: float = setting(60.0, duration("10ms", "10m"))
     #: fraction of the budget reserved, in equal parts, for priority tiers
     tier_share: float = setting(0.6, number(0, 1))
     allow_evictions: bool = setting(False, flag())
@@ -172,7 +172,7 @@ class SolverSettings:
 
     kind: SolverKind = setting("highs", choice(*get_args(SolverKind)))
     #: seconds, for a batch of pods or one step of a suggestion
-    budget: float = setting(1.0, duration("10ms", "1m"))
+    budget: float = setting(3.0, duration("10ms", "1m"))
 
 
 @attrs.frozen(field_transformer=validate_fields)

@@ -103,7 +103,7 @@ class Configuration:
                 with at("services"), at(key), at("latencyTarget"):
                     raise DocumentError(f"needs latency.edge, {edge}, below latency.cloud, {cloud}")
 
-    def promise(self, workload: Workload) -> QosTarget:
+    def qos_target(self, workload: Workload) -> QosTarget:
         """Return the QoS target (factor and weight) of the workload, also for latency targets."""
         return self._look_up(workload)[1]
 
@@ -142,7 +142,7 @@ class Configuration:
     def policy(self) -> KubeDSM:
         suggester = self.suggester
         return KubeDSM(
-            self.promise,
+            self.qos_target,
             self.objective_function,
             SuggestLimits(
                 suggester.max_moves,

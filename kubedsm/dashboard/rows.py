@@ -82,7 +82,7 @@ class WorkloadRow(_Row, frozen=True):
     edge: int
     total: int
     #: QoS factor (targeted edge share), None for unknown configuration; objective weight
-    promise: float | None = None
+    target: float | None = None
     weight: float = 0.0
     #: missing pods relative to the QoS target
     missing: int = 0

@@ -322,7 +322,7 @@ class EventRecorder:
             is_written = await self._write(entry)
         except (ClusterError, WireError) as error:
             about = entry.reason if isinstance(entry, Notice) else "Retiered"
-            self._events.said.log(
+            self._events.throttle.log(
                 log.warning, "not written", error, pod=str(entry.about), about=about
             )
             # A newer entry supersedes the failed entry.
@@ -405,6 +405,6 @@ class EventRecorder:
                 self._events.cluster, pod, reason, text, since=now, timeout=self._events.timeout
             )
         except Forbidden as error:
-            self._events.said.log(log.warning, "condition not written", error, pod=str(pod))
+            self._events.throttle.log(log.warning, "condition not written", error, pod=str(pod))
             return False
         return True

@@ -19,7 +19,7 @@ from kubedsm.kube.wire.errors import WireError
 from kubedsm.model.model import Workload
 from kubedsm.process.backoff import TokenBucket
 from kubedsm.process.clock import Clock
-from kubedsm.process.log_throttle import SaidByCause
+from kubedsm.process.log_throttle import LogThrottle
 from kubedsm.process.supervisor import Supervisor
 
 log = structlog.get_logger()
@@ -108,7 +108,7 @@ class EventWriter:
 
     cluster: Cluster
     clock: Clock
-    said: SaidByCause
+    throttle: LogThrottle
     instance: str
     #: timeout of each request, in seconds
     timeout: float
@@ -148,7 +148,7 @@ class EventWriter:
         if not is_namespace_ending(error):
             self.lost += 1
             key = "pod" if kind in ("Pod", "ConfigMap") else "workload"
-            self.said.log(log.warning, "event lost", error, **{key: subject}, **fields)
+            self.throttle.log(log.warning, "event lost", error, **{key: subject}, **fields)
 
     async def _update_counter(self, about: writes.Regarding, series: Series) -> bool:
         """Increment the counter of an existing Event; return False if the Event has expired."""

@@ -20,7 +20,7 @@ from kubedsm.kube.wire.errors import WireError
 from kubedsm.model.events import Change
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import DELETION_COST_ANNOTATION, Node, NodeName, Pod, Tier, Uid, Workload
-from kubedsm.process.log_throttle import SaidByCause
+from kubedsm.process.log_throttle import LogThrottle
 from plans.events import CallRefused, OutcomeLost, PlanEvent, PodGone, PodSeen
 from plans.steps import Step
 
@@ -51,7 +51,7 @@ class BindCalls:
 
     _cluster: Cluster
     _mirror: ClusterMirror
-    _said: SaidByCause
+    _throttle: LogThrottle
     _at_once: int = attrs.field(kw_only=True)
     _timeout: float = attrs.field(kw_only=True)
     _slots: asyncio.Semaphore = attrs.field(init=False)
@@ -109,10 +109,10 @@ class BindCalls:
             )
         except (Conflict, OutcomeUnknown, ServerError) as error:
             # A conflict can be our own bind whose response got lost: only a live read can tell.
-            self._said.log(log.warning, "bind unanswered", error, pod=str(pod), node=step.node)
+            self._throttle.log(log.warning, "bind unanswered", error, pod=str(pod), node=step.node)
             report(OutcomeLost(step.id, str(error)))
         except (ApiStatusError, Unreachable) as error:
-            self._said.log(log.warning, "bind refused", error, pod=str(pod), node=step.node)
+            self._throttle.log(log.warning, "bind refused", error, pod=str(pod), node=step.node)
             report(CallRefused(step.id, str(error)))
 
     async def read_pod(self, step: Step) -> Pod | PodGone | None:
@@ -125,7 +125,7 @@ class BindCalls:
                 self._cluster, pod.namespace, pod.name, timeout=self._timeout
             )
         except (ClusterError, WireError) as error:
-            self._said.log(log.warning, "pod unreadable", error, pod=str(pod))
+            self._throttle.log(log.warning, "pod unreadable", error, pod=str(pod))
             return None  # the step is verified again, unless the watch shows the pod before
         if live.uid != step.pod or self._mirror.pod(Uid(step.pod)) is None:
             return PodGone(step.pod)
@@ -147,6 +147,20 @@ def tier_marks(pod: Pod, tier: Tier | None) -> tuple[dict[str, str], dict[str, s
     if pod.deletion_cost not in (None, ours):
         return labels, {}
     return labels, {DELETION_COST_ANNOTATION: DELETION_COST[tier]}
+
+
+def list_removable_marks(
+    pod: Pod, template_labels: Mapping[str, str], template_annotations: Mapping[str, str]
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return keys of the labels and annotations that `tier_marks` has set on the pod.
+
+    Labels and annotations of the owner's pod template stay, as do deletion costs set by users.
+    """
+    ours = DELETION_COST.get(pod.labels.get(TIER_LABEL, ""))
+    has_label = TIER_LABEL in pod.labels and TIER_LABEL not in template_labels
+    is_ours = ours is not None and pod.deletion_cost == ours
+    has_cost = is_ours and DELETION_COST_ANNOTATION not in template_annotations
+    return (TIER_LABEL,) * has_label, (DELETION_COST_ANNOTATION,) * has_cost
 
 
 @attrs.define

@@ -25,11 +25,13 @@ class Limits:
     request_timeout: float = 10.0
     #: from the bind call to a live read, if the watch has not shown the bind
     bind_deadline: float = 15.0
+    #: until a pod's volumes are bound (kube-scheduler's bindTimeoutSeconds); None: never awaited
+    volume_deadline: float | None = 600.0
 
 
 #: a dry run awaits binds for ever, against repeated decisions: reservations remain until the pod is
 #: deleted, or bound by another scheduler
-DRY_RUN = Limits(bind_deadline=1e9)
+DRY_RUN = Limits(bind_deadline=1e9, volume_deadline=None)
 
 
 def suggest_only(configuration: Configuration) -> Configuration:

@@ -34,7 +34,7 @@ from kubedsm.kube.wire.errors import WireError
 from kubedsm.model.model import MIGRATING_LABEL, Pod
 from kubedsm.process.backoff import Doubling
 from kubedsm.process.clock import Clock
-from kubedsm.process.log_throttle import SaidByCause
+from kubedsm.process.log_throttle import LogThrottle
 from plans.events import CallRefused, OutcomeLost, PodGone
 from plans.migration import MoveMode
 from plans.steps import Step
@@ -65,7 +65,7 @@ class MigrationCalls:
     cluster: Cluster
     clock: Clock
     timeout: float
-    said: SaidByCause
+    throttle: LogThrottle
     #: called with a detached pod left to the garbage collector, and the reason
     on_collected: Callable[[Pod, str], None]
 
@@ -78,14 +78,14 @@ class MigrationCalls:
             if found.pod.uid != pod.uid:
                 return "the pod is gone"
             if found.pod.terminating or found.pod.detached or not found.pod.ready:
-                return "the pod is not Ready, or on its way already"
+                return "the pod is not Ready, or already leaving"
             owner = await reads.read_owner(self.cluster, found, timeout=self.timeout)
             services = await reads.services_by_template(
                 self.cluster, pod.namespace, timeout=self.timeout
             )
             budgets = await reads.budgets_of(self.cluster, found.pod, timeout=self.timeout)
         except (ClusterError, WireError) as error:
-            self._warn_of_denial("move not checked", error, pod)
+            self._warn_of_denial("migration not checked", error, pod)
             return f"it cannot be checked: {error}"
         reason = live_reason_to_stay(found, owner, mode, services, budgets)
         keep = 1 if mode is MoveMode.RECREATE else owner.ready_others + 1
@@ -113,7 +113,7 @@ class MigrationCalls:
                 self.cluster, found.pod, found.template_hash, mark, timeout=self.timeout
             )
         except (OutcomeUnknown, ServerError) as error:
-            self.said.log(log.warning, "detach unanswered", error, pod=str(pod))
+            self.throttle.log(log.warning, "detach unanswered", error, pod=str(pod))
             report(OutcomeLost(step.id))
         except (ApiStatusError, Unreachable, WireError) as error:
             self._warn_of_denial("detach refused", error, pod)
@@ -162,14 +162,16 @@ class MigrationCalls:
                 elif found.pod.uid == pod.uid and is_pending():
                     await writes.evict(self.cluster, pod, timeout=self.timeout)
             except NotFound as error:
-                self.said.log(log.info, "pod not found, waiting for the watch", error, pod=str(pod))
+                self.throttle.log(
+                    log.info, "pod not found, waiting for the watch", error, pod=str(pod)
+                )
             except DisruptionBudgetExceeded as error:
                 refused = error.message
             except (Conflict, Forbidden) as error:
                 self._warn_of_denial("eviction refused", error, pod)
                 report(CallRefused(step.id, f"evicting: {error}"))
             except (ClusterError, WireError) as error:
-                self.said.log(log.warning, "eviction unanswered", error, pod=str(pod))
+                self.throttle.log(log.warning, "eviction unanswered", error, pod=str(pod))
             if refused and self._too_late(step, pause):
                 report(CallRefused(step.id, f"evicting: {refused}"))
             # The watch shows a success, and the step is over before the next attempt.
@@ -179,7 +181,7 @@ class MigrationCalls:
     def _warn_of_denial(self, event: str, error: Exception, pod: Pod) -> None:
         """Warn about an RBAC denial, easily overlooked among failure reasons of migrations."""
         if isinstance(error, Forbidden) and not error.namespace_terminating:
-            self.said.log(log.warning, event, error, pod=str(pod))
+            self.throttle.log(log.warning, event, error, pod=str(pod))
 
     def _too_late(self, step: Step, pause: float) -> bool:
         """Return True if the migration step's deadline expires within `pause` seconds."""
@@ -246,7 +248,7 @@ class MigrationCalls:
                     timeout=self.timeout,
                 )
                 event, pod = "detached pod left to garbage collector", str(found.pod)
-                self.said.log(log.info, event, refused, pod=pod)
+                self.throttle.log(log.info, event, refused, pod=pod)
                 self.on_collected(found.pod, refused)
             case Fate.REATTACH:
                 await writes.reattach(
@@ -263,7 +265,7 @@ def _no_replacement(owner: LiveOwner) -> str:
     if owner.failed_create:
         return f"the owner cannot create a replacement: {owner.failed_create}"
     if owner.ready_others >= owner.wanted:
-        return "the owner has all the pods it wants"
+        return "the owner has its desired number of pods"
     return ""
 
 
@@ -285,11 +287,11 @@ def live_reason_to_stay(
         return reason
     if len(budgets) > 1:
         names = ", ".join(name for name, _ in budgets)
-        return f"several budgets cover it, so that it cannot be evicted: {names}"
+        return f"several PodDisruptionBudgets select it, so it cannot be evicted: {names}"
     if mode is MoveMode.SURGE:
         return _reason_in_surge(live, services_by_template)
     if budgets and budgets[0][1] < 1:
-        return f"budget {budgets[0][0]} allows no disruption"
+        return f"PodDisruptionBudget {budgets[0][0]} allows no disruption"
     if owner.ready_others < 1:
         return "it is the last Ready pod of its owner"
     return ""
@@ -301,11 +303,11 @@ def _owners_reason(owner: LiveOwner) -> str:
     if owner.rolling_out:
         return "its owner is rolling out"
     if owner.shrinking:
-        return "its owner is about to delete pods: it has more than it wants"
+        return "its owner is scaling down"
     if owner.failed_create:
         return f"its owner cannot create pods: {owner.failed_create}"
     if label := _label_of_ours(owner):
-        return f"its owner goes by the label {label}, which is ours to set"
+        return f"its owner selects or sets the label {label}, which is reserved for KubeDSM"
     return ""
 
 
@@ -321,7 +323,7 @@ def _reason_in_surge(live: LivePod, services_by_template: list[str]) -> str:
     if live.owner_kind != "ReplicaSet" or not live.template_hash:
         return "only the pods of a Deployment's ReplicaSet can be detached"
     if services_by_template:
-        return f"Service {services_by_template[0]} selects by template hash, and would lose it"
+        return f"Service {services_by_template[0]} selects by pod-template-hash: would lose the pod"
     return ""
 
 

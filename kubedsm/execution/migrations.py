@@ -211,7 +211,7 @@ class Migrations:
         evaluate = group.group.for_others or not group.begun
         if not reason and evaluate and not group.group.worth():
             group.cancelled |= group.group.for_others
-            reason = "the group is not worth it any more"
+            reason = "the group's benefit no longer exceeds its cost"
         if not reason:
             group.begun = True
             move.accepted = accepted

@@ -169,7 +169,7 @@ class OrphanSweep:
         try:
             mark = await self._calls.read_mark(pod)
         except (ClusterError, WireError) as error:
-            self._calls.said.log(log.warning, "detached pod unreadable", error, pod=str(pod))
+            self._calls.throttle.log(log.warning, "detached pod unreadable", error, pod=str(pod))
             return None  # until the next sweep
         now = self._mirror.pod(uid)
         if now is None or now.terminating or plans.follows(uid):

@@ -30,6 +30,7 @@ from kubedsm.execution.migrations import (
     Migrations,
 )
 from kubedsm.execution.orphan_sweep import SWEEP, OrphanSweep
+from kubedsm.execution.volume_calls import OF_VOLUMES, VolumeCalls
 from kubedsm.explain.listener import Listener
 from kubedsm.model.events import Change, PodApplied
 from kubedsm.model.mirror import ClusterMirror, ReservationError
@@ -37,7 +38,7 @@ from kubedsm.model.model import MIGRATING_LABEL, NodeName, Pod, Uid
 from kubedsm.optimizer.placing.decision import Binding
 from kubedsm.process.clock import Clock
 from kubedsm.process.supervisor import Supervisor, Work
-from plans.advance import advance, bind_plan
+from plans.advance import advance, bind_plan, release_plan
 from plans.events import (
     Abandoned,
     Begun,
@@ -114,6 +115,7 @@ class PlacementManager:
     _followed: dict[Uid, str]
     _clock: Clock
     _binds: BindCalls
+    _volumes: VolumeCalls
     _calls: MigrationCalls
     migrations: Migrations
     _orphans: OrphanSweep
@@ -161,6 +163,9 @@ class PlacementManager:
         self._sweeping = True
         while True:
             self._orphans.sweep(self)
+            for pod, node in list(self._volumes.follow_stranded()):
+                log.info("claims released", pod=str(pod), node=node)
+                self.begin(release_plan(f"release-{next(self._numbers)}", pod.uid, node))
             self._admit()  # slow migrations no longer count for the limits
             await self._clock.sleep(SWEEP)
 
@@ -197,9 +202,12 @@ class PlacementManager:
             for uid in reserved:
                 self._mirror.release(uid)
             raise
+        limits = self._limits
         for pod, node, _ in bindings:
-            plan_id = f"bind-{next(self._numbers)}"
-            self.begin(bind_plan(plan_id, pod.uid, node, self._limits.bind_deadline))
+            plan_id, volumes = f"bind-{next(self._numbers)}", None
+            if limits.volume_deadline is not None and self._volumes.follow(pod):
+                volumes = limits.volume_deadline
+            self.begin(bind_plan(plan_id, pod.uid, node, limits.bind_deadline, volumes))
 
     def migrate(self, plan_id: str, group: Group) -> None:
         """Begin a group of migrations as one plan."""
@@ -239,8 +247,14 @@ class PlacementManager:
                     self.report(plan_id, CallRefused(step.id, reason))
 
     def abort_at(self, nodes: Container[NodeName]) -> None:
-        """Cancel migrations not yet started, and roll back running ones, from or to the nodes."""
+        """Cancel migrations not yet started, and roll back running ones, from or to the nodes; do
+        not await volumes there.
+        """
         reason = "a site is partitioned"
+        for plan_id, running in list(self._plans.items()):
+            for step in running.plan.steps:
+                if step.kind is StepKind.BIND_VOLUMES and step.node in nodes:
+                    self.report(plan_id, CallRefused(step.id, reason))
         self.cancel_unstarted(reason)
         self.abort_steps(STARTS | WAITS_FOR_REPLACEMENT, reason, nodes)
 
@@ -291,6 +305,15 @@ class PlacementManager:
         elif self._sweeping and not gone and MIGRATING_LABEL in pod.labels:
             self._orphans.inspect(pod, self)
 
+    def observe_volumes(self, change: Change) -> None:
+        """Report changed claims and volumes to the plans of pods that await them."""
+        for uid in self._volumes.concerned(change):
+            plan_id = self._followed.get(uid, "")
+            running = self._plans.get(plan_id)
+            for step in running.plan.steps if running is not None else ():
+                if step.kind in OF_VOLUMES and step.state not in TERMINAL:
+                    self.report(plan_id, self._volumes.observation(step))
+
     def report(self, plan_id: str, event: PlanEvent, due: float = 0.0) -> None:
         """Deliver an event to a plan, and execute the resulting effects, such as API calls.
 
@@ -335,6 +358,7 @@ class PlacementManager:
                     failed = Abandoned("internal error of the scheduler", only)
                     self._inbox.appendleft((plan_id, failed, now))
         if finished:
+            self._end_bind(running)
             del self._plans[plan_id]
             self._listener.plan_ended(running.plan, self._clock.monotonic() - running.begun)
             if not self._plans:
@@ -356,6 +380,12 @@ class PlacementManager:
                     self._mirror.hand_over(step.move, step.pod)
                 bind = partial(self._binds.bind, step, pending, report)
                 self._spawn(self._run_step(plan_id, step, bind))
+            case StepState.ASKED, StepKind.BIND_VOLUMES:
+                send = partial(self._volumes.bind_volumes, step, pending, report)
+                self._spawn(self._run_step(plan_id, step, send))
+            case StepState.ASKED, StepKind.RELEASE_VOLUMES:
+                send = partial(self._volumes.release, step, pending, report)
+                self._spawn(self._run_step(plan_id, step, send))
             case StepState.ASKED, _:
                 self._call_migration(plan_id, step, pending, report)
             case StepState.VERIFYING, _:
@@ -405,6 +435,11 @@ class PlacementManager:
         return running is not None and running.plan.steps[step.id].state is StepState.ASKED
 
     async def _verify(self, plan_id: str, step: Step) -> None:
+        if step.kind in OF_VOLUMES:
+            seen = await self._volumes.read(step)
+            if seen is not None:
+                self.report(plan_id, seen)
+            return
         found = await self._binds.read_pod(step)
         if isinstance(found, Pod):
             # The mirror must account for a bound pod before releasing the reservation.
@@ -418,15 +453,30 @@ class PlacementManager:
             self._mirror.release(step.pod)
         if step.kind is StepKind.RESTORE:
             self._orphans.end_restoring(step, self)
+        if step.kind is StepKind.BIND_VOLUMES and step.state is StepState.FAILED:
+            failed = self._volumes.list_failed(step)
+            if failed:
+                node = NodeName(step.node)
+                self.spawn_task("volumes", partial(self._volumes.avoid_node, failed, node))
         if not step.move:
-            self._listener.bind_ended(self._clock.monotonic() - running.begun)
-            self._on_bound(self._mirror.pod(Uid(step.pod)), step)
             return
         wait = self.migrations.end_step(running.plan, step, STALLED)
         if wait:
             self.spawn_task("turns", partial(self._admit_later, wait))
         elif wait is not None:
             self._admit()
+
+    def _end_bind(self, running: Running) -> None:
+        """Report the end of a bind outside migrations, after its claims are released if lost."""
+        for step in running.plan.steps:
+            if step.kind in OF_VOLUMES:
+                self._volumes.forget(Uid(step.pod))
+            if step.move or step.kind is not StepKind.BIND:
+                continue
+            with self._supervisor.catch_errors("plan", step=step, history=running):
+                if len(running.plan.steps) == 1:  # otherwise most of the time is the provisioner's
+                    self._listener.bind_ended(self._clock.monotonic() - running.begun)
+                self._on_bound(self._mirror.pod(Uid(step.pod)), step)
 
     # Starts of migrations.
 
@@ -457,6 +507,8 @@ class PlacementManager:
         if isinstance(checked, str) or reason:
             self.report(plan_id, CallRefused(step.id, reason))
             return
-        log.info("move", pod=str(pod), source=pod.node_name, target=step.node, mode=mode.value)
+        log.info(
+            "migration begun", pod=str(pod), source=pod.node_name, target=step.node, mode=mode.value
+        )
         settle = checked.min_ready + self.migrations.limits.drain_delay
         self.report(plan_id, MoveAccepted(step.move, settle, checked.grace))

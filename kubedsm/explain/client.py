@@ -41,7 +41,7 @@ class _Pending(msgspec.Struct):
 
 
 class _QosTargets(msgspec.Struct):
-    promises: list[QosTargetFacts]
+    targets: list[QosTargetFacts]
 
 
 class Answering(msgspec.Struct, rename="camel"):
@@ -108,10 +108,10 @@ async def effects_since(server: str, at: float, namespace: str) -> list[Effect] 
     return [effect for effect in own if effect is not None]
 
 
-async def promises_at(server: str) -> list[QosTargetFacts] | None:
+async def qos_targets_at(server: str) -> list[QosTargetFacts] | None:
     """Request the QoS target of each workload from the scheduler at `server`; None without any."""
-    found = await _get_if_understood(server, "promises", _QosTargets)
-    return None if found is None else found.promises
+    found = await _get_if_understood(server, "targets", _QosTargets)
+    return None if found is None else found.targets
 
 
 async def _get_if_understood(server: str, what: str, form: type[T], **query: str) -> T | None:
@@ -131,7 +131,7 @@ async def _get(server: str, what: str, form: type[T], **query: str) -> T | None:
         ):
             body, status = await answer.read(), answer.status
     except aiohttp.SocketTimeoutError:
-        raise SilentError(f"what listens at {server} has said nothing for {SILENCE:g} s") from None
+        raise SilentError(f"{server} has not responded for {SILENCE:g} s") from None
     except (aiohttp.ClientError, OSError):
         return None
     if status == HTTPStatus.BAD_REQUEST:

@@ -17,6 +17,7 @@ from kubedsm.explain.explanation import (
     workload_link,
 )
 from kubedsm.explain.facts import DecisionFacts
+from kubedsm.model.deadline import OUT_OF_TIME
 from kubedsm.model.model import Share, Tier
 from kubedsm.optimizer.programming.in_order import describe_unproven
 from kubedsm.planner.plurals import counted
@@ -45,6 +46,8 @@ def _describe_decision(entry: Entry, states: Sequence[str]) -> Iterator[Words]:
     )
     if gap := describe_unproven(entry.certificates):
         yield (f"Not proven optimal: {gap}.",)
+    if entry.out_of_time:
+        yield (f"Cut short: {OUT_OF_TIME}.",)
     if entry.looked_at is not None:
         yield (f"{entry.looked_at}: cloud.percentageOfNodes.",)
 

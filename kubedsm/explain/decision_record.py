@@ -20,7 +20,7 @@ from kubedsm.model.model import NodeName, Pod, Share, Uid, Workload
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.objective import NANO
 from kubedsm.optimizer.moving.suggestion import Move, Suggestion
-from kubedsm.optimizer.placing.cloud import LookedAt
+from kubedsm.optimizer.placing.cloud import SampledNodes
 from kubedsm.optimizer.placing.decision import Decision
 from kubedsm.optimizer.programming.in_order import Certificate
 from kubedsm.process.clock import Clock
@@ -55,7 +55,9 @@ class Entry:
     pods: tuple[PodChoice, ...] = ()
     moves: tuple[MoveOutcome, ...] = ()
     #: cloud nodes sampled for a batch; None for the whole cloud
-    looked_at: LookedAt | None = None
+    looked_at: SampledNodes | None = None
+    #: the time limit passed before the work limit
+    out_of_time: bool = False
 
     def facts(self) -> DecisionFacts:
         return DecisionFacts(
@@ -68,6 +70,7 @@ class Entry:
             proven=self.proven,
             certificates=tuple(each.as_json() for each in self.certificates),
             cloud_nodes=None if self.looked_at is None else self.looked_at.as_json(),
+            out_of_time=self.out_of_time,
         )
 
     def concerns(self, name: str) -> bool:
@@ -97,7 +100,7 @@ class Basis:
     shares_after: Mapping[Workload, Share]
     #: as in `Decision`
     plain: bool = False
-    looked_at: LookedAt | None = None
+    looked_at: SampledNodes | None = None
 
 
 class Chosen(NamedTuple):
@@ -153,6 +156,7 @@ class DecisionRecord(Listener):
             decision.certificates,
             pods=tuple(choices),
             looked_at=decision.looked_at,
+            out_of_time=decision.out_of_time,
         )
         before, after = decision.shares_before, decision.shares_after
         self._add(entry, Basis(snapshot, before, after, decision.plain, decision.looked_at))
@@ -174,6 +178,7 @@ class DecisionRecord(Listener):
             suggestion.proven,
             suggestion.certificates,
             moves=tuple(moves),
+            out_of_time=suggestion.out_of_time,
         )
         self._add(entry, Basis(snapshot, before.shares, after.shares))
         self._progress = {

@@ -16,6 +16,7 @@ from kubedsm.explain.facts import NodeVerdict, PodFacts
 from kubedsm.explain.migration_outcome import MoveOutcome
 from kubedsm.explain.pod import facts_of_other_scheduler, pod_state
 from kubedsm.explain.verdicts import is_feasible
+from kubedsm.model.deadline import OUT_OF_TIME
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import NodeName, Pod, Share, Tier, Uid
 from kubedsm.model.snapshot import Snapshot
@@ -187,6 +188,8 @@ class Decisions:
         parts = self._summarize(pod, chosen, basis)
         if gap := describe_unproven(chosen.entry.certificates):
             parts.append(f"not proven, {gap}")
+        if chosen.entry.out_of_time:
+            parts.append(OUT_OF_TIME)
         if pod.workload in self.mirror.measured.slower:
             parts.append(Cause.EDGE_SLOWER)
         return "; ".join(parts)
@@ -202,10 +205,10 @@ class Decisions:
         workload = pod.workload
         if workload in basis.shares_before and workload in basis.shares_after:
             before, after = basis.shares_before[workload], basis.shares_after[workload]
-            promise = self.policy().qos_targets_in(basis.snapshot)(workload)
+            qos_target = self.policy().qos_targets_in(basis.snapshot)(workload)
             parts.append(
                 f"edge share of {workload} {before.edge}/{before.total} ->"
-                f" {after.edge}/{after.total}, target {promise.qos:g}"
+                f" {after.edge}/{after.total}, target {qos_target.qos:g}"
             )
         explainer = self._explainer_of(chosen.entry, basis)
         if (score := explainer.load_score(chosen.uid)) is not None:
@@ -251,18 +254,18 @@ def _reason(
 ) -> Words:
     """Explain in short clauses why the decision selected the pod's node."""
     chosen, pod = recalled.chosen, recalled.pod
-    promises = policy.qos_targets_in(basis.snapshot)
+    qos_targets = policy.qos_targets_in(basis.snapshot)
     if chosen.move is not None:
         move = chosen.move
         moves = [outcome.move for outcome in chosen.entry.moves]
         source = (" on ", node_link(move.source)) if move.source else ()
-        purpose = describe_purpose(move, moves, basis.shares_before, promises)
+        purpose = describe_purpose(move, moves, basis.shares_before, qos_targets)
         return (f"it replaces {move.pod}", *source, f", {purpose}")
     if pod is None or pod.workload not in basis.shares_after:
         return ()
     share = basis.shares_before.get(pod.workload, Share())
     total = basis.shares_after[pod.workload].total
-    target = promises(pod.workload).qos
+    target = qos_targets(pod.workload).qos
     wanted = count_target_pods(target, total)
     pods = f"{wanted} of its {counted(total, 'pod')} at the edge ({percent(target)})"
     workload = workload_link(pod.workload)

@@ -46,7 +46,7 @@ def note_left_to_collector(refused: str) -> str:
 
 
 def note_forged_label() -> str:
-    return f"Carries {MIGRATING_LABEL}, but no migration of ours detached it; ignored"
+    return f"Carries {MIGRATING_LABEL}, but no migration by KubeDSM detached it; ignored"
 
 
 def note_migrations(ends: Iterable[MoveOutcome]) -> Iterator[Note]:

@@ -35,7 +35,7 @@ from kubedsm.objective.fragmentation import SCALE, Fragmentation, request_mix
 from kubedsm.objective.load import Loads
 from kubedsm.objective.objective import NANO
 from kubedsm.objective.replica_spread import ReplicaSpread, has_default_spread
-from kubedsm.optimizer.placing.cloud import LookedAt, score_with
+from kubedsm.optimizer.placing.cloud import SampledNodes, score_with
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.plugins.feasibility import Feasibility, Rejection
 from kubedsm.plugins.fit import NO_TIER, NODE_RESOURCES_FIT, TIER, too_little, why_unschedulable
@@ -68,7 +68,7 @@ class Explainer:
     """Evaluator of a snapshot's nodes for one pod, as if no other pod were pending."""
 
     def __init__(
-        self, snapshot: Snapshot, policy: KubeDSM, looked_at: LookedAt | None = None
+        self, snapshot: Snapshot, policy: KubeDSM, looked_at: SampledNodes | None = None
     ) -> None:
         """Prepare the evaluation of a snapshot's nodes under a placement policy.
 
@@ -305,7 +305,7 @@ def _describe_change(
     if rejection is None:
         return TIER.advice if tierless else None
     if any(AWAY_TAINT in reason for reason in rejection.reasons):
-        return "wait until the site has been back for a while: site.settle"
+        return "wait for the end of the site's stabilisation period (site.settle)"
     if rejection.rule == NODE_RESOURCES_FIT.name and (
         little := too_little(pod.requests, node.allocatable)
     ):

@@ -131,6 +131,8 @@ class DecisionFacts(msgspec.Struct, frozen=True, rename="camel"):
     proven: bool
     certificates: tuple[dict[str, Any], ...]
     cloud_nodes: dict[str, int] | None = None
+    #: the time limit passed before the work limit
+    out_of_time: bool = False
 
 
 class WorkloadPods(msgspec.Struct, frozen=True):

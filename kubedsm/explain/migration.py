@@ -93,9 +93,9 @@ class MigrationExplainer:
     def _purpose(self) -> str:
         if self.basis is None:
             return self.outcome.move.purpose
-        promises = self.configuration.policy.qos_targets_in(self.basis.snapshot)
+        qos_targets = self.configuration.policy.qos_targets_in(self.basis.snapshot)
         moves = [outcome.move for outcome in self.entry.moves]
-        return describe_purpose(self.outcome.move, moves, self.basis.shares_before, promises)
+        return describe_purpose(self.outcome.move, moves, self.basis.shares_before, qos_targets)
 
     def _describe_migration(self) -> Iterator[Words]:
         move, outcome = self.outcome.move, self.outcome

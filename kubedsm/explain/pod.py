@@ -76,7 +76,7 @@ def explain_pod(facts: PodFacts) -> Explanation[PodFacts]:
 
 def _make_title(facts: PodFacts) -> str:
     if facts.gone:
-        return f"What became of {facts.pod}"
+        return f"State of {facts.pod}"
     return f"Why {facts.pod} is on {facts.chosen}" if _has_node(facts) else f"Why {facts.pod} waits"
 
 

@@ -61,7 +61,7 @@ class Diagnostics:
         app.router.add_get("/decisions", self._list_decisions)
         app.router.add_get("/decisions/explain", self._explain_subject)
         app.router.add_get("/decisions/pending", self._list_pending)
-        app.router.add_get("/decisions/promises", self._qos_targets)
+        app.router.add_get("/decisions/targets", self._qos_targets)
         app.router.add_get("/decisions/scheduler", self._describe_scheduler)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=GRACE)
         self.url = ""
@@ -72,7 +72,9 @@ class Diagnostics:
         except AddressUnavailableError as error:
             if self._required:
                 raise
-            log.warning("no diagnostics", address=f"{LOOPBACK}:{self._port}", error=str(error))
+            log.warning(
+                "diagnostics port unavailable", address=f"{LOOPBACK}:{self._port}", error=str(error)
+            )
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -110,7 +112,7 @@ class Diagnostics:
     async def _qos_targets(self, request: web.Request) -> web.Response:
         query_of(request)
         snapshot, policy = self._decisions.mirror.snapshot(), self._decisions.policy()
-        return _json_response({"promises": await asyncio.to_thread(qos_targets, snapshot, policy)})
+        return _json_response({"targets": await asyncio.to_thread(qos_targets, snapshot, policy)})
 
     async def _describe_scheduler(self, request: web.Request) -> web.Response:
         """Describe this scheduler: cluster, leadership, and workloads with a slower edge.

@@ -32,7 +32,7 @@ _SHOWN = 20
 
 def qos_target(workload: Workload, snapshot: Snapshot, policy: KubeDSM) -> QosTargetFacts:
     """Return the QoS target of one workload, with the underlying response times."""
-    promise, goal = policy.qos_targets_in(snapshot)(workload), policy.latency
+    target, goal = policy.qos_targets_in(snapshot)(workload), policy.latency
     answers = snapshot.measured.answers.get(workload, {})
     measured = TierTimes(*(answers[tier].seconds if tier in answers else None for tier in Tier))
     latency = None if goal is None else goal.targets(workload)
@@ -40,7 +40,7 @@ def qos_target(workload: Workload, snapshot: Snapshot, policy: KubeDSM) -> QosTa
     if goal is not None and latency is not None:
         times = goal.times(workload, snapshot.measured)
         taken = TierTimes(times.edge, times.cloud)
-    return QosTargetFacts(str(workload), promise.qos, promise.weight, measured, latency, taken)
+    return QosTargetFacts(str(workload), target.qos, target.weight, measured, latency, taken)
 
 
 def qos_targets(snapshot: Snapshot, policy: KubeDSM) -> list[QosTargetFacts]:
@@ -48,11 +48,9 @@ def qos_targets(snapshot: Snapshot, policy: KubeDSM) -> list[QosTargetFacts]:
     return [qos_target(workload, snapshot, policy) for workload in snapshot.census.shares]
 
 
-def _describe_sites(sites: Sequence[SiteShare], near: float, promise: QosTarget) -> Iterator[Words]:
+def _describe_sites(sites: Sequence[SiteShare], near: float, target: QosTarget) -> Iterator[Words]:
     """Yield the near share against the target, and why a site has more replicas than it should."""
-    yield (
-        f"{percent(near)} of its requests are served near users; target {percent(promise.qos)}.",
-    )
+    yield (f"{percent(near)} of its requests are served near users; target {percent(target.qos)}.",)
     short = [each for each in sites if each.replicas < each.wanted]
     spare = [each for each in sites if each.replicas > each.wanted]
     if short and spare:
@@ -83,23 +81,23 @@ class WorkloadExplainer:
     def explain(self) -> Explanation[WorkloadFacts]:
         workload = self.workload
         snapshot, targets = self.configuration.policy.resolve(self.snapshot)
-        share, promise = snapshot.census.shares.get(workload, Share()), targets(workload)
-        sites = list_sites(share, promise)
-        wanted = count_target_pods(promise.qos, share.total)
+        share, target = snapshot.census.shares.get(workload, Share()), targets(workload)
+        sites = list_sites(share, target)
+        wanted = count_target_pods(target.qos, share.total)
         missing = max(0, wanted - share.edge)
         met = f"{counted(missing, 'pod')} missing" if missing else "the QoS target is met"
         has = f"{workload} has {share.edge} of its {counted(share.total, 'pod')} at the edge"
         lines: list[Words] = [
-            (f"{has} and targets {wanted} ({percent(promise.qos)}): {met}.",),
+            (f"{has} and targets {wanted} ({percent(target.qos)}): {met}.",),
             (self._describe_source(),),
         ]
-        if promise.most is not None and promise.most < wanted:
-            most = f"No more than {promise.most} are scheduled to the edge"
+        if target.most is not None and target.most < wanted:
+            most = f"No more than {target.most} are scheduled to the edge"
             lines.append((f"{most}: its response time is longer there.",))
         near = None
-        if promise.demand is not None and share.sites is not None:
-            near = promise.demand.near(share.sites, share.total)
-            lines += _describe_sites(sites, near, promise)
+        if target.demand is not None and share.sites is not None:
+            near = target.demand.near(share.sites, share.total)
+            lines += _describe_sites(sites, near, target)
         facts = WorkloadFacts(
             workload=str(workload),
             kind=workload.kind,

@@ -61,6 +61,15 @@ class KindKnown:
 
 
 @attrs.frozen(slots=True)
+class NodeAvoided:
+    """Event: provisioning a claim's volume failed for the node, or may be tried there again."""
+
+    claim: Key
+    node: NodeName
+    avoided: bool
+
+
+@attrs.frozen(slots=True)
 class MeasuredApplied:
     """Event: a measurement was taken, or measurements are lost (`NOTHING_MEASURED`)."""
 
@@ -76,6 +85,7 @@ ClusterEvent = (
     | SurroundingApplied
     | SurroundingDeleted
     | KindKnown
+    | NodeAvoided
     | MeasuredApplied
 )
 

@@ -22,6 +22,7 @@ from kubedsm.model.events import (
     KindKnown,
     MeasuredApplied,
     NodeApplied,
+    NodeAvoided,
     NodeDeleted,
     PodApplied,
     PodDeleted,
@@ -42,10 +43,10 @@ from kubedsm.model.model import (
     Uid,
     Workload,
 )
-from kubedsm.model.node_index import NodeIndex, Room
+from kubedsm.model.node_index import FreeCapacity, NodeIndex
 from kubedsm.model.residents import MOST_SELECTIONS, Residents, Step, is_seen_alike, standing
 from kubedsm.model.snapshot import Counted, Snapshot
-from kubedsm.model.surroundings import Surroundings, key_of
+from kubedsm.model.surroundings import Claim, Surrounding, Surroundings, Volume, key_of
 
 NOTHING = Resources()
 #: pod changes without a snapshot after which residents are recounted
@@ -134,7 +135,7 @@ class ClusterMirror:
         self._tally = Tally(scheduler_name)
         #: index, None after a node changed; published capacity, and nodes changed since
         self._index: NodeIndex | None = None
-        self._room: Room | None = None
+        self._room: FreeCapacity | None = None
         self._refilled: set[NodeName] = set()
         #: published residents, and former states of pods changed since
         self._residents: Residents | None = None
@@ -164,6 +165,7 @@ class ClusterMirror:
                 self._pods = self._pods.update(
                     {uid: attrs.evolve(pod, resource_version="") for uid, pod in self._pods.items()}
                 )
+                self.surroundings = self.surroundings.without_versions()
                 return Change()
             case NodeApplied(node):
                 before = self._nodes.get(node.name)
@@ -184,11 +186,12 @@ class ClusterMirror:
                 return self._apply_surrounding(event)
 
     def _apply_surrounding(
-        self, event: SurroundingApplied | SurroundingDeleted | KindKnown
+        self, event: SurroundingApplied | SurroundingDeleted | KindKnown | NodeAvoided
     ) -> Change:
         match event:
             case SurroundingApplied(thing):
                 former = self.surroundings.of(type(thing)).get(key_of(thing))
+                thing = _latest(former, thing)
                 self.surroundings = self.surroundings.with_object(thing)
                 return Change(surrounding_before=former, surrounding_after=thing)
             case SurroundingDeleted(kind, key):
@@ -198,6 +201,14 @@ class ClusterMirror:
             case KindKnown(kind):
                 self.surroundings = self.surroundings.with_kind(kind)
                 return Change(known=kind)
+            case NodeAvoided(key, node, avoided):
+                claim = self.surroundings.of(Claim).get(key)
+                if claim is None:
+                    return Change()
+                others = claim.failed_on - {node}
+                now = attrs.evolve(claim, failed_on=others | {node} if avoided else others)
+                self.surroundings = self.surroundings.with_object(now)
+                return Change(surrounding_before=claim, surrounding_after=now)
 
     def _apply_pod(self, pod: Pod) -> Change:
         key = (pod.namespace, pod.name)
@@ -270,7 +281,9 @@ class ClusterMirror:
         full.
         """
         if holder in self._reservations:
-            raise ReservationError(f"{holder} holds room on {self._reservations[holder].node}")
+            raise ReservationError(
+                f"{holder} already holds a reservation on {self._reservations[holder].node}"
+            )
         pod = self._pods.get(Uid(holder))
         if pod is not None and pod.node_name is not None:
             raise ReservationError(f"{pod} is on {pod.node_name} already")
@@ -279,7 +292,7 @@ class ClusterMirror:
         free = dict(self._free[node].items())
         short = [name for name, amount in requests.items() if amount > max(0, free.get(name, 0))]
         if short:
-            raise ReservationError(f"node {node} has not enough {', '.join(short)}")
+            raise ReservationError(f"node {node} has too little {', '.join(short)}")
         self.changes += 1
         self._add_reservation(Reservation(holder, node, requests))
 
@@ -471,7 +484,7 @@ class ClusterMirror:
             self._recount_pods(pods, self._pods, unproven)
         if self._index is None or self._room is None:
             self._index = NodeIndex(self._nodes)
-            self._room = Room(self._index, self._free)
+            self._room = FreeCapacity(self._index, self._free)
         elif self._refilled:
             self._room = self._room.now(self._free, self._refilled)
         self._refilled.clear()
@@ -555,22 +568,35 @@ class ClusterMirror:
             if name in free:
                 free[name] -= amount
         _require_truth(
-            free == dict(seen.free), "the free room is not what nodes, pods and reservations leave"
+            free == dict(seen.free),
+            "free capacity differs from allocatable minus pods and reservations",
         )
-        _require_truth(placed == dict(seen.placed), "a pod is not where it counts")
+        _require_truth(placed == dict(seen.placed), "a pod is counted on another node")
         counted = attrs.evolve(seen, counted=None).census
-        _require_truth(counted == seen.census, "what is counted along is not what there is")
+        _require_truth(counted == seen.census, "incremental aggregates differ from recomputed ones")
         marked = {uid for uid, pod in self._pods.items() if pod.detached}
-        _require_truth(marked == self._marked, "other pods are marked than are known to be")
+        _require_truth(marked == self._marked, "the index of labelled pods differs from the pods")
         keys = {(pod.namespace, pod.name): uid for uid, pod in self._pods.items()}
-        _require_truth(keys == self._uids, "two pods go by one name")
+        _require_truth(keys == self._uids, "two pods have one name")
         for holder, reservation in self._reservations.items():
             pod_or_none = self._pods.get(Uid(holder))
             _require_truth(
                 pod_or_none is None or pod_or_none.node_name is None,
                 f"{pod_or_none} is bound and still holds a reservation on {reservation.node}",
             )
-        _require_truth(all(uid in self._pods for uid in self.claimed), "a claim outlives its pod")
+        _require_truth(
+            all(uid in self._pods for uid in self.claimed), "a claim refers to a deleted pod"
+        )
+
+
+def _latest(former: Surrounding | None, thing: Surrounding) -> Surrounding:
+    """Return the newer state of an object; a claim keeps the nodes that failed to provision."""
+    if isinstance(former, Claim | Volume) and isinstance(thing, Claim | Volume):
+        if is_older(thing.resource_version, former.resource_version):
+            return former
+        if isinstance(former, Claim) and isinstance(thing, Claim) and former.uid == thing.uid:
+            return attrs.evolve(thing, failed_on=former.failed_on)
+    return thing
 
 
 def _nomination_holder(uid: Uid) -> str:

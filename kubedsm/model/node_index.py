@@ -312,7 +312,7 @@ _SINGLE: dict[int, NodeIndex] = {}
 
 
 @attrs.frozen(slots=True, eq=False)
-class Room:
+class FreeCapacity:
     """Free capacity of all nodes of a node index, with an array for each resource; immutable."""
 
     _nodes: NodeIndex
@@ -361,7 +361,7 @@ class NodeRows:
     """
 
     index: NodeIndex
-    room: Room
+    room: FreeCapacity
     #: N
     positions: Positions
 
@@ -371,7 +371,7 @@ class NodeRows:
         listed = list(nodes)
         index = NodeIndex.of(listed)
         positions = [index.positions[node.name] for node in listed]
-        return cls(index, Room(index, free), np.array(positions, dtype=np.intp))
+        return cls(index, FreeCapacity(index, free), np.array(positions, dtype=np.intp))
 
     @cached_property
     def nodes(self) -> tuple[Node, ...]:

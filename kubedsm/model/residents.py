@@ -177,7 +177,11 @@ class Residents:
         """
         before = self.surroundings
         same = attrs.evolve(self, nodes=nodes, surroundings=surroundings, selected={}, covering={})
-        if surroundings.claims is before.claims and surroundings.volumes is before.volumes:
+        same_volumes = all(
+            getattr(surroundings, kind) is getattr(before, kind)
+            for kind in ("claims", "volumes", "storage_classes")
+        )
+        if same_volumes:
             return same
         drafts = _Draft[CSIVolume]({}), _Draft[str]({})
         for claim, counts in self.claims.items():

@@ -11,7 +11,7 @@ import numpy as np
 from kubedsm.model.census import Census, census_of
 from kubedsm.model.measured import NOTHING_MEASURED, Measured
 from kubedsm.model.model import Node, NodeName, Pod, Resources, Share, Taint, Tier, Uid, Workload
-from kubedsm.model.node_index import NodeIndex, NodeRows, Room
+from kubedsm.model.node_index import FreeCapacity, NodeIndex, NodeRows
 from kubedsm.model.residents import Residents, standing
 from kubedsm.model.surroundings import Surroundings
 
@@ -24,7 +24,7 @@ class Counted:
 
     census: Census
     index: NodeIndex
-    room: Room
+    room: FreeCapacity
     residents: Residents
 
 
@@ -64,8 +64,8 @@ class Snapshot:
         return self.counted.index if self.counted else NodeIndex(self.nodes)
 
     @cached_property
-    def room(self) -> Room:
-        return self.counted.room if self.counted else Room(self.index, self.free)
+    def room(self) -> FreeCapacity:
+        return self.counted.room if self.counted else FreeCapacity(self.index, self.free)
 
     @cached_property
     def residents(self) -> Residents:
@@ -74,7 +74,7 @@ class Snapshot:
         keys = self.census.looked_at
         return Residents.of(self.index, self.surroundings, keys, standing(self.pods, self.placed))
 
-    def in_turn(self, tier: Tier, room: Room | None = None, more: int = 0) -> NodeRows:
+    def in_turn(self, tier: Tier, room: FreeCapacity | None = None, more: int = 0) -> NodeRows:
         """Return the tier's nodes in the order in which they are filled; each placed pod shifts the
         start by one node.
 
@@ -139,7 +139,10 @@ class Snapshot:
         index = NodeIndex(nodes)
         residents = self.residents.with_nodes(index, self.surroundings)
         return self._replace(
-            fields={"nodes": nodes}, index=index, room=Room(index, self.free), residents=residents
+            fields={"nodes": nodes},
+            index=index,
+            room=FreeCapacity(index, self.free),
+            residents=residents,
         )
 
     def with_pods(self, pods: Mapping[Uid, Pod]) -> "Snapshot":

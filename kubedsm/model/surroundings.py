@@ -1,6 +1,7 @@
-"""Namespaces, volume claims, volumes, storage classes and CSI nodes, for scheduling rules."""
+"""Namespaces, volume claims, volumes, and the storage that provides them, for scheduling rules."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
 from typing import Any, NamedTuple, Self
 
 import attrs
@@ -37,6 +38,26 @@ class Claim:
     #: ReadWriteOncePod: never two pods at once
     once_per_pod: bool = False
     storage_class: str = ""
+    #: requested bytes
+    storage: int = 0
+    access_modes: tuple[str, ...] = ()
+    #: volumeMode is Block
+    block: bool = False
+    #: labels of acceptable PersistentVolumes; None for any
+    selector: Selector = None
+    #: node on which a scheduler has the volume provisioned; empty without a selection
+    selected_node: str = ""
+    #: nodes on which provisioning failed a moment ago; remembered by the scheduler alone
+    failed_on: frozenset[str] = frozenset()
+    uid: str = attrs.field(default="", eq=False)
+    resource_version: str = attrs.field(default="", eq=False)
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+    @property
+    def key(self) -> tuple[str, str]:
+        return self.namespace, self.name
 
 
 class CSIVolume(NamedTuple):
@@ -56,6 +77,24 @@ class Volume:
     labels: Mapping[str, str] = attrs.field(factory=dict)
     #: spec.csi; None for a volume of another kind
     csi: CSIVolume | None = None
+    #: bytes
+    capacity: int = 0
+    access_modes: tuple[str, ...] = ()
+    #: volumeMode is Block
+    block: bool = False
+    storage_class: str = ""
+    #: spec.claimRef: namespace, name and uid of the only claim that may bind; None for any
+    claim: tuple[str, str, str] | None = None
+    #: phase Available: no claim is bound, and no former claim's data is left
+    available: bool = False
+    terminating: bool = False
+    resource_version: str = attrs.field(default="", eq=False)
+
+    def is_for(self, claim: Claim) -> bool:
+        """Return True if the volume's claimRef names the claim."""
+        return self.claim is not None and (
+            self.claim[:2] == claim.key and self.claim[2] in ("", claim.uid)
+        )
 
 
 @attrs.frozen(slots=True)
@@ -76,21 +115,49 @@ class StorageClass:
     name: str
     #: volumeBindingMode is WaitForFirstConsumer: volumes are provisioned after scheduling
     waits_for_consumer: bool = False
+    provisioner: str = ""
+    #: allowedTopologies: nodes on which volumes can be provisioned; None: all nodes
+    topologies: tuple[NodeSelectorTerm, ...] | None = None
 
 
-Surrounding = Namespace | Claim | Volume | StorageClass | CSINode
-#: namespace and name of a claim; name of any other object
+@attrs.frozen(slots=True)
+class CSIDriver:
+    """CSIDriver object: whether scheduling depends on the driver's storage capacity."""
+
+    name: str
+    reports_capacity: bool = False
+
+
+@attrs.frozen(slots=True)
+class StorageCapacity:
+    """CSIStorageCapacity object: free storage of a class in one topology segment."""
+
+    namespace: str
+    name: str
+    storage_class: str
+    #: label selector of the segment's nodes; None: no nodes
+    nodes: Selector = None
+    #: free bytes; None if unknown
+    capacity: int | None = None
+    #: maximum bytes of a single volume; None if only the capacity limits it
+    maximum: int | None = None
+
+
+Surrounding = Namespace | Claim | Volume | StorageClass | CSINode | CSIDriver | StorageCapacity
+#: namespace and name of a claim or a capacity; name of any other object
 Key = tuple[str, ...]
+#: kinds of objects inside namespaces
+NAMESPACED = (Claim, StorageCapacity)
 
 
 def key_of(thing: Surrounding) -> Key:
-    return (thing.namespace, thing.name) if isinstance(thing, Claim) else (thing.name,)
+    return (thing.namespace, thing.name) if isinstance(thing, NAMESPACED) else (thing.name,)
 
 
 @attrs.frozen(slots=True)
 class Surroundings:
-    """Observed namespaces, volume claims, volumes, storage classes and CSI nodes; None for a kind
-    that is not observed.
+    """Observed namespaces, volume claims, volumes and storage; None for a kind that is not
+    observed.
 
     Unobserved claims count as bound, unobserved volumes as reachable from every node, and
     unobserved CSI nodes as unlimited.
@@ -101,6 +168,8 @@ class Surroundings:
     volumes: Mapping[Key, Volume] | None = None
     storage_classes: Mapping[Key, StorageClass] | None = None
     csi_nodes: Mapping[Key, CSINode] | None = None
+    csi_drivers: Mapping[Key, CSIDriver] | None = None
+    capacities: Mapping[Key, StorageCapacity] | None = None
 
     def with_kind(self, kind: type[Surrounding]) -> Self:
         """Return a copy in which the kind counts as observed: objects missing there do not exist in
@@ -120,6 +189,22 @@ class Surroundings:
         """Return a copy without the object of the given kind and key."""
         left = {other: thing for other, thing in self.of(kind).items() if other != key}
         return attrs.evolve(self, **{_FIELDS[kind]: left})
+
+    def without_versions(self) -> Self:
+        """Return a copy in which any observed state of a claim or volume is newer than the known
+        state.
+        """
+        return attrs.evolve(
+            self,
+            **{
+                _FIELDS[kind]: {
+                    key: attrs.evolve(thing, resource_version="")
+                    for key, thing in self.of(kind).items()
+                }
+                for kind in (Claim, Volume)
+                if getattr(self, _FIELDS[kind]) is not None
+            },
+        )
 
     def of(self, kind: type[Surrounding]) -> Mapping[Key, Any]:
         """Return the observed objects of a kind, such as volumes; none for an unobserved kind."""
@@ -143,8 +228,28 @@ class Surroundings:
         return filter(None, (volumes.get((claim.volume,)) for claim in self.claims_at(keys)))
 
     def csi_volumes_at(self, keys: Iterable[Key]) -> frozenset[CSIVolume]:
-        """Return the CSI volumes bound to the claims with the given keys (namespace and name)."""
-        return frozenset(v.csi for v in self.volumes_at(keys) if v.csi is not None)
+        """Return the CSI volumes of the claims with the given keys (namespace and name).
+
+        A claim without a volume counts as a volume of its StorageClass's provisioner.
+        """
+        found = {v.csi for v in self.volumes_at(keys) if v.csi is not None}
+        for claim in self.claims_at(keys):
+            of = self.of(StorageClass).get((claim.storage_class,))
+            if not claim.volume and of is not None:
+                found.add(CSIVolume(of.provisioner, str(claim)))
+        return frozenset(found)
+
+    @cached_property
+    def waiting_claims(self) -> Mapping[Key, Claim]:
+        """Return the unbound claims whose volumes wait for their first consumer, by key."""
+        return {key: claim for key, claim in self.of(Claim).items() if self.waits(claim)}
+
+    def waits(self, claim: Claim) -> bool:
+        """Return True if the claim's volume is bound or provisioned only after scheduling
+        (WaitForFirstConsumer).
+        """
+        of = self.of(StorageClass).get((claim.storage_class,))
+        return not (claim.volume or claim.bound or of is None) and of.waits_for_consumer
 
     def namespace_terminating(self, name: str) -> bool:
         known = (self.namespaces or {}).get((name,))
@@ -164,4 +269,6 @@ _FIELDS: Mapping[type[Surrounding], str] = {
     Volume: "volumes",
     StorageClass: "storage_classes",
     CSINode: "csi_nodes",
+    CSIDriver: "csi_drivers",
+    StorageCapacity: "capacities",
 }

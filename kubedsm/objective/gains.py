@@ -47,7 +47,8 @@ class Gains:
         levels = {p: at for at, p in enumerate(sorted(set(of.values()), reverse=True))}
         #: priority level of each workload, 0 for the highest priority
         self.level = {workload: levels[priority] for workload, priority in of.items()}
-        self._nothing = [0] * max(1, len(levels))
+        #: no gain at any level
+        self.nothing = [0] * max(1, len(levels))
 
     @classmethod
     def of(cls, snapshot: Snapshot, qos_targets: QosTargets, objective: Objective) -> Self:
@@ -64,8 +65,21 @@ class Gains:
             self._known[key] = self.objective.gain(share, qos_target, change)
         return self._known[key]
 
+    def of_share(self, workload: Workload, after: Share) -> int:
+        """Return the QoS gained, in nano-units, if the workload had the given share."""
+        target = self.qos_targets(workload)
+        before = self.objective.worth_of(self.shares[workload], target)
+        return self.objective.worth_of(after, target) - before
+
+    def of_shares(self, after: Mapping[Workload, Share]) -> Gain:
+        """Return the QoS gained if the workloads had the given shares, by priority level."""
+        total = list(self.nothing)
+        for workload, share in after.items():
+            total[self.level[workload]] += self.of_share(workload, share)
+        return tuple(total)
+
     def of_changes(self, changes: Mapping[Workload, int]) -> Gain:
-        total = list(self._nothing)
+        total = list(self.nothing)
         for workload, change in changes.items():
             total[self.level[workload]] += self.of_workload(workload, change)
         return tuple(total)
@@ -161,6 +175,22 @@ class Worths(Gains):
             wanted = self.qos_targets(workload).count_wanted(share.total)
             change = min(change, max(wanted - share.edge, self._waiting.get(workload, 0), 0))
         points = float(super().of_workload(workload, change))
+        return self._pod_seconds(workload, points, change)
+
+    def of_share(self, workload: Workload, after: Share) -> int:
+        points = super().of_share(workload, after)
+        if points > 0:
+            # Requests served beyond the target are no gain.
+            target = self.qos_targets(workload)
+            flat = attrs.evolve(self.objective, beta=0.0)
+            before = flat.worth_of(self.shares[workload], target)
+            points = min(points, flat.worth_of(after, target) - before)
+        share = self.shares[workload]
+        return self._pod_seconds(workload, points, after.edge - share.edge)
+
+    def _pod_seconds(self, workload: Workload, points: float, change: int) -> int:
+        """Convert a QoS gain by `change` more pods to the pod-seconds for which it lasts."""
+        share = self.shares[workload]
         # Weighted by the mean share: among identical totals, even distributions are preferred.
         points *= 1 - _EVENNESS * (2 * share.edge + change) / (2 * share.total)
         return round(points * self._pods_a_point * self._lasting(workload))

@@ -71,19 +71,21 @@ def choose_workloads(workloads: Mapping[Workload, Share]) -> list[Workload]:
     return [workload for _, workload in sorted(turns)[:MOST]]
 
 
-def qos_gap(share: Share, promised: float) -> float:
+def qos_gap(share: Share, qos: float) -> float:
     """Return the shortfall of a workload's edge share against its QoS target, as a fraction of the
     pods.
     """
-    return max(0.0, promised - share.ratio)
+    return max(0.0, qos - share.ratio)
 
 
-def workload_families(shares: Mapping[Workload, Share], promises: QosTargets) -> Iterator[Metric]:
+def workload_families(
+    shares: Mapping[Workload, Share], qos_targets: QosTargets
+) -> Iterator[Metric]:
     """Yield gauge metrics of edge shares and QoS targets by workload."""
     share = GaugeMetricFamily(
         "kubedsm_workload_edge_share", "Part of a workload's pods at the edge.", labels=LABELS
     )
-    promised = GaugeMetricFamily(
+    targets = GaugeMetricFamily(
         "kubedsm_workload_promised_edge_share",
         "Part of a workload's pods that its QoS target asks for at the edge: the QoS factor.",
         labels=LABELS,
@@ -99,12 +101,12 @@ def workload_families(shares: Mapping[Workload, Share], promises: QosTargets) ->
     shown = choose_workloads(shares)
     for workload in shown:
         labels = (workload.namespace, workload.kind, workload.name)
-        now, of = shares[workload], promises(workload).qos
+        now, of = shares[workload], qos_targets(workload).qos
         share.add_metric(labels, now.ratio)
-        promised.add_metric(labels, of)
+        targets.add_metric(labels, of)
         missing.add_metric(labels, qos_gap(now, of))
         pods.add_metric(labels, now.total)
-    yield from (share, promised, missing, pods)
+    yield from (share, targets, missing, pods)
     total = sum(each.total for each in shares.values())
     yield _gauge(
         "kubedsm_edge_share",
@@ -115,7 +117,7 @@ def workload_families(shares: Mapping[Workload, Share], promises: QosTargets) ->
     yield _gauge(
         "kubedsm_workloads_below_promise",
         "Workloads below their QoS target.",
-        sum(qos_gap(each, promises(workload).qos) > 0 for workload, each in shares.items()),
+        sum(qos_gap(each, qos_targets(workload).qos) > 0 for workload, each in shares.items()),
     )
     yield _gauge(
         "kubedsm_workloads_without_series",

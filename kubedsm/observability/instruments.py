@@ -22,7 +22,7 @@ from kubedsm.observability.measured_cluster import Answered
 from kubedsm.optimizer.moving.suggestion import Move, MoveKind
 from kubedsm.optimizer.programming.in_order import Certificate
 from kubedsm.process.clock import Clock
-from kubedsm.process.log_throttle import SaidByCause
+from kubedsm.process.log_throttle import LogThrottle
 from plans.steps import LOST, Plan, StepKind, StepState
 
 log = structlog.get_logger()
@@ -379,7 +379,7 @@ def _migration_label(kind: MoveKind | None) -> str:
 def _plan_kind(plan: Plan) -> str:
     if plan.restores_only:
         return "restore"
-    return "bind" if all(step.kind is StepKind.BIND for step in plan.steps) else "migration"
+    return "migration" if any(step.kind is StepKind.START for step in plan.steps) else "bind"
 
 
 def _plan_outcome(plan: Plan, kind: str) -> str:
@@ -393,13 +393,13 @@ def _plan_outcome(plan: Plan, kind: str) -> str:
 
 async def watch_the_loop(clock: Clock, *observers: Callable[[float], object]) -> None:
     """Measure event loop lag until cancelled; report each sample in seconds."""
-    said = SaidByCause(clock)
+    throttle = LogThrottle(clock)
     while True:
         due = clock.monotonic() + SAMPLE
         await clock.sleep(SAMPLE)
         late = max(0.0, clock.monotonic() - due)
         for observe in observers:
             observe(late)
-        more = said.count_suppressed("event loop", "late") if late > LOGGED else None
+        more = throttle.count_suppressed("event loop", "late") if late > LOGGED else None
         if more is not None:
             log.warning("event loop late", milliseconds=round(1000 * late), more=more)

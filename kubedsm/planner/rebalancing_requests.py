@@ -24,12 +24,13 @@ from kubedsm.planner.requests import PlanningContext
 
 #: reasons why packing leaves a pod unschedulable
 NO_ROOM = (
-    "moving others would not help: no node takes it even if empty, or all free room is too little"
+    "migrations would not help: no node is large enough, or free capacity is too small in total"
 )
-NONE_PROVEN = "no packing of the pods that may be moved places more: proven"
-NONE_FOUND = "no packing of the pods that may be moved was found that places more; not proven"
+NONE_PROVEN = "no migration of movable pods places more pods: proven"
+NONE_FOUND = "no migration of movable pods was found that places more pods; not proven"
 BELOW_PRICE = (
-    "{} would make room, but it is worth {:.1f} pod-seconds, not more than their price of {:.1f}"
+    "{} would free capacity, but the benefit of {:.1f} pod-seconds does not exceed the cost of"
+    " {:.1f}"
 )
 _TEMPORARY = frozenset({Cause.WORKLOAD_MOVING, Cause.WORKLOAD_RESTING})
 
@@ -107,7 +108,7 @@ class SuggestRequest(MigrationRequest):
         """Compute the migration suggestion. Raises TypeError if the policy never migrates."""
         policy = context.policy()
         if not isinstance(policy, MigratingPolicy):
-            raise TypeError(f"{policy} moves nothing")
+            raise TypeError(f"{policy} does not migrate")
         waited_for = set[Workload]()
         suggestion = policy.suggest(
             self.snapshot(context),
@@ -133,6 +134,8 @@ class PackResponse:
     rests: bool = False
     #: some migrations were left out whose benefit grows with time
     may_pay_later: bool = False
+    #: the time limit passed before the work limit
+    out_of_time: bool = False
 
 
 @attrs.frozen(slots=True)
@@ -169,7 +172,7 @@ class PackRequest(MigrationRequest):
             if benefit > cost:
                 paying.append(part)
             else:
-                text = BELOW_PRICE.format(counted(part.disruptions, "move"), benefit, cost)
+                text = BELOW_PRICE.format(counted(part.disruptions, "migration"), benefit, cost)
                 left |= {move.pod.uid: text for move in part.awaited}
         awaited = {move.pod.uid for part in paying for move in part.awaited}
         return PackResponse(
@@ -179,6 +182,7 @@ class PackRequest(MigrationRequest):
             {uid: why for uid, why in left.items() if uid not in awaited},
             rests=bool(waited_for) or context.interrupted(),
             may_pay_later=len(awaited) < len(packed.awaited),
+            out_of_time=packed.out_of_time,
         )
 
 
@@ -220,11 +224,11 @@ def suggestion_of(
 
 
 def score_of(snapshot: Snapshot, policy: KubeDSM) -> ClusterScore:
-    snapshot, promises = policy.resolve(snapshot)
+    snapshot, qos_targets = policy.resolve(snapshot)
     shares = snapshot.census.shares
     fragmentation = Fragmentation(policy.measure, request_mix(snapshot))
     return ClusterScore(
-        quality(shares, promises, policy.objective),
+        quality(shares, qos_targets, policy.objective),
         shares,
         fragmentation.of(snapshot.of_tier(Tier.EDGE), snapshot.free),
     )

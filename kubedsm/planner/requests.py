@@ -4,13 +4,14 @@ A response describes the cluster at `ClusterMirror.changes` of the request. For 
 planner the cluster is unchanged. Responses of a worker process require revalidation by the client.
 """
 
+import math
 from collections.abc import Callable, Container, Mapping
 from typing import Any, Protocol, TypeVar
 
 import attrs
 
 from kubedsm.config.settings import Configuration
-from kubedsm.model.deadline import Deadline
+from kubedsm.model.deadline import PATIENT_SHARE, Deadline
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import NodeName, Pod, Resources, Uid
 from kubedsm.model.snapshot import Snapshot
@@ -44,10 +45,12 @@ class PlanningContext:
 
     def deadline(self, request: "Request[Any]") -> Deadline:
         """Return the end of the budget; requests without urgency also end when interrupted."""
-        deadline = deadline_in(request.budget, self.clock)
         if request.urgent:
-            return deadline
-        return Deadline(lambda: max(deadline.spent(), float(self.interrupted())), deadline.seconds)
+            return deadline_in(request.budget, self.clock)
+        deadline = deadline_in(request.budget, self.clock, PATIENT_SHARE)
+        return attrs.evolve(
+            deadline, spent=lambda: max(deadline.spent(), float(self.interrupted()))
+        )
 
 
 class Request(Protocol[R_co]):
@@ -131,6 +134,8 @@ class PlaceRequest:
     view: View | None = None
     #: cloud node at which the sampling of a large cloud starts
     start: int = 0
+    #: time limit of the event loop, in seconds; 0: too many pods for the event loop
+    inline: float = 0.0
 
     def solve(self, context: PlanningContext) -> PlaceResponse:
         """Compute the placement decision. Raises TypeError if the policy is not KubeDSM."""
@@ -141,8 +146,14 @@ class PlaceRequest:
         if self.view is not None:
             snapshot = self.view(snapshot)
         pods = snapshot.schedulable(snapshot.pods[uid] for uid in self.uids if uid in snapshot.pods)
-        deadline = context.deadline(self)
-        decision, awaiting = policy.decide_ahead(snapshot, pods, self.leaving, deadline, self.start)
+        decided = None
+        if self.inline:
+            # The event loop may have run out of time: on an idle machine this decision stands.
+            again = Deadline.within(self.inline, lambda: math.inf)
+            decided = policy.at_once(snapshot, pods, self.leaving, again, self.start)
+        decision, awaiting = decided or policy.decide_ahead(
+            snapshot, pods, self.leaving, context.deadline(self), self.start
+        )
         unplaced = tuple(snapshot.pods[uid] for uid in decision.unplaced)
         return PlaceResponse(attrs.evolve(decision, unplaced={}), unplaced, awaiting)
 

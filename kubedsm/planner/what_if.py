@@ -54,7 +54,7 @@ class ShareThen(NamedTuple):
 
     now: Share
     then: Share
-    promise: float
+    qos_target: float
     wanted: int
 
 
@@ -176,14 +176,14 @@ def _list_placed(snapshot: Snapshot, decision: Decision) -> Iterator[Placed]:
         yield Placed(str(pod), pod.workload, "", "waits for the next batch")
 
 
-def _list_moves(suggestion: Suggestion, promises: QosTargets) -> Iterator[NamedMove]:
+def _list_moves(suggestion: Suggestion, qos_targets: QosTargets) -> Iterator[NamedMove]:
     for move in suggestion.moves:
         yield NamedMove(
             str(move.pod),
             move.pod.workload,
             move.source or "",
             move.target,
-            describe_purpose(move, suggestion.moves, suggestion.before.shares, promises),
+            describe_purpose(move, suggestion.moves, suggestion.before.shares, qos_targets),
             added=move.pod.uid.startswith(_ADDED),
         )
 
@@ -191,10 +191,10 @@ def _list_moves(suggestion: Suggestion, promises: QosTargets) -> Iterator[NamedM
 def _compare_shares(
     now: Snapshot, suggestion: Suggestion, policy: KubeDSM, placed: Snapshot
 ) -> dict[Workload, ShareThen]:
-    before, promises = now.census.shares, policy.qos_targets_in(placed)
+    before, qos_targets = now.census.shares, policy.qos_targets_in(placed)
     shares = {}
     for workload, share in suggestion.after.shares.items():
-        qos = promises(workload).qos
+        qos = qos_targets(workload).qos
         wanted = count_target_pods(qos, share.total)
         shares[workload] = ShareThen(before.get(workload, Share()), share, qos, wanted)
     return shares
@@ -204,7 +204,7 @@ _NO_SHORTFALL = "the edge has free capacity for more than its QoS target"
 
 
 def describe_purpose(
-    move: Move, suggested: Sequence[Move], shares: Mapping[Workload, Share], promises: QosTargets
+    move: Move, suggested: Sequence[Move], shares: Mapping[Workload, Share], qos_targets: QosTargets
 ) -> str:
     """Describe in words why a migration is made, such as the QoS gained.
 
@@ -213,7 +213,7 @@ def describe_purpose(
     if move.evens or move.room_for:
         return move.purpose
     if move.kind is MoveKind.CLOUD_TO_EDGE:
-        return _describe_shortfall(move, shares, promises)
+        return _describe_shortfall(move, shares, qos_targets)
     to_edge = [
         other
         for other in suggested
@@ -221,7 +221,7 @@ def describe_purpose(
     ]
     if to_edge:
         names = sorted({other.pod.workload.name for other in to_edge})
-        shortfall = _describe_shortfall(to_edge[0], shares, promises)
+        shortfall = _describe_shortfall(to_edge[0], shares, qos_targets)
         more = f", {shortfall}" if len(names) == 1 and shortfall != _NO_SHORTFALL else ""
         return f"to free edge capacity for {' and '.join(names)}{more}"
     if move.kind is MoveKind.EDGE_TO_EDGE:
@@ -229,10 +229,12 @@ def describe_purpose(
     return move.purpose
 
 
-def _describe_shortfall(move: Move, shares: Mapping[Workload, Share], promises: QosTargets) -> str:
+def _describe_shortfall(
+    move: Move, shares: Mapping[Workload, Share], qos_targets: QosTargets
+) -> str:
     workload = move.pod.workload
     share = shares.get(workload, Share())
-    wanted = count_target_pods(promises(workload).qos, share.total)
+    wanted = count_target_pods(qos_targets(workload).qos, share.total)
     missing = wanted - share.edge
     if missing > 0:
         return f"{missing} of {counted(wanted, 'pod')} missing at the edge"

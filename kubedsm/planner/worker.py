@@ -38,7 +38,7 @@ from kubedsm.planner.protocol import (
 from kubedsm.planner.requests import NoResponseError, Request
 from kubedsm.process.backoff import Backoff
 from kubedsm.process.clock import Clock
-from kubedsm.process.log_throttle import SaidByCause
+from kubedsm.process.log_throttle import LogThrottle
 
 log = structlog.get_logger()
 
@@ -85,7 +85,7 @@ class Worker:
     _configuration: CurrentConfiguration
     _clock: Clock
     _rng: random.Random
-    _said: SaidByCause
+    _throttle: LogThrottle
     _listener: WorkerListener
     _outbox: deque[Message] = attrs.field(factory=deque, init=False)
     _outbox_filled: asyncio.Event = attrs.field(factory=asyncio.Event, init=False)
@@ -115,7 +115,7 @@ class Worker:
             try:
                 await self._run_process()
             except* (WorkerEndedError, OSError) as ended:
-                self._said.log(log.warning, "worker ended", str(ended.exceptions[0]))
+                self._throttle.log(log.warning, "planner process ended", str(ended.exceptions[0]))
             if self._clock.monotonic() - began >= WORKED_AFTER:
                 backoff.reset_failures()
             await self._clock.sleep(backoff.count_failure())
@@ -134,7 +134,7 @@ class Worker:
             except NoResponseError as error:
                 starting = self._clock.monotonic() < self._startup_until
                 write = log.debug if starting else log.warning
-                self._said.log(write, "no response", str(error), request=request.name)
+                self._throttle.log(write, "no response", str(error), request=request.name)
                 self._listener.request_unanswered(request.name)
                 raise
             finally:
@@ -193,7 +193,7 @@ class Worker:
             self._outbox.clear()
             for waiting in self._responses.values():
                 if not waiting.done():
-                    waiting.set_exception(NoResponseError("the worker ended"))
+                    waiting.set_exception(NoResponseError("the planner process ended"))
             await _end_process(process, process.stdin)
 
     async def _replicate_mirror(self, stdin: asyncio.StreamWriter) -> None:

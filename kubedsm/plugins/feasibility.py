@@ -26,7 +26,7 @@ from kubedsm.model.model import (
     SpreadConstraint,
     Uid,
 )
-from kubedsm.model.node_index import Ints, Mask, NodeIndex, Positions, Room
+from kubedsm.model.node_index import FreeCapacity, Ints, Mask, NodeIndex, Positions
 from kubedsm.model.residents import Keeper, Residents, keys_looked_at
 from kubedsm.model.selectors import selects
 from kubedsm.model.snapshot import Snapshot
@@ -157,7 +157,7 @@ class Feasibility:
         return self.scene.nodes
 
     @property
-    def room(self) -> Room:
+    def room(self) -> FreeCapacity:
         return self.scene.room
 
     @property

@@ -95,7 +95,7 @@ TIER = Plugin(
     static=True,
     hint=None,
     hears=("room", "node"),
-    advice="give the node the label of a tier",
+    advice="label the node with a tier",
 )
 NODE_RESOURCES_FIT = Plugin(
     name="NodeResourcesFit",

@@ -84,7 +84,7 @@ NODE_AFFINITY = Plugin(
     static=True,
     hint=None,
     hears=("room", "node"),
-    advice="let the node's labels and the pod's node selector and affinity agree",
+    advice="change the labels of the node, or the node selector or affinity of the pod",
     score=_score_affinity,
     weight=2,
 )

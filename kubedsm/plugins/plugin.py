@@ -22,7 +22,7 @@ from kubedsm.model.model import (
     Resources,
     SchedulingRules,
 )
-from kubedsm.model.node_index import Ints, Mask, NodeIndex, Positions, Room
+from kubedsm.model.node_index import FreeCapacity, Ints, Mask, NodeIndex, Positions
 from kubedsm.model.residents import Residents, Selection
 from kubedsm.model.surroundings import UNLIMITED, Surroundings
 
@@ -79,13 +79,13 @@ class Scene:
     """Cluster state as the input of plugins: nodes, free capacity, running pods, volumes."""
 
     nodes: NodeIndex
-    room: Room
+    room: FreeCapacity
     residents: Residents
     surroundings: Surroundings
     _limits: dict[str, Ints] = attrs.field(factory=dict)
 
     @classmethod
-    def bare(cls, nodes: NodeIndex, room: Room) -> Self:
+    def bare(cls, nodes: NodeIndex, room: FreeCapacity) -> Self:
         """Construct a cluster state without running pods, from nodes and free capacity alone."""
         surroundings = Surroundings()
         return cls(nodes, room, Residents(nodes, surroundings, None), surroundings)

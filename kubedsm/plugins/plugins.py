@@ -7,9 +7,17 @@ already bound.
 from collections.abc import Iterable, Iterator, Mapping
 
 from kubedsm.model.model import Node, NodeName, Pod, PodClass, Resources, SchedulingRules
-from kubedsm.model.node_index import MOST_CLASSES, Mask, NodeIndex, Room
+from kubedsm.model.node_index import MOST_CLASSES, FreeCapacity, Mask, NodeIndex
 from kubedsm.model.surroundings import Surroundings
-from kubedsm.plugins import fit, node_affinity, pod_affinity, spread, taints, volumes
+from kubedsm.plugins import (
+    fit,
+    node_affinity,
+    pod_affinity,
+    spread,
+    taints,
+    volume_binding,
+    volumes,
+)
 from kubedsm.plugins.fit import NODE_RESOURCES_FIT, node_resources_fit, shortages
 from kubedsm.plugins.plugin import (
     EquivalenceClass,
@@ -56,7 +64,7 @@ PLUGINS: tuple[Plugin, ...] = (
     fit.NODE_RESOURCES_FIT,
     volumes.VOLUME_RESTRICTIONS,
     volumes.NODE_VOLUME_LIMITS,
-    volumes.VOLUME_BINDING,
+    volume_binding.VOLUME_BINDING,
     volumes.VOLUME_ZONE,
     spread.POD_TOPOLOGY_SPREAD,
     pod_affinity.INTER_POD_AFFINITY,
@@ -119,19 +127,21 @@ def open_nodes(pod_class: PodClass, nodes: NodeIndex) -> Mask:
     if known is None:
         if len(nodes.open_to) >= MOST_CLASSES:
             nodes.open_to.clear()
-        known, scene = nodes.every(), Scene.bare(nodes, Room(nodes, {}))
+        known, scene = nodes.every(), Scene.bare(nodes, FreeCapacity(nodes, {}))
         for _, rejected in findings(STATIC_FILTERS, EquivalenceClass(pod_class), scene):
             known &= ~rejected.nodes
         nodes.open_to[pod_class] = known
     return known
 
 
-def fitting_nodes(pod_class: PodClass, nodes: NodeIndex, room: Room) -> Mask:
+def fitting_nodes(pod_class: PodClass, nodes: NodeIndex, room: FreeCapacity) -> Mask:
     """Return the mask of nodes that accept the pod class and have sufficient free capacity."""
     return open_nodes(pod_class, nodes) & ~room.short(pod_class.requests)
 
 
-def rejections(pod_class: PodClass, nodes: NodeIndex, room: Room) -> dict[NodeName, Rejection]:
+def rejections(
+    pod_class: PodClass, nodes: NodeIndex, room: FreeCapacity
+) -> dict[NodeName, Rejection]:
     """Return the rejection of the pod class by each infeasible node, in name order."""
     for plugin in NODE_PLUGINS:
         if plugin.pre_filter and (reason := plugin.pre_filter(pod_class.rules, Surroundings())):
@@ -153,4 +163,4 @@ def rejection(pod_class: PodClass, node: Node, free: Resources) -> Rejection | N
     if accepts(pod_class, node, free):
         return None
     nodes = NodeIndex.index_node(node)
-    return rejections(pod_class, nodes, Room(nodes, {node.name: free}))[node.name]
+    return rejections(pod_class, nodes, FreeCapacity(nodes, {node.name: free}))[node.name]

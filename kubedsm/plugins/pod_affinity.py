@@ -173,7 +173,7 @@ INTER_POD_AFFINITY = Plugin(
     by_labels=True,
     hint=_neighbours_changed,
     hears=("pod", "node", "surrounding"),
-    advice="move the pods that the affinity rules are about, or change the rules",
+    advice="migrate the pods that the affinity terms select, or change the terms",
     score=_score_neighbours,
     weight=2,
 )

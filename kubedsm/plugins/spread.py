@@ -197,7 +197,7 @@ POD_TOPOLOGY_SPREAD = Plugin(
     by_labels=True,
     hint=_spread_changed,
     hears=("pod", "node"),
-    advice="put more matching pods elsewhere, or allow a greater maxSkew",
+    advice="add matching pods in other domains, or raise maxSkew",
     score=_score_evenness,
     weight=2,
 )

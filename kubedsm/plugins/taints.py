@@ -79,7 +79,7 @@ TAINT_TOLERATION = Plugin(
     static=True,
     hint=None,
     hears=("room", "node"),
-    advice="remove the taint, or let the pod tolerate it",
+    advice="remove the taint, or add a toleration to the pod",
     score=_score_taints,
     weight=3,
 )

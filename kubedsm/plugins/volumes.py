@@ -1,7 +1,7 @@
-"""VolumeRestrictions, VolumeBinding, VolumeZone and NodeVolumeLimits, for existing volumes.
+"""VolumeRestrictions, VolumeZone and NodeVolumeLimits, for volumes of pods.
 
-Claims requiring dynamic provisioning are rejected. NodeVolumeLimits counts each CSI volume once per
-node, and ignores unbound claims and migrated in-tree volumes.
+NodeVolumeLimits counts each CSI volume once per node, and ignores migrated in-tree volumes. An
+unbound claim counts as a volume of its provisioner.
 """
 
 from collections.abc import Iterator
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from kubedsm.model.events import Change
-from kubedsm.model.model import ClaimReference, Disk, NodeName, Pod, SchedulingRules
+from kubedsm.model.model import Disk, NodeName, Pod, SchedulingRules
 from kubedsm.model.node_index import Column, Mask, NodeIndex
 from kubedsm.model.selectors import Requirement
 from kubedsm.model.surroundings import (
@@ -28,13 +28,7 @@ NO_DISK = "node(s) had no available disk"
 ONCE_PER_POD = (
     "node has pod using PersistentVolumeClaim with the same name and ReadWriteOncePod access mode"
 )
-UNREACHABLE = "node(s) didn't match PersistentVolume's node affinity"
 NO_ZONE = "node(s) had no available volume zone"
-UNBOUND = "pod has unbound immediate PersistentVolumeClaims"
-NOT_PROVISIONED = (
-    "pod has unbound WaitForFirstConsumer PersistentVolumeClaims,"
-    " whose volumes KubeDSM does not have provisioned"
-)
 #: never shared between pods, not even read-only
 _NEVER_SHARED = frozenset({"awsElasticBlockStore"})
 #: equivalent node label of each volume label
@@ -48,60 +42,11 @@ _ZONE_LABELS = {
 _BETWEEN_ZONES = "__"
 
 
-def _claims_rejected(rules: SchedulingRules, surroundings: Surroundings) -> str:
-    """Return the reason why the pod's volume claims make all nodes infeasible; empty without a
-    reason.
-    """
-    if surroundings.claims is None:
-        return ""
-    unbound = []
-    for reference in rules.claims:
-        claim = surroundings.claims.get(reference.key)
-        if claim is None:
-            return _missing_claim(reference)
-        if reason := _unusable_claim(claim):
-            return reason
-        if not claim.bound:
-            unbound.append(claim)
-    if not unbound:
-        return ""
-    waiting = all(not c.volume and _is_provisioned_late(c, surroundings) for c in unbound)
-    return NOT_PROVISIONED if waiting else UNBOUND
-
-
-def _unusable_claim(claim: Claim) -> str:
-    if claim.lost:
-        return (
-            f'persistentvolumeclaim "{claim.name}" bound to non-existent'
-            f' persistentvolume "{claim.volume}"'
-        )
-    return f'persistentvolumeclaim "{claim.name}" is being deleted' if claim.terminating else ""
-
-
-def _missing_claim(reference: ClaimReference) -> str:
-    if reference.ephemeral:
-        return (
-            "waiting for ephemeral volume controller to create the"
-            f' persistentvolumeclaim "{reference.name}"'
-        )
-    return f'persistentvolumeclaim "{reference.name}" not found'
-
-
-def _is_provisioned_late(claim: Claim, surroundings: Surroundings) -> bool:
-    """Return True if the claim's volume is provisioned only after scheduling
-    (WaitForFirstConsumer).
-    """
-    if surroundings.storage_classes is None:
-        return bool(claim.storage_class)
-    known = surroundings.storage_classes.get((claim.storage_class,))
-    return known is not None and known.waits_for_consumer
-
-
 def _volumes_missing(rules: SchedulingRules, surroundings: Surroundings) -> str:
     if surroundings.volumes is None:
         return ""
     for claim in surroundings.claims_at(rules.claim_keys):
-        if (claim.volume,) not in surroundings.volumes:
+        if claim.volume and (claim.volume,) not in surroundings.volumes:
             return f'persistentvolume "{claim.volume}" not found'
     return ""
 
@@ -127,12 +72,6 @@ def volume_restrictions(candidate: EquivalenceClass, scene: Scene) -> Iterator[R
         for claim in scene.surroundings.claims_at(rules.claim_keys)
     ):
         yield RejectedNodes(scene.nodes.every(), (ONCE_PER_POD,))
-
-
-def volume_binding(candidate: EquivalenceClass, scene: Scene) -> Iterator[RejectedNodes]:
-    for volume in scene.surroundings.volumes_at(candidate.rules.claim_keys):
-        if volume.nodes is not None:
-            yield RejectedNodes(~scene.nodes.match_terms(volume.nodes), (UNREACHABLE,))
 
 
 def volume_zone(candidate: EquivalenceClass, scene: Scene) -> Iterator[RejectedNodes]:
@@ -169,10 +108,10 @@ def _volume_left(change: Change, candidate: EquivalenceClass, cluster: Cluster) 
 
 
 def _volumes_changed(change: Change, candidate: EquivalenceClass, cluster: Cluster) -> bool:
-    return change.node_relabelled or own_volumes_changed(change, candidate, cluster)
+    return change.node_relabelled or has_own_volume_changed(change, candidate, cluster)
 
 
-def own_volumes_changed(change: Change, candidate: EquivalenceClass, cluster: Cluster) -> bool:
+def has_own_volume_changed(change: Change, candidate: EquivalenceClass, cluster: Cluster) -> bool:
     keys = candidate.rules.claim_keys
     known = list(cluster.surroundings.claims_at(keys))
     match change.surrounding_after or change.surrounding_before:
@@ -192,15 +131,6 @@ VOLUME_RESTRICTIONS = Plugin(
     hint=_volume_left,
     hears=("pod", "node", "surrounding"),
     advice="wait until the other pod with this volume is gone",
-)
-VOLUME_BINDING = Plugin(
-    name="VolumeBinding",
-    demands=("claims",),
-    pre_filter=_claims_rejected,
-    filter=volume_binding,
-    hint=_volumes_changed,
-    hears=("node", "surrounding"),
-    advice="bind the pod's claims to volumes that this node reaches",
 )
 VOLUME_ZONE = Plugin(
     name="VolumeZone",
@@ -233,7 +163,7 @@ def node_volume_limits(candidate: EquivalenceClass, scene: Scene) -> Iterator[Re
 
 def _may_attach(change: Change, candidate: EquivalenceClass, cluster: Cluster) -> bool:
     """Queueing hint: True after a detachment, an increased limit, or attachment of the volume."""
-    if own_volumes_changed(change, candidate, cluster):
+    if has_own_volume_changed(change, candidate, cluster):
         return True
     before, after = change.surrounding_before, change.surrounding_after
     surroundings = cluster.surroundings
@@ -272,5 +202,5 @@ NODE_VOLUME_LIMITS = Plugin(
     filter=node_volume_limits,
     hint=_may_attach,
     hears=("pod", "surrounding"),
-    advice="take a pod with volumes of the same CSI driver from the node",
+    advice="migrate a pod with volumes of the same CSI driver off the node",
 )

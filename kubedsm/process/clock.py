@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import attrs
 
-from kubedsm.model.deadline import Deadline
+from kubedsm.model.deadline import URGENT_SHARE, Deadline
 
 
 class Clock(Protocol):
@@ -45,7 +45,7 @@ class VirtualClock(SystemClock):
         return self.epoch + asyncio.get_running_loop().time()
 
 
-def deadline_in(seconds: float, clock: Clock) -> Deadline:
-    """Return the deadline of a scheduling decision, some seconds from now."""
-    started = clock.monotonic()
-    return Deadline(lambda: (clock.monotonic() - started) / seconds, seconds)
+def deadline_in(seconds: float, clock: Clock, share: float = URGENT_SHARE) -> Deadline:
+    """Return the deadline of a scheduling decision with a time limit of some seconds, from now."""
+    until = clock.monotonic() + seconds
+    return Deadline.within(seconds, lambda: until - clock.monotonic(), share)

@@ -21,7 +21,7 @@ from aiohttp import web
 from aiohttp.http import HttpProcessingError
 
 from kubedsm.process.clock import SystemClock
-from kubedsm.process.log_throttle import SaidByCause
+from kubedsm.process.log_throttle import LogThrottle
 from kubedsm.terminal.problems import Problem
 
 log = structlog.get_logger()
@@ -281,7 +281,7 @@ class _ServerLog(logging.Logger):
     def __init__(self, listener: str) -> None:
         super().__init__(f"kubedsm.process.http_limits.{listener}", logging.ERROR)
         self._listener = listener
-        self._said = SaidByCause(SystemClock())
+        self._throttle = LogThrottle(SystemClock())
 
     def log_dropped(self, client: str, reason: str) -> None:
         self._log_once("connection dropped", reason, log.warning, client=client, reason=reason)
@@ -304,7 +304,7 @@ class _ServerLog(logging.Logger):
             self._log_once("request failed", cause, log.error, error=message, exc_info=error)
 
     def _log_once(self, event: str, cause: str, say: Callable[..., object], **about: Any) -> None:
-        more = self._said.count_suppressed(event, cause)
+        more = self._throttle.count_suppressed(event, cause)
         if more is not None:
             say(event, listener=self._listener, **about, **({"more": more} if more else {}))
 
@@ -317,13 +317,13 @@ class _AcceptErrors:
         other: Callable[[asyncio.AbstractEventLoop, dict[str, Any]], object] | None,
     ) -> None:
         self._other = other
-        self._said = SaidByCause(SystemClock())
+        self._throttle = LogThrottle(SystemClock())
 
     def __call__(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         if context["message"].startswith(_ACCEPT_RETRY):
             return  # asyncio retries although the listener is already closed
         if context["message"] == _ACCEPT_FAILED:
-            self._said.log(log.error, "cannot accept connections", context["exception"])
+            self._throttle.log(log.error, "cannot accept connections", context["exception"])
         elif self._other is not None:
             self._other(loop, context)
         else:

@@ -38,7 +38,7 @@ class _Line:
     more: int = 0
 
 
-class SaidByCause:
+class LogThrottle:
     """Log throttle that suppresses lines with a cause already logged within `PERIOD` seconds."""
 
     def __init__(self, clock: Clock) -> None:

@@ -15,7 +15,7 @@ import structlog
 
 from kubedsm.process.backoff import Backoff
 from kubedsm.process.clock import Clock
-from kubedsm.process.log_throttle import SaidByCause
+from kubedsm.process.log_throttle import LogThrottle
 
 log = structlog.get_logger()
 
@@ -44,7 +44,7 @@ class Supervisor:
     def __init__(self, clock: Clock, rng: random.Random) -> None:
         self._clock = clock
         self._rng = rng
-        self._throttle = SaidByCause(clock)
+        self._throttle = LogThrottle(clock)
         #: number of caught exceptions by component
         self.caught: Counter[str] = Counter()
         #: monotonic time of each component's last caught exception
@@ -135,4 +135,6 @@ class Supervisor:
         more = self._throttle.count_suppressed(part, repr(error))
         if more is not None:
             about = {name: str(value) for name, value in context.items()}
-            log.error("caught", part=part, error=repr(error), more=more, exc_info=error, **about)
+            log.error(
+                "internal error", part=part, error=repr(error), more=more, exc_info=error, **about
+            )

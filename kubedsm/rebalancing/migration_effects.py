@@ -31,12 +31,12 @@ from kubedsm.process.clock import Clock
 log = structlog.get_logger()
 
 #: why no effect can be measured
-NOT_MEASURED = "no response times of it are measured"
-TOO_FEW = "too few requests to tell"
-OTHER_MOVES = "others of its pods were moved at that time"
+NOT_MEASURED = "its response times are not measured"
+TOO_FEW = "too few requests to measure"
+OTHER_MOVES = "other pods of the workload were migrated at that time"
 SCALED = "scaled from {} to {} meanwhile"
 #: placeholder while the effect is unknown
-AWAITED = "the sample after it is awaited"
+AWAITED = "waiting for the next sample"
 
 
 @attrs.define(slots=True)
@@ -154,7 +154,7 @@ class MoveEffects:
             measured = Around(before, after)
         effect = watched.effect(measured)
         if measured:
-            log.info("moves judged", workload=str(watched.workload), effect=str(effect))
+            log.info("migration effect", workload=str(watched.workload), effect=str(effect))
         for move in watched.more:
             self._decisions.record.move_helped(move, effect)
             self._listener.move_judged(watched.kinds[move], effect)
@@ -187,7 +187,7 @@ class MigrationRecorder:
         if ended.outcome is Outcome.DROPPED:
             return
         pod, completed = ended.move.pod, ended.outcome is Outcome.COMPLETED
-        log.info("move ended", pod=str(pod), outcome=ended.outcome, reason=ended.reason)
+        log.info("migration ended", pod=str(pod), outcome=ended.outcome, reason=ended.reason)
         self.workload_events.add_migration(ended)
         self.recorder.record_migration(pod, note_migration(ended), completed=completed)
         replacement = ended.replacement

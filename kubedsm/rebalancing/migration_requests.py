@@ -75,8 +75,7 @@ _REASONS: dict[State, str] = {
     "lost": "MoveRequestLost",
 }
 LOST = (
-    "it was taken by a scheduler that does not lead any more: what became of its moves is told by"
-    " the Events of their pods"
+    "the scheduler that accepted it no longer leads; the Events of the pods have the result of each"
 )
 
 
@@ -126,16 +125,16 @@ class MigrationRequests:
         try:
             request = request_in(found.requested_moves)
         except UnreadableRequestError as error:
-            log.warning("request to move pods unreadable", configmap=str(found), error=str(error))
+            log.warning("migration request unreadable", configmap=str(found), error=str(error))
             return
         age = self.migrator.clock.wall() - request.at
         if abs(age) > OLDEST:
-            log.info("request to move pods too old", request=request.id, seconds=round(age))
+            log.info("migration request too old", request=request.id, seconds=round(age))
             return
         try:
             known = await answers_to(self.cluster, found, request.id, timeout=TIMEOUT)
         except (ClusterError, WireError) as error:
-            why = f"whether another scheduler took it cannot be found out: {error}"
+            why = f"cannot determine whether another scheduler accepted it: {error}"
             await self._refuse_request(found, request, "busy", why)
             return
         if not known:
@@ -145,33 +144,34 @@ class MigrationRequests:
 
     async def _accept_request(self, found: ConfigMap, request: MoveRequest) -> None:
         if request.moves and str(found) == str(self.approvals.name):
-            why = (
-                f"an approval names a proposal; moves are named on ConfigMap {self.config_map.name}"
-            )
+            where = self.config_map.name
+            why = f"an approval must name a proposal; list migrations on ConfigMap {where}"
             await self._refuse_request(found, request, "unreadable", why)
             return
         if self._under_way:
-            why = f"request {self._under_way} is being carried out"
+            why = f"request {self._under_way} is in progress"
             await self._refuse_request(found, request, "busy", why)
             return
         if self.migrator.paused():
-            await self._refuse_request(found, request, "paused", "moving is paused")
+            await self._refuse_request(found, request, "paused", "migrations are paused")
             return
         asked = self._list_requested(request)
         if not asked:
             now = self.migrator.proposed
-            instead = f"the current proposal is {now.id}" if now else "there is no proposal now"
+            instead = f"the current proposal is {now.id}" if now else "there is no current proposal"
             why = f"proposal {request.proposal} is unknown or outdated; {instead}"
             await self._refuse_request(found, request, "stale", why)
             return
-        taken = RequestAnswer(request.id, "taken", f"{counted(len(asked), 'move')} asked for")
+        taken = RequestAnswer(request.id, "taken", f"{counted(len(asked), 'migration')} requested")
         if not await self._write_answer(found, taken):
             return
-        log.info("moves requested", request=request.id, proposal=request.proposal, moves=len(asked))
+        log.info(
+            "migrations requested", request=request.id, proposal=request.proposal, moves=len(asked)
+        )
         self._under_way = request.id
         self._answered.clear()
         self.migrator.manager.spawn_task(
-            "move request", lambda: self._carry_out(found, request, asked), request=request.id
+            "migration request", lambda: self._carry_out(found, request, asked), request=request.id
         )
 
     def _list_requested(self, request: MoveRequest) -> Sequence[RequestedMove]:
@@ -188,7 +188,7 @@ class MigrationRequests:
     ) -> None:
         try:
             answer = await self._execute_moves(request, asked)
-            log.info("requested moves ended", request=request.id, outcome=answer.text)
+            log.info("requested migrations ended", request=request.id, outcome=answer.text)
             await self._write_answer(found, answer)
         finally:
             self._under_way = ""
@@ -204,9 +204,9 @@ class MigrationRequests:
         until = migrator.clock.monotonic() + PATIENCE
         while not migrator.is_calm():
             if migrator.paused():
-                return RequestAnswer(request.id, "refused", "moving is paused", "paused")
+                return RequestAnswer(request.id, "refused", "migrations are paused", "paused")
             if migrator.clock.monotonic() >= until:
-                why = "other plans are under way"
+                why = "other plans are in progress"
                 return RequestAnswer(request.id, "refused", why, "busy")
             await migrator.clock.sleep(LOOK)
         # No await until the execution: the snapshot that is validated is current.
@@ -244,7 +244,7 @@ class MigrationRequests:
     async def _refuse_request(
         self, found: ConfigMap, request: MoveRequest, cause: Cause, why: str
     ) -> None:
-        log.warning("request to move pods refused", request=request.id, error=why)
+        log.warning("migration request refused", request=request.id, error=why)
         await self._write_answer(found, RequestAnswer(request.id, "refused", why, cause))
 
     async def _write_answer(self, about: ConfigMap, answer: RequestAnswer) -> bool:
@@ -282,7 +282,9 @@ def _answer_dropped(move: RequestedMove, reason: str) -> MoveAnswer:
 
 def _summarise_answers(answers: Sequence[MoveAnswer]) -> str:
     done = sum(answer.outcome == Outcome.COMPLETED for answer in answers)
-    return f"{done} of {counted(len(answers), 'move')} done: {'; '.join(map(str, answers))}"
+    return (
+        f"{done} of {counted(len(answers), 'migration')} completed: {'; '.join(map(str, answers))}"
+    )
 
 
 def list_requested_moves(suggestion: Suggestion) -> tuple[RequestedMove, ...]:
@@ -344,13 +346,15 @@ def validate_moves(
             lambda pod: forbidden(pod) or kept(pod) or reason_to_stay(pod, configuration),
         )
         if isinstance(found, str) or each.uid in moves:
-            refused[each.uid] = found if isinstance(found, str) else "it is asked for twice"
+            refused[each.uid] = found if isinstance(found, str) else "it is requested twice"
         else:
             moves[each.uid] = found
     broken = {each.group: each for each in asked if each.uid in refused}
     for each in asked:
         if each.group in broken and each.uid not in refused:
-            refused[each.uid] = f"it goes with {broken[each.group].pod}, which is not moved"
+            refused[each.uid] = (
+                f"it belongs to the group of {broken[each.group].pod}, which is not migrated"
+            )
     legs: list[Leg] = []
     for group in {each.group: None for each in asked if each.uid not in refused}:
         mine = [each for each in asked if each.group == group]

@@ -170,10 +170,10 @@ class Packer:
         found = packing.suggestion
         results = dict(packing.left)
         if found is not None:
-            moves = counted(len(found.legs), "move")
-            text = f"{moves} would make room on {{}}, mode is {mode}"
+            moves = counted(len(found.legs), "migration")
+            text = f"{moves} would free capacity on {{}}; the mode is {mode}"
             if mode == "apply":
-                text = f"room is being made on {{}}: {moves}"
+                text = f"capacity is being freed on {{}}: {moves}"
             results |= {move.pod.uid: text.format(move.target) for move in found.awaited}
         self.migrator.record.packing_found(results)
         entry = refused, mode, tuple(found.moves) if found else (), packing.evicted
@@ -190,14 +190,15 @@ class Packer:
             certificate=[certificate.words for certificate in packing.certificates],
             mode=mode,
             seconds=round(seconds, 3),
+            **({"out_of_time": True} if packing.out_of_time else {}),
         )
 
     def _propose_packing(self, snapshot: Snapshot, found: Suggestion) -> None:
         self.migrator.propose(snapshot, found)
         moves = ", ".join(f"{m.pod} {m.source} -> {m.target}" for m in found.moves[:3])
-        count = counted(len(found.legs), "move")
+        count = counted(len(found.legs), "migration")
         for awaited in found.awaited:
-            text = f"Packing: {count} would make room on {awaited.target}: {moves}"
+            text = f"Packing: {count} would free capacity on {awaited.target}: {moves}"
             self.migrator.recorder.record_event("PackingProposed", awaited.pod, text)
 
     async def execute(self, snapshot: Snapshot, packing: PackResponse) -> bool:
@@ -265,7 +266,7 @@ class Execution:
         try:
             await self.migrator.preemptor.evict_all(victims, by)
         except EvictionRefusedError as refusal:
-            text = f"Packing: no room is made: {refusal}"
+            text = f"Packing: no migration begins: {refusal}"
             self.migrator.recorder.record_event("PackingFailed", by, text)
             return False
         while any(mirror.pod(victim.uid) for victim in victims):
@@ -312,18 +313,18 @@ class Execution:
         migrator = self.migrator
         moves = migrator.record.moves_of(set(self._plans.values()))
         moved = sum(move.outcome is Outcome.COMPLETED for move in moves)
-        otherwise = "it took too long" if self._is_late() else "others have it"
+        otherwise = "deadline exceeded" if self._is_late() else "other pods took the capacity"
         why = next((m.reason for m in moves if m.outcome in _LOST and m.reason), otherwise)
         pods = [migrator.mirror.pod(move.pod.uid) for move in self.found.awaited]
         placed = [pod for pod in pods if pod is not None and not pod.waits_for_node]
         for pod in placed:
-            text = f"Packing: moved {counted(moved, 'pod')} to make room for {pod}"
+            text = f"Packing: migrated {counted(moved, 'pod')} to free capacity for {pod}"
             migrator.recorder.record_event("Packed", pod, text)
         left = [move.pod for move in self._list_waiting()]
         for pod in left:
-            migrator.record.packing_came_to(pod.uid, f"no room was made: {why}")
+            migrator.record.packing_came_to(pod.uid, f"no capacity was freed: {why}")
             migrator.recorder.record_event(
-                "PackingFailed", pod, f"Packing: no room was made: {why}"
+                "PackingFailed", pod, f"Packing: no capacity was freed: {why}"
             )
-        log.info("packing ended", moved=moved, placed=len(placed), left=len(left))
+        log.info("packing ended", migrated=moved, placed=len(placed), left=len(left))
         return bool(placed)

@@ -29,6 +29,7 @@ from kubedsm.model.model import Uid, Workload, shares_after
 from kubedsm.model.sites import Away
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.gains import Gains, leading_gain
+from kubedsm.optimizer.moving.site_moves import shares_with
 from kubedsm.optimizer.moving.suggestion import Leg, Move, MoveKind, Suggestion, count_edge_changes
 from kubedsm.optimizer.moving.within_tier import find_concentrated, is_still_worthwhile
 from kubedsm.optimizer.programming.in_order import describe_unproven
@@ -184,12 +185,18 @@ class Migrator:
         if all(move.rebalances for move in moves):
             at_risk = find_concentrated(snapshot)
             return any(move.pod.workload in at_risk for move in moves)
-        if all(move.kind is MoveKind.EDGE_TO_EDGE for move in moves):
+        snapshot, qos_targets = policy.resolve(snapshot)
+        sited = any(qos_targets(move.pod.workload).demand is not None for move in moves)
+        if not sited and all(move.kind is MoveKind.EDGE_TO_EDGE for move in moves):
             return True
         if any(uid in snapshot.pods and uid not in snapshot.placed for uid in waiting):
             return True
-        snapshot, qos_targets = policy.resolve(snapshot)
         gains = Gains.of(snapshot, qos_targets, policy.objective)
+        if sited and policy.sites is not None:
+            there = [move for move in moves if move.pod.workload in gains.shares]
+            sites = snapshot.index.site(policy.sites.labels)
+            after = shares_with(gains.shares, there, snapshot.index.positions, sites)
+            return leading_gain(gains.of_shares(after)) > 0
         after = shares_after(gains.shares, count_edge_changes(moves))
         changes = {w: share.edge - gains.shares[w].edge for w, share in after.items()}
         return leading_gain(gains.of_changes(changes)) > 0
@@ -311,6 +318,7 @@ class Suggester:
                     if (told := describe_unproven(suggestion.certificates))
                     else {}
                 ),
+                **({"out_of_time": True} if suggestion.out_of_time else {}),
                 mode=mode,
                 **({"proposal": suggestion.id} if proposes else {}),
             )

@@ -51,7 +51,7 @@ class PlannedBatches:
 
     async def _plan(self, planned: PlannedBatch) -> None:
         scheduler = self.scheduler
-        scheduler.manager.cancel_unstarted("new pods came")
+        scheduler.manager.cancel_unstarted("new pods arrived")
         batch, decision = Batch(), Decision()
         for stage in scheduler.stages():
             pods = stage.select(_list_planning(scheduler, planned.pods))

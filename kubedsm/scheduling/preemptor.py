@@ -37,7 +37,7 @@ from kubedsm.planner.requests import (
     PreemptResponse,
 )
 from kubedsm.process.clock import Clock
-from kubedsm.process.log_throttle import SaidByCause
+from kubedsm.process.log_throttle import LogThrottle
 from kubedsm.scheduling.scheduling_queue import SchedulingQueue
 
 log = structlog.get_logger()
@@ -72,7 +72,7 @@ class Preemptor:
     planner: Planner
     #: seconds
     timeout: float
-    said: SaidByCause
+    throttle: LogThrottle
     listener: Listener
     #: behave like kube-scheduler: always enabled, without preference for the edge
     as_kube_scheduler: bool = False
@@ -214,7 +214,7 @@ class Preemptor:
         try:
             budgets = await reads.all_budgets(self.cluster, timeout=self.timeout)
         except (ClusterError, WireError) as error:
-            self.said.log(log.warning, "budgets unreadable", error)
+            self.throttle.log(log.warning, "budgets unreadable", error)
             budgets = []  # the API server enforces them in any case
         while response := await self._solve(uid, tuple(budgets), self._list_shunned(uid)):
             if response.freeing is not None:
@@ -294,7 +294,7 @@ class Preemptor:
             response = await self.planner.solve(request)
             if changes == self.mirror.changes or self._is_valid(response, reserved):
                 return response
-        raise NoResponseError("the cluster changes faster than victims are found")
+        raise NoResponseError("the cluster changes faster than victims can be chosen")
 
     def _is_valid(self, response: PreemptResponse, reserved: Mapping[NodeName, Resources]) -> bool:
         """Return True if the pod would fit on the node at present after evicting the victims."""
@@ -340,7 +340,9 @@ class Preemptor:
                 self._requeue(uid)
                 return
             if found is None or missed == TRIES:
-                raise EvictionRefusedError("evictions would make no room there any more")
+                raise EvictionRefusedError(
+                    "evictions would no longer free enough capacity on the node"
+                )
             victim = found.victims[0]
             if not await self._request_eviction(victim):
                 missed += 1
@@ -362,7 +364,7 @@ class Preemptor:
             except DisruptionBudgetExceeded as refusal:
                 raise EvictionRefusedError(f"{victim}: {refusal.message}") from None
             except Forbidden as refusal:
-                self.said.log(log.warning, "eviction refused", refusal, pod=str(victim))
+                self.throttle.log(log.warning, "eviction refused", refusal, pod=str(victim))
                 raise EvictionRefusedError(f"{victim}: {refusal}") from None
             except (NotFound, Conflict):
                 await self.clock.sleep(RETRY)  # until the watch shows what has happened
@@ -378,8 +380,8 @@ class Preemptor:
         """Exclude the node for a while from preemptions in favour of the pod, and report why."""
         self._end_nomination(pod.uid)
         self._shunned.setdefault(pod.uid, {})[node] = self.clock.monotonic() + BACK_OFF
-        text = f"No room is made on node {node}: {reason}"
-        self.said.log(log.info, "preemption given up", reason, pod=str(pod), node=node)
+        text = f"No preemption on node {node}: {reason}"
+        self.throttle.log(log.info, "preemption abandoned", reason, pod=str(pod), node=node)
         if self._reported.get(pod.uid) != text:
             self._reported[pod.uid] = text
             self.recorder.record_event("PreemptionFailed", pod, text)

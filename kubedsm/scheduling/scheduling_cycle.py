@@ -34,7 +34,7 @@ from kubedsm.model.residents import Selection
 from kubedsm.model.sites import NOTHING_AWAY
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.model.surroundings import Surroundings
-from kubedsm.optimizer.placing.cloud import LookedAt
+from kubedsm.optimizer.placing.cloud import SampledNodes
 from kubedsm.optimizer.placing.decision import Binding, Decision
 from kubedsm.optimizer.placing.immediate import is_uncontended
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
@@ -51,8 +51,8 @@ from kubedsm.scheduling.workload_changes import WorkloadChanges
 
 log = structlog.get_logger()
 
-#: maximum event-loop seconds of a single scheduling decision
-INLINE_BUDGET = 0.025
+#: maximum event-loop seconds of a single scheduling decision: work of 25 ms on an idle core
+INLINE_BUDGET = 0.075
 #: maximum batch size of one event-loop turn, and of fallback scheduling, where every pod may have a
 #: different class
 INLINE_LIMIT, FALLBACK_LIMIT = 256, 64
@@ -263,7 +263,7 @@ class Scheduler:
                 self.attempts.requeue_late(decision.late)
             done = {pod.uid for pod in (*awaiting_capacity, *(b.pod for b in decision.bindings))}
             left = [pod for pod in left if pod.uid not in done]
-        self.manager.cancel_unstarted("new pods came")
+        self.manager.cancel_unstarted("new pods arrived")
         if decision.unplaced:
             self.preemptor.consider(decision.unplaced)
         self.end_batch(batch, pods, self.clock.monotonic() - began, decision)
@@ -300,10 +300,14 @@ class Scheduler:
             return StageDecision(snapshot, policy.place(snapshot, pods, self.rng, deadline))
         if len(pods) > INLINE_LIMIT:
             return None
-        deadline = deadline_in(min(budget, INLINE_BUDGET), self.clock)
+        deadline = deadline_in(self._inline_budget, self.clock)
         leaving, start = self._list_leaving(pods), self.sampling_start
         decided = policy.at_once(snapshot, pods, leaving, deadline, start)
         return decided and StageDecision(snapshot, *decided)
+
+    @property
+    def _inline_budget(self) -> float:
+        return min(self.configuration.current.batch.budget, INLINE_BUDGET)
 
     def decide_fallback(self, stage: Stage, pods: list[Pod]) -> StageDecision | None:
         """Return the best placement found within `INLINE_BUDGET` seconds without a solver."""
@@ -324,6 +328,7 @@ class Scheduler:
             self._list_leaving(pods),
             stage.view,
             self.sampling_start,
+            self._inline_budget if len(pods) <= INLINE_LIMIT else 0.0,
         )
 
     def _list_leaving(self, pods: list[Pod]) -> frozenset[Uid]:
@@ -358,7 +363,7 @@ class Scheduler:
 
     # 3. Reserve and bind.
 
-    def advance_sampling(self, sampled: LookedAt) -> None:
+    def advance_sampling(self, sampled: SampledNodes) -> None:
         """Start the next sample of cloud nodes after the last, unless another batch already did."""
         if sampled.first == self.sampling_start:
             self.sampling_start = sampled.following
@@ -390,6 +395,7 @@ class Scheduler:
             "late": len(decision.late),
             "proven": decision.proven,
             **({"unproven": gaps} if gaps else {}),
+            **({"out_of_time": True} if decision.out_of_time else {}),
             **({"cloud_nodes": decision.looked_at.as_json()} if decision.looked_at else {}),
             "milliseconds": round(1000 * seconds, 2),
         }

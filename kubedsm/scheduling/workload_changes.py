@@ -1,6 +1,7 @@
 """Observed changes of workloads: time since the last change, and pods now starting or terminating.
 
-A workload changes when a pod is created or deleted, except by a migration. The suggester estimates
+A workload changes when a pod is created or deleted, except by a migration, and when its measured
+demand by site changes. The suggester estimates
 the duration of benefits from quiet periods. Quiet periods are kept in memory only: after a restart
 the creation times of pods bound them.
 """
@@ -44,6 +45,7 @@ class WorkloadChanges:
     _stopping: dict[Uid, float] = attrs.field(factory=dict, init=False)
 
     def observe(self, change: Change) -> None:
+        self._observe_demand(change)
         before, after = change.pod_before, change.pod_after
         self._count(before, after)
         pod = after or before
@@ -69,6 +71,22 @@ class WorkloadChanges:
             self._starting.pop(pod.uid, None)
         if after is None or after.finished:
             self._stopping.pop(pod.uid, None)
+
+    def _observe_demand(self, change: Change) -> None:
+        """End the quiet period of workloads whose measured demand by site changed: the benefit of
+        a replica at a site lasts no longer than the demand there.
+        """
+        measured = change.measured_after
+        if measured is None or measured is change.measured_before:
+            return
+        before = {} if change.measured_before is None else change.measured_before.demand
+        now = self.clock.wall()
+        for workload in measured.demand.keys() | before.keys():
+            if workload in self._pods and measured.demand.get(workload) != before.get(workload):
+                known = self._periods.get(workload)
+                self._periods[workload] = (
+                    QuietPeriods(now) if known is None else known.end_period(now)
+                )
 
     def _count(self, before: Pod | None, after: Pod | None) -> None:
         self._all_pods += (after is not None) - (before is not None)

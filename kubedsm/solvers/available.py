@@ -24,7 +24,11 @@ _EXTRAS = {"cp-sat": " (pip install 'kubedsm[exact]')"}
 
 @attrs.frozen
 class _LibrarySolver:
-    """Solver in a separate process, with limits per programme in addition to the deadline."""
+    """Solver in a separate process, with limits per programme in addition to the deadline.
+
+    The limit on counted work is the lesser of `effort` and a share of `seconds`: equal programmes
+    get equal solutions on an idle and on a busy machine.
+    """
 
     name: ClassVar[str]
     seconds: float = math.inf
@@ -32,7 +36,7 @@ class _LibrarySolver:
     nodes: int | None = None
     #: threads; 0: all cores
     workers: int = 0
-    #: limit in deterministic seconds; with one worker equal programmes get equal solutions
+    #: limit on counted work, in seconds of an idle core
     effort: float = math.inf
 
     def maximise(
@@ -49,7 +53,7 @@ class _LibrarySolver:
 
 
 class Highs(_LibrarySolver):
-    """Solver HiGHS: branch and bound with cutting planes; stops after `nodes` search-tree nodes."""
+    """Solver HiGHS: branch and bound with cutting planes; observes `nodes` and `effort`."""
 
     name = "highs"
 
@@ -71,7 +75,7 @@ def explain_missing(kind: SolverKind) -> str:
         return ""
     return (
         f"solver: {LIBRARIES[kind]} is not installed{_EXTRAS.get(kind, '')}:"
-        " beyond the bounds decisions are by heuristics, and not proven"
+        " above the exact-search limit, decisions are heuristic and not proven optimal"
     )
 
 

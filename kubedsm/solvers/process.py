@@ -19,7 +19,7 @@ from multiprocessing.connection import Connection
 
 import attrs
 
-from kubedsm.model.deadline import Deadline
+from kubedsm.model.deadline import STEPS_PER_SECOND, URGENT_SHARE, Deadline
 from kubedsm.optimizer.programming.programme import Ints, Programme, Solved, Status
 
 #: Seconds beyond its budget after which a solver is killed.
@@ -45,17 +45,28 @@ class Request:
     plain: bool = False
     #: limit on the search tree, for results that do not depend on the machine (HiGHS)
     nodes: int | None = None
-    #: threads, and limit in deterministic seconds (CP-SAT)
+    #: threads (CP-SAT)
     workers: int = 0
+    #: limit on counted work, in seconds of an idle core
     effort: float = math.inf
 
 
 def solve(library: str, request: Request, deadline: Deadline) -> Solved:
-    """Solve a programme in the library's solver process, within the deadline plus `GRACE`."""
-    seconds = min(request.seconds, deadline.left)
-    if seconds < _LEAST_SECONDS:
+    """Solve a programme in the library's solver process, within the deadline plus `GRACE`.
+
+    The solver's work counts for the deadline.
+    """
+    effort = min(request.effort, request.seconds * URGENT_SHARE, deadline.left)
+    seconds = deadline.time_left()
+    if math.isinf(seconds):
+        seconds = min(request.seconds, deadline.left / URGENT_SHARE)
+    if min(effort, seconds) < _LEAST_SECONDS:
         return Solved(Status.UNKNOWN)
-    return _process_for(library).solve(attrs.evolve(request, seconds=seconds), deadline)
+    limited, begun = attrs.evolve(request, seconds=seconds, effort=effort), time.monotonic()
+    solved = _process_for(library).solve(limited, deadline)
+    deadline.meter.out_of_time |= time.monotonic() - begun >= seconds
+    deadline.spend(round(solved.effort * STEPS_PER_SECOND))
+    return solved
 
 
 class SolverProcess:

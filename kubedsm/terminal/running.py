@@ -37,7 +37,9 @@ class Commands(click.Group):
         if cmd_name not in self._modules:
             return super().get_command(ctx, cmd_name)
         module, _, attribute = self._modules[cmd_name].partition(":")
-        command: click.Command = getattr(import_module(module), attribute or cmd_name)
+        command: click.Command = getattr(
+            import_module(module), attribute or cmd_name.replace("-", "_")
+        )
         return command
 
     def resolve_command(

@@ -125,22 +125,22 @@ PROBLEM = json.dumps({"status": "error", "errorType": "bad_data", "error": "pars
         (500, b"\xff\xfe", "500"),
         (422, '{"error": ["x"]}', "422 ['x']"),
         (422, '{"error": "%s"}' % ("x" * 10_000), f"422 {'x' * 300}"),
-        (200, "<html><body>Log in</body></html>", "no JSON in the answer"),
-        (200, b"", "no JSON in the answer"),
-        (200, b"\xff\xfe\x00", "no JSON in the answer"),
-        (200, '{"status": "success"', "no JSON in the answer"),
-        (200, "[" * 100_000, "no vector in the answer"),
-        (200, "[]", "no vector in the answer"),
-        (200, "null", "no vector in the answer"),
-        (200, '{"data": {"result": null}}', "no vector in the answer"),
-        (200, '{"data": {"result": {"a": 1}}}', "no vector in the answer"),
-        (200, answer([1000.0, "1.5"]), "no vector in the answer"),
-        (200, answer([{"metric": {}, "values": [[1, "1"]]}]), "no vector in the answer"),
-        (200, answer([{"metric": [], "value": [1, "1"]}]), "no vector in the answer"),
-        (200, answer([{"metric": {}, "value": [1, "one"]}]), "no vector in the answer"),
-        (200, answer([{"metric": {}, "value": [1]}]), "no vector in the answer"),
-        (200, answer([{"metric": {}, "value": [1, 2]}]), "no vector in the answer"),
-        (200, answer([{"metric": {}, "value": [None, "1"]}]), "no vector in the answer"),
+        (200, "<html><body>Log in</body></html>", "the response is not JSON"),
+        (200, b"", "the response is not JSON"),
+        (200, b"\xff\xfe\x00", "the response is not JSON"),
+        (200, '{"status": "success"', "the response is not JSON"),
+        (200, "[" * 100_000, "the response has no vector"),
+        (200, "[]", "the response has no vector"),
+        (200, "null", "the response has no vector"),
+        (200, '{"data": {"result": null}}', "the response has no vector"),
+        (200, '{"data": {"result": {"a": 1}}}', "the response has no vector"),
+        (200, answer([1000.0, "1.5"]), "the response has no vector"),
+        (200, answer([{"metric": {}, "values": [[1, "1"]]}]), "the response has no vector"),
+        (200, answer([{"metric": [], "value": [1, "1"]}]), "the response has no vector"),
+        (200, answer([{"metric": {}, "value": [1, "one"]}]), "the response has no vector"),
+        (200, answer([{"metric": {}, "value": [1]}]), "the response has no vector"),
+        (200, answer([{"metric": {}, "value": [1, 2]}]), "the response has no vector"),
+        (200, answer([{"metric": {}, "value": [None, "1"]}]), "the response has no vector"),
     ],
 )  # fmt: skip
 async def test_what_is_no_vector_fails_in_a_line_and_the_next_query_is_asked(status, body, why):
@@ -160,14 +160,14 @@ async def test_an_answer_that_is_too_large_is_not_read_to_its_end_and_the_next_o
 
     with serving(reply) as (url, _):
         found = await asked(url, queries=("up", "other"), most=2**20)
-    assert found["up"].reason.startswith("the answers have more than 1 MiB: aggregate this query")
+    assert found["up"].reason.startswith("the responses exceed 1 MiB: aggregate this query")
     assert found["other"] == (UP,)
     assert len(sent) < 200
 
 
 async def test_a_compressed_answer_is_not_unpacked():
     found = await heard(200, gzip.compress(b" " * 2**24), **{"Content-Encoding": "gzip"})
-    assert found == Failure("a compressed answer, which was not asked for")
+    assert found == Failure("an unrequested compressed response")
 
 
 def many_series(count):
@@ -258,7 +258,7 @@ async def test_a_link_out_of_the_directory_is_refused(credentials, tmp_path):
         directory = credentials(server=url.encode(), **{"ca.crt": came.ca})
         (directory / "token").symlink_to(tmp_path / "service-account")
         found = (await asked(url, credentials=directory))["up"]
-    assert "the file token is a link out of the directory" in found.reason
+    assert "the file token is a symbolic link out of the directory" in found.reason
     assert not came
 
 
@@ -320,7 +320,9 @@ def silent():
 async def test_one_that_says_nothing_is_given_up_in_time_for_all_queries():
     with silent() as url:
         found = await asked(url, seconds=0.2, queries=("a", "b", "c"))
-    assert found == dict.fromkeys("abc", Failure("no answer in time", unreachable=True))
+    assert found == dict.fromkeys(
+        "abc", Failure("no response before the deadline", unreachable=True)
+    )
 
 
 async def test_while_one_thread_hangs_nothing_is_asked_and_nobody_waits(monkeypatch):
@@ -338,7 +340,7 @@ async def test_while_one_thread_hangs_nothing_is_asked_and_nobody_waits(monkeypa
     first = await asker.ask(whom, {"a": "a"}, 0.05, BYTES, dict)
     assert first == {"a": Failure("no answer within 0.05 s", unreachable=True)}
     second = await asker.ask(whom, {"a": "a"}, 0.05, BYTES, dict)
-    assert second["a"].reason == "what was asked before has not come to an end yet"
+    assert second["a"].reason == "the previous queries are still in progress"
     assert len(begun) == 1
     [thread] = [t for t in threading.enumerate() if t.name == "prometheus"]
     assert thread.daemon

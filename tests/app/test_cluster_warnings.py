@@ -18,7 +18,7 @@ pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
 NAME = ObjectName("kubedsm", "kubedsm")
 TEXT = "services: {default/web: {qos: 1}, default/vido: {qos: 0.5}, 'bathc/*': {qos: 0}}"
-OURS = ("service matches nothing", "service matches", "service matches nothing any more")
+OURS = ("service without match", "service matches", "service no longer matches")
 TIERS = ("tier without nodes", "tier has nodes")
 
 
@@ -85,7 +85,7 @@ async def test_a_tier_without_nodes_is_told_at_the_start_and_whenever_that_chang
         await asyncio.sleep(1)
         [warning] = told(logs, *TIERS)
         assert warning["log_level"] == "warning"
-        assert warning["error"].startswith("no node is edge, so every pod goes to the cloud")
+        assert warning["error"].startswith("no node is edge, so all pods go to the cloud")
         world.api.create(NODES, EDGE)
         await asyncio.sleep(100)
         world.api.delete(NODES, "", "c1")

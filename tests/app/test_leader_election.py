@@ -277,7 +277,7 @@ async def test_who_needs_it_for_a_moment_waits_for_the_dead(world):
         await asyncio.sleep(30)
         assert mine.gate.is_open
     assert lease(world)["spec"]["holderIdentity"] == ""
-    assert told == ["dead holds the lease kubedsm/kubedsm: looking whether it is alive"]
+    assert told == ["dead holds the lease kubedsm/kubedsm: checking whether it is alive"]
 
 
 async def test_who_needs_it_for_a_moment_is_refused_beside_the_living(world):

@@ -130,16 +130,19 @@ async def test_prometheus_gone_and_back():
 @pytest.mark.parametrize(
     ("said", "why"),
     [
-        ({}, "node_net: nothing there"),
+        ({}, "node_net: no series"),
         (Failure("422 parse error: unexpected <eof>"), "node_net: 422 parse error"),
         ({(("instance", "e1"),): float("nan")}, "node_net: not used: 1 not finite"),
         ({(("instance", "e1"),): float("inf")}, "node_net: not used: 1 not finite"),
         ({(("instance", "e1"),): -1.0}, "node_net: not used: 1 negative"),
         ({(("instance", "e1"),): 1e300}, "node_net: not used: 1 too large"),
-        ({(("instance", "x"),): 1.0}, "node_net: no series is of a node or pod of this cluster"),
-        ({(): 1.0}, "node_net: no series is of a node or pod of this cluster"),
-        ([((("node", "e1"),), 1.0)] * 2, "node_net: not used: 1 that have several series"),
-        ([((("node", n),), 1.0) for n in ("e1", "e1:1")], "1 that have several series"),
+        (
+            {(("instance", "x"),): 1.0},
+            "node_net: no series belongs to a node or pod of this cluster",
+        ),
+        ({(): 1.0}, "node_net: no series belongs to a node or pod of this cluster"),
+        ([((("node", "e1"),), 1.0)] * 2, "node_net: not used: 1 with several series"),
+        ([((("node", n),), 1.0) for n in ("e1", "e1:1")], "1 with several series"),
     ],
 )
 async def test_one_query_without_use_is_left_out_and_told_once(said, why):

@@ -13,7 +13,7 @@ from kubedsm.app.pause_switch import PauseSwitch
 from kubedsm.kube.client.port import ObjectName, OutcomeUnknown, Response, Unreachable
 from kubedsm.kube.watching.config_map import FollowedConfigMap
 from kubedsm.process.clock import VirtualClock
-from kubedsm.process.log_throttle import SaidByCause
+from kubedsm.process.log_throttle import LogThrottle
 from kubedsm_lab.emulator.api.resources import CONFIGMAPS, NAMESPACES
 from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster
 from kubedsm_lab.emulator.front import Delivery, EmulatedFront, Faults, RequestFault
@@ -67,7 +67,7 @@ async def switch():
         followed = FollowedConfigMap(front, NAME, clock, random.Random(0))
         following = asyncio.ensure_future(followed.run())
         refused = []
-        paused = PauseSwitch(followed, SaidByCause(clock), lambda _, why: refused.append(why))
+        paused = PauseSwitch(followed, LogThrottle(clock), lambda _, why: refused.append(why))
         yield Scene(cluster.api, troubles, paused, refused)
         following.cancel()
 
@@ -129,7 +129,7 @@ async def test_each_change_is_logged_and_what_is_refused_is_told_once():
         told = [log["event"] for log in logs]
         assert told == ["paused", "pause switch refused", "resumed", "paused", "resumed"]
         assert scene.refused == [
-            "paused: 'maybe' is neither true nor false; nothing is moved until it is"
+            "paused: 'maybe' is neither true nor false; migrations are paused until it is"
         ]
 
 

@@ -31,8 +31,8 @@ async def test_a_service_leaves_the_edge_to_others_when_its_tenant_wishes_so():
         annotate(world, at_edge, qos="0")
         workload = Workload("default", "Deployment", at_edge)
         await asyncio.sleep(60)
-        promises = runtime.configuration.current.policy.qos_targets_in(runtime.mirror.snapshot())
-        assert promises(workload).qos == 0
+        qos_targets = runtime.configuration.current.policy.qos_targets_in(runtime.mirror.snapshot())
+        assert qos_targets(workload).qos == 0
         assert world.placed(at_edge)["e1"] == 0
 
 
@@ -58,5 +58,5 @@ async def test_a_value_that_is_not_understood_is_told_once_and_ignored():
         assert event["type"] == "Warning"
         assert event["message"] == "kubedsm.io/qos: 'most' is not a number between 0 and 1"
         assert event["involvedObject"]["name"].startswith("web-")
-        promises = runtime.configuration.current.policy.qos_targets_in(runtime.mirror.snapshot())
-        assert promises(Workload("default", "Deployment", "web")).qos == 1
+        qos_targets = runtime.configuration.current.policy.qos_targets_in(runtime.mirror.snapshot())
+        assert qos_targets(Workload("default", "Deployment", "web")).qos == 1

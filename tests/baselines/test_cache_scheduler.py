@@ -19,7 +19,7 @@ from kubedsm_lab.bench.burst.result import summarize_evenness
 from kubedsm_lab.replay.variants import contender
 from support import placement_instances, rule_instances
 from support.drawing import drawn
-from support.policy_clusters import MI, PROMISED, node, pod, snapshot
+from support.policy_clusters import MI, TARGETS, node, pod, snapshot
 from support.rule_instances import ZONE, app, evenly
 from support.wire_pods import made_pod
 
@@ -40,7 +40,7 @@ def burst(number, **more):
 def placed(on, pods, cache=None):
     """Where each went, and the scheduler afterwards."""
     scheduler = CacheScheduler(cache or ScoreCache())
-    decision = InTurn(scheduler, *PROMISED).place(snapshot(on, pods), pods, random.Random(0))
+    decision = InTurn(scheduler, *TARGETS).place(snapshot(on, pods), pods, random.Random(0))
     return {b.pod.name: b.node for b in decision.bindings}, scheduler
 
 
@@ -93,7 +93,7 @@ def test_a_ranking_serves_as_many_pods_of_a_kind_as_its_nodes_and_one_run():
     assert list(found.values()) == ["n0", "n1", "n2", "n3", "n4"]
     assert scheduler.looks == {Why.COLD: 1, Why.CHANGED: 3}
     assert contender(CACHE_SCHEDULER, ()).policy == CACHE_SCHEDULER
-    first, second = (POLICIES[CACHE_SCHEDULER](*PROMISED) for _ in range(2))
+    first, second = (POLICIES[CACHE_SCHEDULER](*TARGETS) for _ in range(2))
     pods = burst(2)
     first.place(snapshot(nodes(5), pods), pods, random.Random(0))
     assert (first.choose.passes, second.choose.passes) == (1, 0)
@@ -135,7 +135,7 @@ def test_no_pod_goes_where_it_must_not_and_without_reuse_each_gets_the_best():
             pods = shot.schedulable(shot.pods.values())
             scheduler = CacheScheduler(ScoreCache(0.9))
             anew, best, reused = (
-                InTurn(choose, *PROMISED).place(shot, pods, random.Random(0))
+                InTurn(choose, *TARGETS).place(shot, pods, random.Random(0))
                 for choose in (CacheScheduler(ScoreCache(0.0)), load_aware, scheduler)
             )
             assert anew.bindings == best.bindings, seed

@@ -17,7 +17,7 @@ from kubedsm.model.selectors import NodeSelectorTerm, Requirement
 from kubedsm.optimizer.placing.cloud import allocation_score
 from kubedsm.plugins.plugin import scale_scores
 from kubedsm.plugins.spread import scale_spread, spread_score
-from kubedsm_lab.baselines.in_turn import InTurn, Room
+from kubedsm_lab.baselines.in_turn import InTurn, NodeUsage
 from kubedsm_lab.baselines.kube_scheduler import (
     KubeScheduler,
     balanced_allocation_score,
@@ -27,9 +27,9 @@ from kubedsm_lab.baselines.kube_scheduler import (
 )
 from kubedsm_lab.baselines.registry import POLICIES
 from support.drawing import drawn
-from support.policy_clusters import MI, PAPER, PROMISED, node, pod, snapshot
+from support.policy_clusters import MI, PAPER, TARGETS, node, pod, snapshot
 
-KUBE_SCHEDULER = InTurn(kube_scheduler, *PROMISED)
+KUBE_SCHEDULER = InTurn(kube_scheduler, *TARGETS)
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_spreading_over_hostnames_and_normalising():
 
 
 def room_of(nodes, *pods):
-    return Room.of(snapshot(nodes, pods))
+    return NodeUsage.of(snapshot(nodes, pods))
 
 
 def test_an_empty_paper_cluster_and_pods_that_even_nodes_out():
@@ -189,7 +189,7 @@ def test_above_a_hundred_nodes_some_are_looked_at_and_the_best_may_not_be_seen()
             for binding in policy.place(snapshot(nodes, [each]), [each], random.Random(1)).bindings
         ]
         for name in ("kube-scheduler", "kube-scheduler-all-nodes")
-        for policy in (POLICIES[name](*PROMISED),)
+        for policy in (POLICIES[name](*TARGETS),)
     }
     assert where == {"kube-scheduler": [False, True], "kube-scheduler-all-nodes": [True, True]}
 
@@ -203,7 +203,7 @@ def test_below_a_hundred_nodes_all_are_looked_at_and_decisions_are_the_same():
         ]
         pods = [pod(f"a-{n}", cores=rng.randint(1, 2), created=n) for n in range(10)]
         decisions = [
-            InTurn(choose, *PROMISED).place(snapshot(nodes, pods), pods, random.Random(seed))
+            InTurn(choose, *TARGETS).place(snapshot(nodes, pods), pods, random.Random(seed))
             for choose in (KubeScheduler(), KubeScheduler(percentage=5), kube_scheduler)
         ]
         assert decisions[0] == decisions[1] == decisions[2]
@@ -234,7 +234,7 @@ def edge(name, **labels):
 
 
 def rated(one, nodes, *pods):
-    return scores(one, nodes, Room.of(snapshot(nodes, pods)))
+    return scores(one, nodes, NodeUsage.of(snapshot(nodes, pods)))
 
 
 def labelled(name, on, service):

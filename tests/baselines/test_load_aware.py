@@ -15,7 +15,7 @@ from kubedsm_lab.baselines.load_aware import load_aware, one_eviction
 from support.drawing import drawn_cases
 from support.measured_loads import GOAL, busy, drawn_load, edge
 from support.placement_instances import pod, resources, snapshot
-from support.policy_clusters import PROMISED
+from support.policy_clusters import TARGETS
 
 #: kube-scheduler's scores do not tell these apart
 ALIKE = [edge(f"n{i}", labels={"kubernetes.io/hostname": f"n{i}"}) for i in range(3)]
@@ -30,7 +30,7 @@ def evicted(shot, goal=GOAL, stay=()):
 def placed(number, nodes, sample, goal=GOAL, old=()):
     pods = [pod(f"new-{n}", "web", resources(), created=float(n)) for n in range(number)]
     shot = attrs.evolve(snapshot(nodes, [*old, *pods]), measured=sample)
-    policy = InTurn(load_aware, *PROMISED, load=goal)
+    policy = InTurn(load_aware, *TARGETS, load=goal)
     return [b.node for b in policy.place(shot, pods, random.Random(0)).bindings]
 
 

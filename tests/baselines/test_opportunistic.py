@@ -13,10 +13,10 @@ from kubedsm.model.model import (
     Tier,
 )
 from kubedsm.model.selectors import Requirement
-from kubedsm_lab.baselines.in_turn import InTurn, Room
+from kubedsm_lab.baselines.in_turn import InTurn, NodeUsage
 from kubedsm_lab.baselines.kube_scheduler import KubeScheduler, scores, total_scores
 from support.drawing import drawn
-from support.policy_clusters import PROMISED, node, pod, snapshot
+from support.policy_clusters import TARGETS, node, pod, snapshot
 
 HOSTNAME = "kubernetes.io/hostname"
 WEB = (Requirement("app", "In", ("web",)),)
@@ -36,7 +36,7 @@ class Stage:
         }
         self.pods = list(there)
         self.scheduler = KubeScheduler(opportunistic=True)
-        self.policy = InTurn(self.scheduler, *PROMISED, on_unplaced=self.scheduler.interrupted)
+        self.policy = InTurn(self.scheduler, *TARGETS, on_unplaced=self.scheduler.interrupted)
 
     def come(self, one, at=0.0):
         """Where it goes, and whether nodes were scored for it."""
@@ -137,7 +137,7 @@ def test_pods_that_pods_on_nodes_have_rules_about_are_scored_for_each_and_none_i
     # One of the service is on the best node: by default that would be the worst.
     there = attrs.evolve(pod("w", cores=1, service="web"), node_name="n9")
     for opportunistic, where in ((True, "n9"), (False, "n8")):
-        policy = InTurn(KubeScheduler(opportunistic=opportunistic), *PROMISED)
+        policy = InTurn(KubeScheduler(opportunistic=opportunistic), *TARGETS)
         nodes = [node(name, Tier.CLOUD, n, 64 * 10**9) for name, n in (("n9", 9), ("n8", 2))]
         one = pod("w-1", service="web")
         found = policy.place(snapshot(nodes, [there, one]), [one], random.Random(0)).bindings
@@ -155,7 +155,7 @@ def test_what_it_finds_is_as_good_as_what_scoring_anew_finds():
             for n in sizes
             if n > 17
         ]
-        room, scheduler = Room.of(snapshot(nodes, full)), KubeScheduler(opportunistic=True)
+        room, scheduler = NodeUsage.of(snapshot(nodes, full)), KubeScheduler(opportunistic=True)
         for number in range(len(nodes)):
             one = large(f"w-{number}", cores=9)
             fitting = room.fitting(one)

@@ -8,7 +8,7 @@ import pytest
 from kubedsm.model.model import Share, Tier, Workload
 from kubedsm.plugins.plugin import Rejection
 from kubedsm_lab.baselines.registry import POLICIES
-from support.policy_clusters import MI, PROMISED, node, pod, snapshot
+from support.policy_clusters import MI, TARGETS, node, pod, snapshot
 
 #: free cores: big 4, small 2; the cloud has two nodes
 BIG = node("big", Tier.EDGE, 4, 8000 * MI)
@@ -18,7 +18,7 @@ CLUSTER = (BIG, SMALL, *FAR)
 
 
 def place(policy, nodes, pods, seed=0):
-    decision = POLICIES[policy](*PROMISED).place(
+    decision = POLICIES[policy](*TARGETS).place(
         snapshot(nodes, pods), [p for p in pods if p.node_name is None], random.Random(seed)
     )
     return decision, [binding.node for binding in decision.bindings]

@@ -18,7 +18,7 @@ from kubedsm_lab.baselines.kube_scheduler import kube_scheduler
 from kubedsm_lab.bench.solve.instances import Instance, batches, crowded, ruled
 from kubedsm_lab.bench.solve.oracle import best_moves, best_placement
 from kubedsm_lab.bench.solve.run import Task, carry_out, move, place, place_with
-from kubedsm_lab.bench.solve.verdict import Way
+from kubedsm_lab.bench.solve.verdict import Algorithm
 from support.drawing import drawn_cases
 from support.placement_instances import drawn
 from support.suggest_instances import crowded_case
@@ -27,14 +27,14 @@ from support.suggest_instances import crowded_case
 def instance(of, objective, batch=()):
     """Every workload of a case or instance of the tests has its promise."""
     workloads = {each.workload for each in of.snapshot.pods.values()}
-    promised = {workload: of.promises(workload) for workload in workloads}
-    return Instance("drawn", of.snapshot, batch, promised, objective)
+    targets = {workload: of.qos_targets(workload) for workload in workloads}
+    return Instance("drawn", of.snapshot, batch, targets, objective)
 
 
 @pytest.mark.parametrize("seed", drawn_cases(range(60)))
 def test_the_oracle_knows_no_better_than_a_proven_decision(seed):
     of, objective = drawn(seed), Objective(gamma=seed % 2 * 10)
-    decision = immediate_schedule(of.snapshot, of.batch, of.promises, objective)
+    decision = immediate_schedule(of.snapshot, of.batch, of.qos_targets, objective)
     best = best_placement(instance(of, objective, of.batch))
     assert decision.proof.placed
     assert decision.proof.qos
@@ -42,10 +42,10 @@ def test_the_oracle_knows_no_better_than_a_proven_decision(seed):
     assert sum(reach.found for reach in best.placed) == len(decision.bindings)
     waiting = {each.workload for each in of.batch}
     others = sum(
-        objective.score(share.edge, share.total, promise.qos, promise.weight)
+        objective.score(share.edge, share.total, qos_target.qos, qos_target.weight)
         for workload, share in of.snapshot.census.shares.items()
         if workload not in waiting
-        for promise in [of.promises(workload)]
+        for qos_target in [of.qos_targets(workload)]
     )
     expected = (decision.score_after - others) / NANO
     assert sum(reach.found for reach in best.qos) == pytest.approx(expected)
@@ -54,7 +54,7 @@ def test_the_oracle_knows_no_better_than_a_proven_decision(seed):
 @pytest.mark.parametrize("number", drawn_cases(range(40)))
 def test_the_oracle_knows_no_better_than_proven_moves(number):
     case = next(itertools.islice(all_running(), number, None))
-    found = suggest(case.snapshot, case.promises, case.objective, case.limits)
+    found = suggest(case.snapshot, case.qos_targets, case.objective, case.limits)
     best = best_moves(instance(case, case.objective), case.limits)
     assert found.proven
     assert best.proven
@@ -74,8 +74,8 @@ NODES = 40
 def test_a_batch_beyond_the_bounds_never_has_fewer_pods_placed_than_one_at_a_time():
     """Without a solver, too. Pods of higher priority come first."""
     for of in itertools.islice(batches(0), 12):
-        beside = place_with(InTurn(kube_scheduler, of.promises, of.objective), of)
-        assert place_with(KubeDSM(of.promises, of.objective), of).placed >= beside.placed
+        beside = place_with(InTurn(kube_scheduler, of.qos_targets, of.objective), of)
+        assert place_with(KubeDSM(of.qos_targets, of.objective), of).placed >= beside.placed
 
 
 @pytest.mark.long
@@ -84,10 +84,10 @@ def test_with_a_solver_as_many_are_placed_as_can_be(number):
     of = next(itertools.islice(batches(0), number, None))
     judged = place(Task(of, nodes=NODES))
     assert judged.best.proven
-    assert judged.is_not_fewer(Way.SOLVED)
-    assert judged.is_most(Way.SOLVED)
-    assert judged.qos_part(Way.SOLVED) > 0.99
-    assert judged.ways[Way.UNSOLVED].placed <= judged.ways[Way.SOLVED].placed
+    assert judged.is_not_fewer(Algorithm.SOLVED)
+    assert judged.is_most(Algorithm.SOLVED)
+    assert judged.qos_part(Algorithm.SOLVED) > 0.99
+    assert judged.ways[Algorithm.UNSOLVED].placed <= judged.ways[Algorithm.SOLVED].placed
 
 
 @pytest.mark.long
@@ -96,15 +96,15 @@ def test_rules_among_pods_cost_no_placement_that_they_allow(number):
     of = next(itertools.islice(ruled(0), number, None))
     judged = place(Task(of, nodes=NODES))
     assert judged.best.proven
-    assert judged.is_not_fewer(Way.UNSOLVED)
-    assert judged.is_most(Way.SOLVED)
+    assert judged.is_not_fewer(Algorithm.UNSOLVED)
+    assert judged.is_most(Algorithm.SOLVED)
 
 
 @pytest.mark.long
 def test_suggestions_beyond_the_bounds_gain_what_the_best_do():
     parts = []
     for of in itertools.islice(crowded(0), 3):
-        asked = KubeDSM(of.promises, of.objective, solver=Highs(nodes=NODES))
+        asked = KubeDSM(of.qos_targets, of.objective, solver=Highs(nodes=NODES))
         found = asked.suggest(of.snapshot, lambda _: None)
         carry_out(of.snapshot, found, SuggestLimits())
         gained = (found.after.qos - found.before.qos) / NANO
@@ -114,8 +114,8 @@ def test_suggestions_beyond_the_bounds_gain_what_the_best_do():
         parts.append(gained / best)
     assert sum(parts) / len(parts) >= 0.97
     judged = move(Task(next(crowded(0)), nodes=NODES))
-    assert judged.first_part(Way.SOLVED) >= 0.97
-    assert judged.last_part(Way.SOLVED) >= 0.985
+    assert judged.first_part(Algorithm.SOLVED) >= 0.97
+    assert judged.last_part(Algorithm.SOLVED) >= 0.985
 
 
 @pytest.mark.long
@@ -124,4 +124,4 @@ def test_what_is_proven_is_the_best_where_columns_are_parallel():
     of = next(each for each in batches(0) if each.name == "batch 0.187")
     judged = place(Task(of, nodes=NODES))
     assert judged.best.proven
-    assert judged.ways[Way.SOLVED].proven
+    assert judged.ways[Algorithm.SOLVED].proven

@@ -24,8 +24,8 @@ from kubedsm_lab.bench.burst.result import (
     BurstResult,
     Round,
     Side,
+    rankings,
     sections,
-    standings,
     summarize_evenness,
     summarize_times,
 )
@@ -210,7 +210,7 @@ def test_a_ratio_is_of_the_same_rounds_and_not_of_medians_and_says_who_is_ahead(
     first, _, third = RESULT.sides
     # 100 / 500, 300 / 100, 200 / 800; the medians' would be .4.
     assert first.ratios_to(third)["watch.createdToBound.mean"] == 0.25
-    by_name = {standing.what: standing for standing in standings(RESULT)}
+    by_name = {ranking.what: ranking for ranking in rankings(RESULT)}
     mean = by_name["mean from created to bound"]
     assert mean.values == {"kubedsm": 200.0, "kube-scheduler": 400.0, "cache-scheduler": 500.0}
     assert mean.winners == ["kubedsm"]
@@ -222,7 +222,7 @@ def lines_of(result, title):
 
 
 def test_table_3_and_the_score_caches_stand_beside_ours():
-    lines = lines_of(RESULT, "Beside what was published")
+    lines = lines_of(RESULT, "Comparison with published figures")
     assert ["kubedsm, by watch", "200.0", "400.0", "-", "-", "1.0000", "-"] in lines
     published = ["default, published", "1175.0", "2673.3", "4958.3", "8673.3", "0.9919", "0.090"]
     assert published in lines

@@ -121,5 +121,5 @@ def test_show_says_where_rates_come_from(tmp_path):
 def test_schema_is_json_and_a_scheduler_that_does_not_answer_is_told():
     done = ran("show", "--running", "--server", "http://127.0.0.1:1")
     assert done.exit_code == 1
-    assert done.output == "Error: no running scheduler answers at http://127.0.0.1:1\n"
+    assert done.output == "Error: no running scheduler responds at http://127.0.0.1:1\n"
     assert json.loads(ran("schema").output)["title"] == "KubeDSMConfiguration"

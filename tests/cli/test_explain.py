@@ -204,7 +204,10 @@ def test_the_table_says_it_too(explain):
         (("node/n9",), "there is no node n9"),
         (("deploy/cart",), "no deployment cart has pods with schedulerName: kubedsm; `kubectl get"),
         (("-n", "shop", "other/a"), "other/a is not in namespace shop"),
-        (("migration/plan-1/a",), "only the scheduler that decided it knows migration plan-1/a"),
+        (
+            ("migration/plan-1/a",),
+            "only the scheduler that decided migration plan-1/a can explain it",
+        ),
         (("nobody",), "there is no pod nobody"),
         (("twice",), "several pods are called twice: other/twice, shop/twice"),
         (("odd",), "pod odd cannot be read: Pod shop/odd: spec.affinity"),
@@ -245,7 +248,7 @@ def test_a_node_that_takes_no_more_volumes(explain):
     assert said["nodes"][0]["rule"] == "NodeVolumeLimits"
     assert said["message"] == "0/1 nodes are available: 1 node(s) exceed max volume count."
     assert said["nodes"][0]["change"] == (
-        "take a pod with volumes of the same CSI driver from the node"
+        "migrate a pod with volumes of the same CSI driver off the node"
     )
     (said,) = explained(explain, "a", items=items)
     assert said["chosen"] == "e1"

@@ -6,14 +6,13 @@ A linter rule (`banned-api`) has all commands print through `kubedsm.terminal`.
 import io
 import json
 import sys
-from importlib import import_module
 
 import msgspec
 import pytest
 import structlog
 
 from kubedsm.cli.console import log_to, print_json, remark
-from kubedsm.cli.main import MODULES
+from kubedsm.cli.main import MODULES, commands
 from kubedsm.dashboard.rows import (
     NewsRow,
     PodRow,
@@ -43,8 +42,8 @@ def is_clean(text):
 
 def commands_on_dumps():
     """Each command that reads a dump, with what it needs beside."""
-    for name, module in MODULES.items():
-        command = getattr(import_module(module), name)
+    for name in MODULES:
+        command = commands.get_command(None, name)
         if any("--from" in parameter.opts for parameter in command.params):
             yield name
     yield "config"

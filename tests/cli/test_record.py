@@ -88,7 +88,7 @@ def test_results_of_replays_can_be_compared_too(scenario, tmp_path, monkeypatch)
 def test_without_a_scheduler_that_is_one_line():
     done = kubedsm("watch", "--server", "http://127.0.0.1:9")
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
-    assert done.stderr.startswith("kubedsm: error: nothing answers at http://127.0.0.1:9: start ")
+    assert done.stderr.startswith("kubedsm: error: no response from http://127.0.0.1:9: start ")
 
 
 @pytest.mark.parametrize("content", [None, b"", b"two words"])

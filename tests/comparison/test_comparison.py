@@ -19,7 +19,7 @@ from kubedsm_lab.replay.packing import tables as packing_tables
 from kubedsm_lab.replay.packing.attempts import Attempt, Call, Category
 from kubedsm_lab.replay.packing.instances import Shape
 from kubedsm_lab.replay.plots import Bar, Look, plot_bars, render_picture
-from kubedsm_lab.replay.standings import Place, Standing
+from kubedsm_lab.replay.rankings import Place, Ranking
 from kubedsm_lab.replay.tables import Section
 from support import command_line
 
@@ -28,10 +28,10 @@ PICTURE = render_picture("Rounds", "", [plot_bars("r", [Bar("a", Look(0, 0), 1)]
 
 def found(ours, theirs, *, drawn=None):
     values = {"kubedsm": ours, "kube-scheduler": theirs}
-    standing = Standing("p99", "ms", less_is_better=True, values=values)
+    ranking = Ranking("p99", "ms", less_is_better=True, values=values)
     lines = (["policy", "p99"], [["kubedsm", "7"]])
     table = Section("Table 3", "In brackets: as published.", lines)
-    return Findings("Three rounds", [table], [standing], b'{"rounds":3}', draw=lambda: drawn or {})
+    return Findings("Three rounds", [table], [ranking], b'{"rounds":3}', draw=lambda: drawn or {})
 
 
 def experiment(name, run, *policies):
@@ -73,7 +73,7 @@ def test_the_page_begins_with_who_wins_and_says_why_where_it_is_behind(compare, 
     assert "1 of 2, paper: The paper" in err
     text = (tmp_path / "tables.md").read_text()
     page = (tmp_path / "index.html").read_text()
-    assert text.startswith("# KubeDSM beside other schedulers\n\n## The answer\n\n")
+    assert text.startswith("# KubeDSM compared with other schedulers\n\n## The answer\n\n")
     first = text.partition("## What was compared")[0]
     assert out.strip() in first
     assert "ahead in 1, level in 0, behind in 1" in first
@@ -232,12 +232,12 @@ def test_figures_of_the_papers_scenarios_are_means_over_them():
         }
 
     rows = [row("kubedsm", 0.7, 0.9), row("kubedsm", 0.8, 1.0), row("random", 0.6, None)]
-    by_name = {each.what: each for each in evaluation.standings(rows)}
+    by_name = {each.what: each for each in evaluation.rankings(rows)}
     assert by_name["edge ratio"].values == {"kubedsm": 0.75, "random": 0.6}
     assert by_name["edge ratio"].difference.place is Place.AHEAD
     assert by_name["mean response time"].difference.place is Place.BEHIND
-    assert by_name["share of the best edge ratio there is"].values == {"kubedsm": 0.95}
-    assert by_name["services that one node's death takes whole"].values["kubedsm"] == 0
+    assert by_name["share of the optimal edge ratio"].values == {"kubedsm": 0.95}
+    assert by_name["services that one node failure stops"].values["kubedsm"] == 0
 
 
 def test_figures_of_packing_are_of_the_calls_within_the_seconds():
@@ -252,10 +252,10 @@ def test_figures_of_packing_are_of_the_calls_within_the_seconds():
 
     # who places more of the highest priority places more
     done = [attempt((8, 0), (7, 7)), attempt((7, 8), (8, 1)), attempt((8, 1), (0, 0), 2.0)]
-    more, evictions = packing_tables.standings(done, 1.0)
+    more, evictions = packing_tables.rankings(done, 1.0)
     assert more.values == {"kubedsm": 50, "kube-scheduler": 50}
     assert evictions.values == {"kubedsm": 1, "kube-scheduler": 3}
-    assert packing_tables.standings([], 1.0) == []
+    assert packing_tables.rankings([], 1.0) == []
 
 
 @pytest.mark.parametrize(

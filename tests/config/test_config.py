@@ -25,10 +25,10 @@ apiVersion: kubedsm.io/v1alpha1
 kind: KubeDSMConfiguration
 schedulerName: kubedsm
 tiers: {label: kubedsm.io/tier, edge: [edge], cloud: [cloud]}
-batch: {idle: 5ms, max: 200ms, size: 256, budget: 500ms}
-suggester: {mode: apply, algorithm: exact, period: 3s, budget: 2s, maxMoves: 6, maxCloudToEdge: 5,
+batch: {idle: 5ms, max: 200ms, size: 256, budget: 1500ms}
+suggester: {mode: apply, algorithm: exact, period: 3s, budget: 10s, maxMoves: 6, maxCloudToEdge: 5,
             maxEdgeReorder: 3, defragment: false}
-optimiser: {trigger: stuck, delay: 2s, budget: 10s, tierShare: .6, allowEvictions: false}
+optimiser: {trigger: stuck, delay: 2s, budget: 60s, tierShare: .6, allowEvictions: false}
 migration: {mode: surge, maxConcurrent: 3, maxPerNode: 3, maxPerWorkload: 3, price: 17s,
             cooldown: 0s, drainDelay: 2s, deadline: 60s}
 objective: {kind: share, alpha: 1, beta: 0.1, gamma: 0}
@@ -66,9 +66,9 @@ def test_the_full_form_spells_out_the_defaults():
     given = load(FULL, "config.yaml")
     assert given.tiers == Tiers(("kubedsm.io/tier",))
     assert attrs.evolve(given, tiers=Tiers(), services=Configuration().services) == Configuration()
-    assert given.batch == BatchSettings(idle=0.005, max=0.2, size=256, budget=0.5)
+    assert given.batch == BatchSettings(idle=0.005, max=0.2, size=256, budget=1.5)
     assert given.suggester == SuggesterSettings(
-        "apply", "exact", 3.0, 2.0, 6, 5, 3, defragment=False
+        "apply", "exact", 3.0, 10.0, 6, 5, 3, defragment=False
     )
     assert given.migration == MigrationSettings("surge", 3, 3, 3, 17.0, 0.0, 2.0, 60.0)
     assert given.objective == ObjectiveSettings("share", 1.0, 0.1, 0.0)
@@ -213,8 +213,8 @@ def test_odd_text_is_refused_in_one_short_line(text):
 def test_without_a_word_for_every_service_the_promise_is_the_whole_edge_share():
     given = load("services: {shop/cart: {weight: 2}}\nmigration: {mode: recreate}", "x")
     for name, weight in (("cart", 2), ("other", 1)):
-        promise = given.promise(workload(name))
-        assert (promise.qos, promise.weight) == (1, weight)
+        qos_target = given.qos_target(workload(name))
+        assert (qos_target.qos, qos_target.weight) == (1, weight)
     assert given.migration_mode(workload("cart")) == "recreate"
     dumped = dump(Configuration())
     assert dumped.startswith("apiVersion: kubedsm.io/v1alpha1\nkind: KubeDSMConfiguration\n")
@@ -224,7 +224,7 @@ def test_without_a_word_for_every_service_the_promise_is_the_whole_edge_share():
 @pytest.mark.parametrize(("target", "qos"), [("10ms", 1), ("20ms", 1), ("80ms", 0), ("1s", 0)])
 def test_a_latency_target_is_clipped_to_a_share(target, qos):
     given = load(f"services: {{shop/cart: {{latencyTarget: {target}}}}}", "x")
-    assert given.promise(workload("cart")).qos == qos
+    assert given.qos_target(workload("cart")).qos == qos
 
 
 @pytest.mark.parametrize(
@@ -267,7 +267,7 @@ def test_the_objective_headroom_patience_spread_and_percentage_are_the_policys()
     assert Configuration().policy.default_spread
     assert not load("defaultSpread: false", "test").policy.default_spread
     given = load(FULL, "x")
-    assert given.promise(workload("cart")) is given.promise(workload("cart"))
+    assert given.qos_target(workload("cart")) is given.qos_target(workload("cart"))
     assert given.policy is given.policy
     assert given.policy.objective is given.objective_function
 
@@ -313,15 +313,15 @@ latency: {edge: 20ms, cloud: 80ms}
 def test_each_thing_is_said_by_the_most_specific_entry(name, qos, weight, mode):
     namespace, _, name = name.partition("/")
     workload = Workload(namespace, "Deployment", name)
-    promise = GIVEN.promise(workload)
-    assert (promise.qos, promise.weight) == (pytest.approx(qos), weight)
+    qos_target = GIVEN.qos_target(workload)
+    assert (qos_target.qos, qos_target.weight) == (pytest.approx(qos), weight)
     assert GIVEN.migration_mode(workload) == mode
 
 
 def test_a_share_and_a_latency_target_are_one_thing():
     given = load("services: {'*': {latencyTarget: 80ms}, shop/*: {qos: 0.3}}", "test")
-    assert given.promise(Workload("shop", "Deployment", "a")).qos == 0.3
-    assert given.promise(Workload("mall", "Deployment", "a")).qos == 0
+    assert given.qos_target(Workload("shop", "Deployment", "a")).qos == 0.3
+    assert given.qos_target(Workload("mall", "Deployment", "a")).qos == 0
     for number in range(10_000):
         namespace, qos = ("shop", 0.6) if number % 2 else ("mall", 0.9)
-        assert GIVEN.promise(Workload(namespace, "Deployment", f"w{number}")).qos == qos
+        assert GIVEN.qos_target(Workload(namespace, "Deployment", f"w{number}")).qos == qos

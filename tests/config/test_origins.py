@@ -47,7 +47,7 @@ def test_the_effective_document_means_the_same():
         again = load(msgspec.yaml.encode(whole.effective), "again")
         for name in ("cart", "other"):
             workload = Workload("shop", "Deployment", name)
-            assert again.promise(workload) == whole.configuration.promise(workload)
+            assert again.qos_target(workload) == whole.configuration.qos_target(workload)
 
 
 def test_every_mistake_is_told_once():
@@ -104,8 +104,11 @@ NOTHING = "matches no workload that has pods"
         ("bathc/*", f"{NOTHING}; did you mean batch/*?"),
         ("*/vidoe", f"{NOTHING}; did you mean */video?"),
         ("shop/cart", NOTHING),
-        ("legacy/*", "matches only pods that are not ours: they need schedulerName: kubedsm"),
-        ("legacy/theirs", "matches only pods that are not ours: they need schedulerName: kubedsm"),
+        ("legacy/*", "matches only pods of other schedulers: they need schedulerName: kubedsm"),
+        (
+            "legacy/theirs",
+            "matches only pods of other schedulers: they need schedulerName: kubedsm",
+        ),
     ],
 )
 def test_a_key_of_services_that_matches_nothing_is_told_with_the_nearest_that_does(key, said):
@@ -135,8 +138,11 @@ def test_demand_at_unknown_sites_is_told_by_site():
     ("nodes", "said"),
     [
         ((EDGE, CLOUD), []),
-        ((EDGE,), [f"no node is cloud, so what the edge does not take waits: {LABEL}=cloud"]),
-        ((CLOUD,), [f"no node is edge, so every pod goes to the cloud: {LABEL}=edge"]),
+        (
+            (EDGE,),
+            [f"no node is cloud, so pods without capacity at the edge stay pending: {LABEL}=cloud"],
+        ),
+        ((CLOUD,), [f"no node is edge, so all pods go to the cloud: {LABEL}=edge"]),
         ((node("n1", "other"),), [f"no node is edge or cloud, so no pod is placed: {LABEL}=edge"]),
     ],
 )

@@ -108,8 +108,8 @@ def moved(**fields):
     return msgspec.structs.replace(MOVE, **fields)
 
 
-def workload(edge, promise, missing=0):
-    return WorkloadRow("Deployment", edge, 4, promise, 1.0, missing=missing)
+def workload(edge, qos_target, missing=0):
+    return WorkloadRow("Deployment", edge, 4, qos_target, 1.0, missing=missing)
 
 
 def pod(created, message, *rules):

@@ -74,7 +74,7 @@ async def test_a_stream_that_ends_in_good_order_is_no_absence(monkeypatch):
 
 async def test_one_without_a_page_or_of_another_version_is_told_apart():
     assert await refused(web.Application()) == (
-        "what answers at URL shows no page: a scheduler does with `kubedsm run --page`"
+        "URL serves no page: start the scheduler with `kubedsm run --page`"
     )
 
     async def told(_):
@@ -83,7 +83,7 @@ async def test_one_without_a_page_or_of_another_version_is_told_apart():
     app = web.Application()
     app.add_routes([web.get("/page/stream", told)])
     assert "is not understood: it may be another version" in await refused(app)
-    with pytest.raises(NotShownError, match=f"nothing answers at {NOWHERE}: start a scheduler"):
+    with pytest.raises(NotShownError, match=f"no response from {NOWHERE}: start a scheduler"):
         await anext(follow(NOWHERE, None, Impatient()))
 
 
@@ -91,9 +91,9 @@ async def test_a_token_is_asked_for_and_taken(tmp_path):
     path = tmp_path / "token"
     path.write_text("secret")
     app = page(stream(), Access(token=TokenFile(path)))
-    assert await refused(app) == "URL asks for a token: give it with --token-file"
+    assert await refused(app) == "URL requires a token: pass --token-file"
     assert await refused(page(stream(), Access(token=TokenFile(path))), "x") == (
-        "URL takes another token"
+        "URL does not accept this token"
     )
     async with served(page(stream(), Access(token=TokenFile(path)))) as url:
         followed = follow(url, "secret", Impatient())

@@ -114,7 +114,7 @@ CASES = {
     "nothing to do": (
         ALONE, there(workloads={}), {}, "no pod has schedulerName: kubedsm",
     ),
-    "promises that are not kept": (
+    "targets that are not met": (
         ALONE, there(workloads={"shop/cart": lacking(2), "shop/pay": lacking(1)}), {},
         "2 of 2 services below their edge target",
     ),

@@ -102,9 +102,9 @@ async def test_one_that_is_taken_back_says_why_and_is_a_trouble_for_a_while():
             await viewer.watch(20)
             [row] = [row for row in viewer["moves"].values() if row["state"] == "rolled back"]
             new = row["replacement"]
-            assert row["reason"] == "the replacement was not Ready in time"
+            assert row["reason"] == "the replacement was not Ready before the deadline"
             *_, lost, back = [text for _, text in row["story"]]
-            why = "the replacement was not Ready in time"
+            why = "the replacement was not Ready before the deadline"
             assert lost == f"waiting for {new} to be Ready failed: {why}"
             assert back == f"{row['pod']} was restored to its owner"
             route = f"{row['pod']} from c1 to e1"
@@ -154,7 +154,7 @@ async def test_what_it_brought_is_told_when_that_is_measured():
             await viewer.watch(20)
             [row] = viewer["moves"].values()
             expected = "expected 120 -> 80 ms"
-            assert row["helped"] == f"{expected}; not measured: the sample after it is awaited"
+            assert row["helped"] == f"{expected}; not measured: waiting for the next sample"
             await asyncio.sleep(31)
             viewer.look()
             tell(world, 50, 100, rates=(10.0, 10.0))

@@ -51,7 +51,7 @@ async def test_a_pod_is_seen_from_waiting_with_its_rule_until_it_is_ready():
             await asyncio.sleep(5)
             viewer.look()
             assert viewer.pods("default/web") == [("ready", "e2")]
-            kept = {"edge": 1, "total": 1, "promise": 1.0, "weight": 1.0, "ready": 1}
+            kept = {"edge": 1, "total": 1, "target": 1.0, "weight": 1.0, "ready": 1}
             assert viewer["workloads"]["default/web"] == {"kind": "Deployment", **kept}
             assert viewer.status["headline"] == "idle: every QoS target is met"
             assert viewer.status["bound"] == 1
@@ -168,10 +168,10 @@ async def test_what_changes_for_all_workloads_at_once_is_seen_of_all():
             await asyncio.sleep(1)
             viewer.look()
             row = viewer["workloads"]["default/web"]
-            assert (row["edge"], row["promise"]) == (2, 1.0)
+            assert (row["edge"], row["target"]) == (2, 1.0)
             runtime.configuration.replace(HALF, "test", world.clock.wall())
             viewer.look()
-            assert viewer["workloads"]["default/web"]["promise"] == 0.5
+            assert viewer["workloads"]["default/web"]["target"] == 0.5
             patch = {"metadata": {"labels": {"kubedsm.io/tier": "cloud", "nodetype": "cloud"}}}
             world.api.patch(NODES, "", "e1", patch, MERGE)
             await asyncio.sleep(0.1)
@@ -180,7 +180,7 @@ async def test_what_changes_for_all_workloads_at_once_is_seen_of_all():
             assert (row["edge"], row["missing"]) == (0, 1)
             assert viewer.status["troubles"] == [
                 (
-                    "No node is edge, so every pod goes to the cloud: kubectl label node NAME"
+                    "No node is edge, so all pods go to the cloud: kubectl label node NAME"
                     " kubedsm.io/tier=edge."
                 ),
                 (

@@ -125,7 +125,7 @@ NAMES = {
 }
 
 
-def crowded(nodes, services, names="short", *, promise=1.0):
+def crowded(nodes, services, names="short", *, qos_target=1.0):
     """A cluster in which each node runs pods of most services, and pods are migrated."""
     name = [NAMES[names].format(number, number) for number in range(nodes)]
     workloads = [f"team-{number % 3}/svc-{number:02}" for number in range(services)]
@@ -144,7 +144,7 @@ def crowded(nodes, services, names="short", *, promise=1.0):
             for pod in range(33)
         },
         workloads={
-            workload: WorkloadRow("Deployment", 10, 33, promise, 1.0, missing=number)
+            workload: WorkloadRow("Deployment", 10, 33, qos_target, 1.0, missing=number)
             for number, workload in enumerate(workloads)
         },
         moves={str(number): move_between(name[-1 - number], name[number]) for number in range(6)},
@@ -195,15 +195,15 @@ def test_amounts_have_the_units_people_read():
 
 
 def test_what_is_away_proposed_empty_or_without_targets_is_a_picture_too():
-    said = drawn(away=f"nothing answers at {WHERE}")
-    assert f"nothing answers at {WHERE}; this is the last state" in said
+    said = drawn(away=f"no response from {WHERE}")
+    assert f"no response from {WHERE}; this is the last state" in said
     assert HEADLINE in said
     said = drawn(TypedSnapshot(0.0, StatusRow("all is quiet", mode="suggest", proposal="3f2a91c0")))
     assert "migrations are only proposed" in said
     assert "kubedsm approve 3f2a91c0" in said
     quiet = TypedSnapshot(0.0, StatusRow("all is quiet"))
     assert drawn(quiet).splitlines()[1] == "all is quiet"
-    said = drawn(crowded(12, 4, promise=None))
+    said = drawn(crowded(12, 4, qos_target=None))
     assert "10 of 33" in said
     for wrong in ("target ", "0.00", "0%", " met", "missing"):
         assert wrong not in said

@@ -23,7 +23,7 @@ _FILM = """
       const node = `n${1 + Math.min(2, Math.floor(s / 10))}`;
       at(s, {
         pods: { p: { workload: "w", node } }, status: { now: { headline: `${s}` } },
-        ...(s % 10 || s > 20 ? {} : { workloads: { w: { edge: s / 10, total: 2, promise: 1 } } }),
+        ...(s % 10 || s > 20 ? {} : { workloads: { w: { edge: s / 10, total: 2, target: 1 } } }),
         ...(s === 10 ? { news: { 1: { at: begins + 10, kind: "batch", text: "decided on p",
           decision: 4 } } } : {}),
       });
@@ -174,7 +174,7 @@ async def test_no_more_is_kept_than_there_is_room_for_nor_what_is_long_ago(modul
 async def test_what_was_told_twice_is_taken_once_and_what_was_missed_is_known_to_be(modules):
     gaps, shares = await modules("""
       const recording = new Recording();
-      const of = (edge) => ({ workloads: { w: { edge, total: 4, promise: 1 } } });
+      const of = (edge) => ({ workloads: { w: { edge, total: 4, target: 1 } } });
       told(recording, [snapshot(1, 100, of(1), "a"), changes(2, 101, of(2)), changes(2, 101, of(2)),
         changes(9, 130, of(3))]);
       const { gaps, shares } = recording.history;

@@ -65,9 +65,9 @@ def test_a_greater_promise_is_kept_by_moves_and_pods_that_are_added_are_placed_o
         ("web", "c1", "e1", "1 of 1 pod missing at the edge"),
         ("log", "e1", "c1", "to free edge capacity for web, 1 of 1 pod missing at the edge"),
     ]
-    [now, then, promise, wanted] = found.shares[WEB.workload]
+    [now, then, qos_target, wanted] = found.shares[WEB.workload]
     assert ((now.edge, now.total), (then.edge, then.total)) == ((0, 1), (1, 1))
-    assert (promise, wanted) == (1.0, 1)
+    assert (qos_target, wanted) == (1.0, 1)
     assert known.mirror.snapshot() == before
     found = asked(replicas=((WEB.workload, 10),))
     nodes = [placed.node for placed in found.placed]

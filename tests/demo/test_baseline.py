@@ -5,15 +5,15 @@ import multiprocessing
 import pytest
 
 from kubedsm_lab.demo.baseline import baseline, replay_baseline
-from kubedsm_lab.demo.frame import Standing, until
-from kubedsm_lab.demo.setting import PROMISES
+from kubedsm_lab.demo.frame import SchedulerResult, until
+from kubedsm_lab.demo.setting import QOS_TARGETS
 
 
 def test_it_is_measured_as_the_demo_is_and_moves_nothing():
     timeline = replay_baseline(1, 2)
     assert (timeline.end, timeline.moves) == (10.0, ())
-    assert set(timeline.services) == set(PROMISES)
-    whole, early = (Standing.of(until(timeline, end), PROMISES) for end in (60, 5))
+    assert set(timeline.services) == set(QOS_TARGETS)
+    whole, early = (SchedulerResult.of(until(timeline, end), QOS_TARGETS) for end in (60, 5))
     assert 0 < whole.edge_share < 1
     assert 0 < whole.kept < 1
     assert early != whole

@@ -10,7 +10,7 @@ from rich.console import Console
 from kubedsm.config.settings import Configuration
 from kubedsm.dashboard.state.headline import describe_migration
 from kubedsm.model.model import Tier
-from kubedsm_lab.demo.frame import Migrations, Standing, until
+from kubedsm_lab.demo.frame import Migrations, SchedulerResult, until
 from kubedsm_lab.demo.results import as_json, ending
 from kubedsm_lab.demo.setting import CONFIGURATION, CYCLE
 from kubedsm_lab.demo.view import LineByLine, render, summary
@@ -22,7 +22,7 @@ from support.printed import printed, spans
 def test_the_ending_is_three_sentences_of_what_was_measured():
     assert ending(FRAME) == [
         (
-            "KubeDSM held an edge share of 0.79 and kept its promises 93% of the time;"
+            "KubeDSM averaged an edge share of 0.79 and met its QoS targets 93% of the time;"
             " kube-scheduler, replayed on the same load, came to 0.60 and 50%."
         ),
         "12 migrations without lost capacity: pods leave after replacements are Ready.",
@@ -48,7 +48,7 @@ def test_a_replay_that_is_not_there_is_told_of(replay, why):
     assert as_json(alone)["kubeScheduler"] == {"replay": replay}
 
 
-PROMISES = {"a": 0.5, "b": 1.0}
+QOS_TARGETS = {"a": 0.5, "b": 1.0}
 #: half of `a` is at the edge all the time, all of `b` until 4 s of 10
 TIMELINE = Timeline(
     10.0,
@@ -63,13 +63,13 @@ TIMELINE = Timeline(
 
 
 def test_shares_and_promises_kept_are_means_over_the_time_until_then():
-    standing = Standing.of(TIMELINE, PROMISES)
-    assert standing.shares == pytest.approx({"a": 0.5, "b": 0.4})
-    assert standing.edge_share == pytest.approx(0.45)
-    assert standing.kept == pytest.approx((10 + 4) / 20)
-    standing = Standing.of(until(TIMELINE, 4.0), PROMISES)
-    assert (standing.edge_share, standing.kept) == (0.75, 1.0)
-    assert Standing.of(until(TIMELINE, 0.0), PROMISES).edge_share is None
+    result = SchedulerResult.of(TIMELINE, QOS_TARGETS)
+    assert result.shares == pytest.approx({"a": 0.5, "b": 0.4})
+    assert result.edge_share == pytest.approx(0.45)
+    assert result.kept == pytest.approx((10 + 4) / 20)
+    result = SchedulerResult.of(until(TIMELINE, 4.0), QOS_TARGETS)
+    assert (result.edge_share, result.kept) == (0.75, 1.0)
+    assert SchedulerResult.of(until(TIMELINE, 0.0), QOS_TARGETS).edge_share is None
 
 
 #: seconds of a cycle of the load in the paper
@@ -135,11 +135,11 @@ def test_wide_pictures_have_kube_scheduler_beside_and_tall_ones_the_last_moves()
 
 
 def test_colours_are_of_promises_and_never_of_load():
-    promises = {("met", "green"), ("1 missing", "yellow"), ("3 missing", "red")}
+    qos_targets = {("met", "green"), ("1 missing", "yellow"), ("3 missing", "red")}
     meaningful = {
         (text, colour) for text, colour in spans(render(FRAME, 100, 40)) if colour in MEAN
     }
-    assert meaningful == promises
+    assert meaningful == qos_targets
 
 
 def test_line_by_line_every_move_is_told_once_and_the_rest_now_and_then():

@@ -117,7 +117,7 @@ def test_a_short_soak_leaves_everybody_bound_and_nothing_caught_whatever_harm_is
     assert said["namespacesDeleted"] > 0
     assert said["harm"]["leaders killed"] > 0
     assert said["leaders"] > 1
-    for promise in SAFE:
-        assert said["promises"][promise]["kept"], said["promises"][promise]
-    assert said["kept"] == all(promise["kept"] for promise in said["promises"].values())
+    for name in SAFE:
+        assert said["guarantees"][name]["kept"], said["guarantees"][name]
+    assert said["kept"] == all(each["kept"] for each in said["guarantees"].values())
     assert done.returncode == (0 if said["kept"] else 1)

@@ -191,7 +191,9 @@ def test_a_taken_port_is_no_reason_to_stop_and_is_free_at_the_end(server):
         with Explaining(server, port) as second:
             *warnings, connected = second.said
             assert {each["level"] for each in warnings} == {"warning"}
-            [warning] = [each for each in warnings if each["event"] == "no diagnostics"]
+            [warning] = [
+                each for each in warnings if each["event"] == "diagnostics port unavailable"
+            ]
             assert warning["address"] == f"127.0.0.1:{port}"
             assert connected["diagnostics"] == "none"
         code, _, err = first.stop(signal.SIGTERM)

@@ -300,7 +300,7 @@ def it_is_known(server, scheduler, nodes):
     shown = kubedsm("config", "show", "--running", "--server", scheduler.diagnostics).stdout
     assert "default/web" in shown
     assert "60ms" in shown
-    [web] = json.loads(done.stdout)["promised"]
+    [web] = json.loads(done.stdout)["targets"]
     assert web["workload"] == "default/web"
     assert web["measured"]["edge"] == pytest.approx(0.05, rel=0.1)
     assert web["taken"]["cloud"] == 0.08  # none of its pods is there

@@ -172,7 +172,7 @@ async def test_no_workload_rests_for_giving_way_or_for_a_pod_that_left():
         await asyncio.sleep(0.1)
         one, other = world.pods("web")
         await hand_over(world, [(one, "e1", ())])
-        world.runtime.manager.cancel_unstarted("new pods came")
+        world.runtime.manager.cancel_unstarted("new pods arrived")
         await quiet(world)
         assert may_move(world)
         world.api.delete(PODS, "default", name(other))

@@ -111,7 +111,7 @@ async def test_a_mark_on_another_schedulers_pod_is_ignored_and_told_once():
         assert "deletionTimestamp" not in left["metadata"]
         [event] = tenant.events("MigrationMarkIgnored")
         assert event["type"] == "Warning"
-        assert f"Carries {LABEL}, but no migration of ours" in event["message"]
+        assert f"Carries {LABEL}, but no migration by KubeDSM" in event["message"]
 
 
 OWNERS = {

@@ -124,7 +124,7 @@ REFUSED = {
     ),
     "scaled down": (
         lambda s: s.status(s.top, replicas=4, updatedReplicas=4), "Deployment",
-        "its owner is about to delete pods",
+        "its owner is scaling down",
     ),
     "a quota is used up": (
         lambda s: s.status((REPLICA_SETS, "web-h1"), conditions=[
@@ -132,14 +132,14 @@ REFUSED = {
         "Deployment", "its owner cannot create pods: exceeded quota",
     ),
     "two budgets": (
-        lambda s: (s.budget(1), s.budget(1, "too")), "Deployment", "several budgets cover it",
+        lambda s: (s.budget(1), s.budget(1, "too")), "Deployment", "several PodDisruptionBudgets",
     ),
-    "the pod on its way": (
-        lambda s: s.leaves(s.pod), "Deployment", "the pod is not Ready, or on its way already",
+    "the pod that is leaving": (
+        lambda s: s.leaves(s.pod), "Deployment", "the pod is not Ready, or already leaving",
     ),
     "the pod of unknown readiness": (
         lambda s: s.ready("Unknown", s.pod), "Deployment",
-        "the pod is not Ready, or on its way already",
+        "the pod is not Ready, or already leaving",
     ),
 }  # fmt: skip
 
@@ -156,7 +156,7 @@ async def test_a_move_is_refused_in_either_mode(case, mode):
 async def test_a_budget_that_allows_nothing_refuses_only_to_break_before_it_is_made_good():
     still = Still()
     still.budget(0)
-    assert await still.check(RECREATE) == "budget web allows no disruption"
+    assert await still.check(RECREATE) == "PodDisruptionBudget web allows no disruption"
     assert isinstance(await still.check(SURGE), Accepted)
     still.status((POD_DISRUPTION_BUDGETS, "web"), disruptionsAllowed=1)
     assert isinstance(await still.check(RECREATE), Accepted)
@@ -165,7 +165,7 @@ async def test_a_budget_that_allows_nothing_refuses_only_to_break_before_it_is_m
 async def test_a_service_that_selects_by_template_hash_refuses_only_to_detach():
     still = Still()
     still.create(SERVICES, "web", spec={"selector": LABELS, "ports": [{"port": 80}]})
-    assert "selects by template hash" in await still.check(SURGE)
+    assert "selects by pod-template-hash" in await still.check(SURGE)
     assert isinstance(await still.check(RECREATE), Accepted)
 
 

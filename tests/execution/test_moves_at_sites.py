@@ -69,8 +69,8 @@ async def test_the_rest_of_a_group_that_concerns_the_site_is_dropped():
             await world.until(lambda: where(world).get("s"), 10)
             world.cluster.disconnect(*NORTH)
             await asyncio.sleep(120.0)
-        assert [entry["target"] for entry in logs if entry["event"] == "move"] == ["s1"]
+        assert [entry["target"] for entry in logs if entry["event"] == "migration begun"] == ["s1"]
         assert where(world) == {"s": 1, "n": 1}
         # It did not fail: its workload need not rest for that.
-        ends = [entry["pod"] for entry in logs if entry["event"] == "move ended"]
+        ends = [entry["pod"] for entry in logs if entry["event"] == "migration ended"]
         assert ends == [f"default/{api['metadata']['name']}"]

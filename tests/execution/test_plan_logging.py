@@ -26,8 +26,8 @@ async def test_the_lines_of_a_move_name_its_plan():
             open_edge(world)
             await world.until(lambda: world.placed("web") == {"e1": 2}, 90)
             await quiet(world)
-    begun = [line["plan"] for line in lines if line["event"] == "move"]
-    ended = [line["plan"] for line in lines if line["event"] == "move ended"]
+    begun = [line["plan"] for line in lines if line["event"] == "migration begun"]
+    ended = [line["plan"] for line in lines if line["event"] == "migration ended"]
     assert len(set(begun)) == 2
     assert sorted(begun) == sorted(ended)
     assert all(plan.startswith("plan-") for plan in begun)

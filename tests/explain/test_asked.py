@@ -113,7 +113,7 @@ async def test_whoever_listens_and_says_nothing_is_not_waited_for(monkeypatch):
         await asyncio.Event().wait()
 
     async with Server(silent) as other:
-        with pytest.raises(client.SilentError, match="has said nothing for 5 s"):
+        with pytest.raises(client.SilentError, match="has not responded for 5 s"):
             await client.explain(other.url, Subject("pod", "web"))
-        with pytest.raises(client.SilentError, match="has said nothing for 5 s"):
+        with pytest.raises(client.SilentError, match="has not responded for 5 s"):
             await answering(other.url)

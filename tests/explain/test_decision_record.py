@@ -8,6 +8,7 @@ import pytest
 
 from kubedsm.config.settings import load
 from kubedsm.explain import decision_record as record_module
+from kubedsm.explain.decision import explain_decision
 from kubedsm.explain.decision_record import DecisionRecord, Kind
 from kubedsm.explain.decisions import PendingPods
 from kubedsm.model.model import Node as CoreNode
@@ -205,7 +206,9 @@ async def test_a_move_is_noted_with_its_end_and_explains_the_replacement():
         assert move["gain"] > 0
         [of_new] = explanations(world, name_of(new))
         assert (of_new["chosen"], of_new["moves"]) == ("e1", [move])
-        assert of_new["summary"].startswith(f"in place of {name_of(old)} on c1: cloud-to-edge, +")
+        assert of_new["summary"].startswith(
+            f"in place of {name_of(old)} on c1: cloud-to-edge, QoS score +"
+        )
         [edge] = [n for n in of_new["nodes"] if n["node"] == "e1"]
         assert edge["feasible"]
         [of_old] = explanations(world, name_of(old))
@@ -233,7 +236,7 @@ async def test_moves_that_fail_or_are_only_proposed_say_so():
         await world.until(lambda: world.events("MigrationFailed"), 30)
         [move] = newest(world).moves
         assert move.outcome == "failed"
-        assert "selects by template hash" in move.reason
+        assert "selects by pod-template-hash" in move.reason
     proposing = load("suggester: {period: 1s, mode: suggest}", "test")
     async with emulated(CLOUD, configuration=proposing) as world, world.scheduler():
         world.deploy("web", 1)
@@ -297,3 +300,15 @@ async def test_a_try_in_vain_replaces_the_last_one_and_nothing_else():
     note(record, 2)
     assert [e.pods[0].node for e in record.newest_first()] == ["e1", "e1", None, None]
     assert record.find_choice(Uid("u1")).node == "e1"
+
+
+async def test_a_decision_that_ran_out_of_time_says_so():
+    async with emulated(EDGE, CLOUD) as world, world.scheduler():
+        world.deploy("web", 1)
+        await world.until_bound(1, 5)
+        entry, told = newest(world), "Cut short: the time limit passed first"
+        for late in (False, True):
+            explanation = explain_decision(attrs.evolve(entry, out_of_time=late), None, [])
+            lines = ["".join(map(str, line)) for line in explanation.lines]
+            assert any(line.startswith(told) for line in lines) is late
+            assert explanation.facts.out_of_time is late

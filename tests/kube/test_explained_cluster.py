@@ -27,7 +27,7 @@ async def asked(answer, path, method="GET"):
 
 
 OURS = "; `kubedsm rbac` says what each right is for, and with -o yaml prints roles that give them"
-OTHERS = "; who administers the cluster can give it"
+OTHERS = "; a cluster administrator can grant it"
 
 
 @pytest.mark.parametrize(

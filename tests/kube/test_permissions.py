@@ -28,6 +28,14 @@ from support.accesses import OWN, Accesses
 from support.faults import OUTCOMES
 from support.move_scenes import LARGE_CLOUD, MERGE, ONE_PLACE, migrating, open_edge, quiet
 from support.preemptions import filled, preempting, urgent
+from support.volumes import (
+    claim,
+    local_volume,
+    mounting,
+    selected_nodes,
+    set_provisioning,
+    storage_class,
+)
 from support.worlds import CLOUD, EDGE, emulated
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
@@ -75,6 +83,21 @@ async def placing():
         await world.until_bound(3, 60)
         await world.until(lambda: world.events("FailedScheduling"), 10)
         await world.until(lambda: world.events("FailedScheduling")[0].get("series"), 400)
+    return seen
+
+
+async def binding_volumes():
+    """A volume that is there, and one whose provisioner never ends."""
+    seen = Accesses()
+    async with emulated(EDGE, configuration=QUIET, faults=seen) as world, world.scheduler():
+        storage_class(world.api)
+        set_provisioning(world.api, "e1", "stuck")
+        local_volume(world.api, "pv", "e1", "2Gi")
+        claim(world.api, "data", "2Gi")
+        claim(world.api, "logs", "3Gi")
+        world.deploy("web", 1, **mounting("data", "logs"))
+        await asyncio.sleep(20)
+        assert selected_nodes(world.api) == {"logs": "e1"}
     return seen
 
 
@@ -171,6 +194,7 @@ async def asked_to_move():
 
 SCENES = (
     (placing, ALWAYS),
+    (binding_volumes, ("volumes",)),
     (correcting_tiers, ("tiers",)),
     (moving, ("migrations",)),
     (preempting_pods, ("preemption",)),

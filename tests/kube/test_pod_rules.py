@@ -19,9 +19,11 @@ from kubedsm.model.model import (
 from kubedsm.model.selectors import NodeSelectorTerm, Requirement
 from kubedsm.model.surroundings import (
     Claim,
+    CSIDriver,
     CSINode,
     CSIVolume,
     Namespace,
+    StorageCapacity,
     StorageClass,
     Volume,
 )
@@ -327,8 +329,35 @@ def test_namespaces_claims_volumes_and_storage_classes():
     metadata = {"name": "data", "namespace": "shop"}
     spec = {"accessModes": ["ReadWriteOncePod"], "volumeName": "pv", "storageClassName": "fast"}
     assert other(Claim, {"metadata": metadata, "spec": spec}) == Claim(
-        "shop", "data", "pv", once_per_pod=True, storage_class="fast"
+        "shop",
+        "data",
+        "pv",
+        once_per_pod=True,
+        storage_class="fast",
+        access_modes=("ReadWriteOncePod",),
     )
+    spec = {"resources": {"requests": {"storage": "1Gi"}}, "volumeMode": "Block"}
+    node = {"annotations": {"volume.kubernetes.io/selected-node": "n1"}}
+    assert other(Claim, {"metadata": {**metadata, **node}, "spec": spec}) == Claim(
+        "shop", "data", storage=2**30, block=True, selected_node="n1"
+    )
+    spec = {
+        "capacity": {"storage": "1Gi"},
+        "accessModes": ["ReadWriteOnce"],
+        "claimRef": {"namespace": "shop", "name": "data"},
+        "storageClassName": "fast",
+    }
+    available = {"phase": "Available"}
+    read = other(Volume, {"metadata": {"name": "pv"}, "spec": spec, "status": available})
+    assert read == Volume(
+        "pv",
+        capacity=2**30,
+        access_modes=("ReadWriteOnce",),
+        claim=("shop", "data", ""),
+        storage_class="fast",
+        available=True,
+    )
+    spec = {"accessModes": ["ReadWriteOncePod"], "volumeName": "pv", "storageClassName": "fast"}
     bound = {"annotations": {"pv.kubernetes.io/bind-completed": "yes"}}
     assert other(Claim, {"metadata": {**metadata, **bound}, "spec": spec}).bound
     lost = {"metadata": metadata, "spec": spec, "status": {"phase": "Lost"}}
@@ -346,8 +375,31 @@ def test_namespaces_claims_volumes_and_storage_classes():
     assert other(Volume, {"metadata": {"name": "pv"}, "spec": {"csi": csi}}).csi is None
     waits = {"metadata": {"name": "w"}, "volumeBindingMode": "WaitForFirstConsumer"}
     assert other(StorageClass, waits) == StorageClass("w", waits_for_consumer=True)
+    zones = {"matchLabelExpressions": [{"key": "zone", "values": ["x", "y"]}]}
+    topologies = {"provisioner": "p", "allowedTopologies": [zones]}
+    assert other(StorageClass, {"metadata": {"name": "w"}, **topologies}) == StorageClass(
+        "w",
+        provisioner="p",
+        topologies=(NodeSelectorTerm((Requirement("zone", "In", ("x", "y")),)),),
+    )
     with pytest.raises(WireError, match=r"PersistentVolumeClaim data: metadata.namespace: missing"):
         other(Claim, {"metadata": {"name": "data"}})
+
+
+def test_storage_capacities_and_their_drivers():
+    driver = {"metadata": {"name": "csi"}, "spec": {"storageCapacity": True}}
+    assert other(CSIDriver, driver) == CSIDriver("csi", reports_capacity=True)
+    assert other(CSIDriver, {"metadata": {"name": "csi"}}) == CSIDriver("csi")
+    given = {
+        "metadata": {"name": "c", "namespace": "s"},
+        "storageClassName": "fast",
+        "nodeTopology": {"matchLabels": {"zone": "x"}},
+        "capacity": "1Gi",
+    }
+    segment = (Requirement("zone", "In", ("x",)),)
+    assert other(StorageCapacity, given) == StorageCapacity("s", "c", "fast", segment, 2**30)
+    with pytest.raises(WireError, match=r"maximumVolumeSize: 'much' is not"):
+        other(StorageCapacity, {**given, "maximumVolumeSize": "much"})
 
 
 def test_csi_nodes():

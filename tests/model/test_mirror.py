@@ -128,7 +128,7 @@ def test_a_reservation_holds_room_until_the_pod_is_seen_on_its_node():
 
 @pytest.mark.parametrize(
     ("cpu", "node_name", "says"),
-    [(1000, "n9", "gone"), (500, "n2", "not enough cpu")],
+    [(1000, "n9", "gone"), (500, "n2", "too little cpu")],
 )
 def test_room_that_is_not_there_cannot_be_reserved(cpu, node_name, says):
     made = mirror(NodeApplied(node(cpu=cpu)), PodApplied(pod("a")))
@@ -140,7 +140,7 @@ def test_room_that_is_not_there_cannot_be_reserved(cpu, node_name, says):
 def test_nobody_reserves_twice():
     made = mirror(NodeApplied(node()), PodApplied(pod("a")))
     made.reserve("a", NodeName("n2"), ONE_CORE.requests)
-    with pytest.raises(ReservationError, match="holds room on n2"):
+    with pytest.raises(ReservationError, match="holds a reservation on n2"):
         made.reserve("a", NodeName("n2"), ONE_CORE.requests)
 
 

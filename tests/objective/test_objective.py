@@ -16,8 +16,8 @@ def exact(objective, edge, total, qos, weight):
     alpha, beta, gamma = (
         Fraction(str(v)) for v in (objective.alpha, objective.beta, objective.gamma)
     )
-    promised = Fraction(str(qos))
-    excess = Fraction(edge, total) - promised
+    targets = Fraction(str(qos))
+    excess = Fraction(edge, total) - targets
     value = alpha * excess if excess < 0 else beta * excess + gamma
     return round(NANO * Fraction(str(weight)) * value)
 
@@ -42,10 +42,10 @@ def test_scores_by_hand(edge, total, qos, weight, score):
 def test_scalar_vector_and_exact_forms_agree_and_never_fall(objective):
     for total in (1, 2, 3, 7, 10, 49, 100):
         for hundredths in range(0, 101, 7):
-            promise = QosTarget(hundredths / 100, 1.5)
+            qos_target = QosTarget(hundredths / 100, 1.5)
             edge = np.arange(total + 1)
-            scores = objective.scores(edge, total, promise)
-            scalars = [objective.score(k, total, promise.qos, promise.weight) for k in edge]
+            scores = objective.scores(edge, total, qos_target)
+            scalars = [objective.score(k, total, qos_target.qos, qos_target.weight) for k in edge]
             assert scores.tolist() == scalars
             wanted = [exact(objective, k, total, hundredths / 100, 1.5) for k in edge.tolist()]
             assert np.abs(scores - np.array(wanted)).max() <= 1
@@ -62,10 +62,10 @@ def test_a_promise_is_kept_by_whole_pods_whatever_floats_say():
 
 def test_quality_sums_over_workloads():
     a, b = Workload("x", "Deployment", "a"), Workload("x", "Deployment", "b")
-    promises = {a: QosTarget(0.5), b: QosTarget(1.0, weight=3.0)}
+    qos_targets = {a: QosTarget(0.5), b: QosTarget(1.0, weight=3.0)}
     shares = {a: Share(1, 2), b: Share(1, 2)}
-    assert quality(shares, promises.__getitem__, DEFAULT) == 10 * NANO - 3 * NANO // 2
-    assert quality({}, promises.__getitem__, DEFAULT) == 0
+    assert quality(shares, qos_targets.__getitem__, DEFAULT) == 10 * NANO - 3 * NANO // 2
+    assert quality({}, qos_targets.__getitem__, DEFAULT) == 0
 
 
 @pytest.mark.parametrize(("alpha", "beta", "gamma"), [(1, 1, 10), (1, -0.1, 10), (1, 0.1, -1)])

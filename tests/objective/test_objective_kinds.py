@@ -22,10 +22,10 @@ def exceeded(share, target, edge=0.02, cloud=0.08):
 @pytest.mark.parametrize("target", [0.02, 0.035, 0.05, 0.08])
 @pytest.mark.parametrize("edge", range(5))
 def test_latency_is_what_the_target_is_exceeded_by(edge, target):
-    promised = f"services: {{'*': {{latencyTarget: {target * 1000}ms}}}}"
-    configuration = load(f"{{objective: {{kind: latency}}, {promised}}}", "given")
-    promise = configuration.promise(CART)
-    score = configuration.objective_function.score(edge, 4, promise.qos, promise.weight)
+    targets = f"services: {{'*': {{latencyTarget: {target * 1000}ms}}}}"
+    configuration = load(f"{{objective: {{kind: latency}}, {targets}}}", "given")
+    qos_target = configuration.qos_target(CART)
+    score = configuration.objective_function.score(edge, 4, qos_target.qos, qos_target.weight)
     assert score == pytest.approx(1e9 * exceeded(edge / 4, target), abs=2)
 
 
@@ -91,15 +91,15 @@ def test_proportional_takes_a_promise_of_nearly_nothing_as_it_takes_none():
 def test_vector_and_scalar_forms_agree_and_never_fall(objective):
     for total in (1, 2, 3, 7, 10, 49, 100):
         for hundredths in range(0, 101, 7):
-            promise = QosTarget(hundredths / 100, 1.5)
+            qos_target = QosTarget(hundredths / 100, 1.5)
             edge = np.arange(total + 1)
-            scores = objective.scores(edge, total, promise)
+            scores = objective.scores(edge, total, qos_target)
             assert scores.tolist() == [
-                objective.score(k, total, promise.qos, promise.weight) for k in edge.tolist()
+                objective.score(k, total, qos_target.qos, qos_target.weight) for k in edge.tolist()
             ]
             assert (np.diff(scores) >= 0).all()
             square = np.array([edge, edge[::-1]])
-            assert objective.scores(square, total, promise).tolist() == [
+            assert objective.scores(square, total, qos_target).tolist() == [
                 scores.tolist(),
                 scores[::-1].tolist(),
             ]

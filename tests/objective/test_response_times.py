@@ -27,14 +27,14 @@ def answers(edge=None, cloud=None, rate=ENOUGH):
     return {tier: Answers(rate, ms / 1e3) for tier, ms in tiers.items() if ms is not None}
 
 
-def promised(*samples, text=TARGETS):
+def targets(*samples, text=TARGETS):
     mirror = ClusterMirror()
     for at, found in enumerate(samples, 1):
         mirror.apply(MeasuredApplied(Measured(at, answers={A: found, B: found})))
-    promises = load(text, "test").policy.qos_targets_in(mirror.snapshot())
-    assert promises(B) == QosTarget(0.5)
-    assert promises(A).weight == 3
-    return promises(A).qos
+    qos_targets = load(text, "test").policy.qos_targets_in(mirror.snapshot())
+    assert qos_targets(B) == QosTarget(0.5)
+    assert qos_targets(A).weight == 3
+    return qos_targets(A).qos
 
 
 @pytest.mark.parametrize(
@@ -53,23 +53,23 @@ def promised(*samples, text=TARGETS):
     ],
 )
 def test_the_promise_goes_by_what_was_measured_of_enough_requests(found, qos):
-    assert promised(found) == pytest.approx(qos)
+    assert targets(found) == pytest.approx(qos)
 
 
 def test_without_queries_and_without_samples_it_goes_by_what_is_configured():
-    assert promised(answers(50, 100), text=TARGETS.removeprefix(QUERIES)) == pytest.approx(1 / 3)
-    assert promised() == pytest.approx(1 / 3)
+    assert targets(answers(50, 100), text=TARGETS.removeprefix(QUERIES)) == pytest.approx(1 / 3)
+    assert targets() == pytest.approx(1 / 3)
 
 
 def test_it_stays_as_it_was_until_what_is_measured_is_another():
     calm = [answers(50 * by, 100 / by, ENOUGH * by) for by in (1, 1.05, 0.96, 1.09)]
-    assert [promised(*calm[:n]) for n in (1, 2, 3, 4)] == pytest.approx([0.8] * 4)
-    assert promised(*calm, answers(50, 115)) == pytest.approx(55 / 65)
+    assert [targets(*calm[:n]) for n in (1, 2, 3, 4)] == pytest.approx([0.8] * 4)
+    assert targets(*calm, answers(50, 115)) == pytest.approx(55 / 65)
 
 
 def test_ten_per_cent_at_a_time_do_not_add_up_unnoticed():
     risen = [answers(50, 100 * 1.05**n) for n in range(20)]
-    assert abs(promised(*risen) - promised(risen[-1])) < 0.03
+    assert abs(targets(*risen) - targets(risen[-1])) < 0.03
 
 
 def test_what_is_measured_is_kept_beside_what_promises_go_by():
@@ -95,5 +95,5 @@ def test_requests_are_weighed_as_measured_before_a_tenant_is_heard():
     there = snapshot([node("edge", Tier.EDGE, 4, 64)], pods)
     measured = Measured(1, answers={pods[0].workload: answers(1, 2, rate=45.0)})
     there = attrs.evolve(there, measured=measured.after(NOTHING_MEASURED, {}))
-    promises = load("objective: {weight: traffic}", "test").policy.qos_targets_in(there)
-    assert [promises(pod.workload).weight for pod in pods] == [1.5, 0.5]
+    qos_targets = load("objective: {weight: traffic}", "test").policy.qos_targets_in(there)
+    assert [qos_targets(pod.workload).weight for pod in pods] == [1.5, 0.5]

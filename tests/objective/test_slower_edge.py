@@ -20,19 +20,19 @@ from support.placement_instances import even_scores, node, pod, resources, snaps
 def test_beyond_what_is_wanted_each_pod_is_a_loss_and_up_to_it_nothing_changes(objective):
     rng = random.Random(1)
     for _ in range(100):
-        total, promise = (
+        total, qos_target = (
             rng.randint(1, 9),
             QosTarget(rng.choice((0.0, 0.3, 0.5, 1.0)), rng.uniform(0.1, 9)),
         )
-        limited = attrs.evolve(promise, most=rng.randint(0, total))
+        limited = attrs.evolve(qos_target, most=rng.randint(0, total))
         edge = np.arange(total + 1)
         values = [objective.worth(n, total, limited) for n in edge.tolist()]
-        free = [objective.worth(n, total, promise) for n in edge.tolist()]
+        free = [objective.worth(n, total, qos_target) for n in edge.tolist()]
         assert values[: limited.most + 1] == free[: limited.most + 1]
         assert all(np.diff(values[limited.most :]) < 0)
         assert objective.scores(edge, total, limited).tolist() == values
         steps = np.diff(values[limited.most :])
-        assert all(abs(steps + NANO * promise.weight * objective.most / total) <= 1)
+        assert all(abs(steps + NANO * qos_target.weight * objective.most / total) <= 1)
         gained = objective.gain(Share(limited.most, total), limited, total - limited.most)
         assert gained == values[-1] - values[limited.most]
 
@@ -64,30 +64,30 @@ def serving(edge, pending, cloud=0):
 
 def test_no_more_is_wanted_of_a_slower_workload_than_the_edge_has():
     shot, web, api = serving(2, 3)
-    promises = cap_slower_edge(lambda _: QosTarget(0.8, 2.0), shot)
-    assert promises(web) == QosTarget(0.8, 2.0, most=2)
-    assert promises(api) == QosTarget(0.8, 2.0)
-    assert without_caps(promises)(web) == QosTarget(0.8, 2.0)
-    assert promises(web).count_wanted(5) == 2
-    assert promises(api).count_wanted(5) == 4
+    qos_targets = cap_slower_edge(lambda _: QosTarget(0.8, 2.0), shot)
+    assert qos_targets(web) == QosTarget(0.8, 2.0, most=2)
+    assert qos_targets(api) == QosTarget(0.8, 2.0)
+    assert without_caps(qos_targets)(web) == QosTarget(0.8, 2.0)
+    assert qos_targets(web).count_wanted(5) == 2
+    assert qos_targets(api).count_wanted(5) == 4
 
 
 def test_what_is_there_is_worth_what_it_was():
     shot, web, _ = serving(2, 0, cloud=2)
-    promises = cap_slower_edge(lambda _: QosTarget(), shot)
-    gains = Gains.of(shot, promises, Objective())
-    free = Gains.of(shot, without_caps(promises), Objective())
+    qos_targets = cap_slower_edge(lambda _: QosTarget(), shot)
+    gains = Gains.of(shot, qos_targets, Objective())
+    free = Gains.of(shot, without_caps(qos_targets), Objective())
     assert gains.of_workload(web, -1) == free.of_workload(web, -1) < 0
     assert gains.of_workload(web, 1) < 0 < free.of_workload(web, 1)
     shares = shot.census.shares
-    assert quality(shares, promises, Objective()) == quality(
-        shares, without_caps(promises), Objective()
+    assert quality(shares, qos_targets, Objective()) == quality(
+        shares, without_caps(qos_targets), Objective()
     )
 
 
 def test_points_are_counted_by_pods_that_are_wanted():
     """Two of four pods make half a point, and one of one makes one: 3 pods for 1.5 points."""
     shot, _, api = serving(2, 0, cloud=2)
-    promises = cap_slower_edge(lambda _: QosTarget(), shot)
-    worths = Worths(Gains.of(shot, promises, Objective()), assume_prior)
+    qos_targets = cap_slower_edge(lambda _: QosTarget(), shot)
+    worths = Worths(Gains.of(shot, qos_targets, Objective()), assume_prior)
     assert worths.of_workload(api, 1) == pytest.approx(2 * NANO * assume_prior(api), rel=1e-3)

@@ -11,9 +11,9 @@ from support.placement_instances import asking, node, snapshot
 A, B, C = (Workload("shop", "Deployment", name) for name in "abc")
 
 
-def weights(rates, totals=(4, 4, 4), promises=lambda _: QosTarget()):
+def weights(rates, totals=(4, 4, 4), qos_targets=lambda _: QosTarget()):
     shares = {w: Share(0, n) for w, n in zip((A, B, C), totals, strict=True)}
-    made = weigh_by_traffic(promises, shares, rates.get)
+    made = weigh_by_traffic(qos_targets, shares, rates.get)
     return [made(workload).weight for workload in (A, B, C)]
 
 
@@ -32,12 +32,12 @@ def test_without_rates_weights_stay(rates):
 
 def test_a_workloads_own_weight_still_counts():
     own = {A: QosTarget(0.5, 3.0), B: QosTarget(1.0, 1.0), C: QosTarget(1.0, 0.0)}
-    assert weights({A: 1.0, B: 1.0, C: 1.0}, promises=own.__getitem__) == [3, 1, 0]
+    assert weights({A: 1.0, B: 1.0, C: 1.0}, qos_targets=own.__getitem__) == [3, 1, 0]
     assert (
-        weights({A: 1.0, B: 1.0, C: 1.0}, promises=lambda _: QosTarget(0.5, GREATEST))
+        weights({A: 1.0, B: 1.0, C: 1.0}, qos_targets=lambda _: QosTarget(0.5, GREATEST))
         == [GREATEST] * 3
     )
-    assert weights({A: 9.0, B: 0.0, C: 0.0}, promises=lambda _: QosTarget(0.5, GREATEST)) == [
+    assert weights({A: 9.0, B: 0.0, C: 0.0}, qos_targets=lambda _: QosTarget(0.5, GREATEST)) == [
         GREATEST,
         0,
         0,
@@ -46,8 +46,10 @@ def test_a_workloads_own_weight_still_counts():
 
 def weight_of(text, *pods):
     there = snapshot([node("edge", Tier.EDGE, 4, 64)], list(pods))
-    promises = load(text, "test").policy.qos_targets_in(there)
-    return [round(promises(workload).weight, 3) for workload in sorted({p.workload for p in pods})]
+    qos_targets = load(text, "test").policy.qos_targets_in(there)
+    return [
+        round(qos_targets(workload).weight, 3) for workload in sorted({p.workload for p in pods})
+    ]
 
 
 TRAFFIC = "objective: {weight: traffic}\n"

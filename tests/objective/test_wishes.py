@@ -10,9 +10,9 @@ from support.placement_instances import asking, node, snapshot
 HALF = load("services: {'*': {qos: 0.5, weight: 3}}", "test")
 
 
-def promise(*pods, most=0.0, of=0, configuration=HALF):
+def qos_target(*pods, most=0.0, of=0, configuration=HALF):
     there = snapshot([node("edge", Tier.EDGE, 4, 64)], list(pods))
-    return apply_tenant_targets(configuration.promise, there, most)(pods[of].workload)
+    return apply_tenant_targets(configuration.qos_target, there, most)(pods[of].workload)
 
 
 @pytest.mark.parametrize(
@@ -29,21 +29,21 @@ def promise(*pods, most=0.0, of=0, configuration=HALF):
     ],
 )
 def test_a_wish_lowers_and_raises_no_more_than_the_operator_allows(asked, most, given):
-    made = promise(asking("a", asked), most=most)
+    made = qos_target(asking("a", asked), most=most)
     assert made.qos == given
     assert made.weight == 3
 
 
 def test_the_newest_pod_decides():
     old, new = asking("old", 0.1, created=1.0), asking("new", 0.3, created=2.0)
-    assert promise(old, new).qos == promise(new, old).qos == 0.3
-    assert promise(old, asking("new", None, created=2.0)).qos == 0.5
+    assert qos_target(old, new).qos == qos_target(new, old).qos == 0.3
+    assert qos_target(old, asking("new", None, created=2.0)).qos == 0.5
 
 
 def test_what_other_workloads_and_other_schedulers_ask_for_changes_nothing():
-    assert promise(asking("a", None), asking("b", 0.1, service="other")).qos == 0.5
+    assert qos_target(asking("a", None), asking("b", 0.1, service="other")).qos == 0.5
     foreign = asking("b", 0.1, created=5.0, scheduler_name="default-scheduler")
-    assert promise(asking("a", None), foreign).qos == 0.5
+    assert qos_target(asking("a", None), foreign).qos == 0.5
 
 
 def test_the_policy_promises_as_wished_and_as_allowed():

@@ -12,7 +12,7 @@ A, B = (Workload("default", "Deployment", name) for name in "ab")
 SHARES = {A: Share(3, 4), B: Share(2, 3)}
 
 
-def promises(workload):
+def qos_targets(workload):
     return QosTarget(qos={A: 1.0, B: 0.5}[workload])
 
 
@@ -24,7 +24,7 @@ def move(service, kind, **changes):
 
 
 def why(of, *beside):
-    return describe_purpose(of, [of, *beside], SHARES, promises)
+    return describe_purpose(of, [of, *beside], SHARES, qos_targets)
 
 
 UP_A, UP_B = move("a", MoveKind.CLOUD_TO_EDGE), move("b", MoveKind.CLOUD_TO_EDGE)
@@ -32,7 +32,7 @@ DOWN_B = move("b", MoveKind.EDGE_TO_CLOUD)
 INSIDE = move("b", MoveKind.EDGE_TO_EDGE)
 CASES = {
     "to the edge": (why(UP_A), "1 of 4 pods missing at the edge"),
-    "beyond its promise": (why(UP_B), "the edge has free capacity for more than its QoS target"),
+    "beyond its target": (why(UP_B), "the edge has free capacity for more than its QoS target"),
     "to the cloud for one that goes to the edge": (
         why(DOWN_B, UP_A),
         "to free edge capacity for a, 1 of 4 pods missing at the edge",
@@ -43,12 +43,12 @@ CASES = {
     ),
     "beside another group": (
         why(DOWN_B, attrs.evolve(UP_A, group=1)),
-        "+0.000 QoS points per migration",
+        "QoS score +0.000 per migration",
     ),
     "inside the edge": (why(INSIDE), "to join fragments of free edge capacity"),
     "spread": (
         why(attrs.evolve(INSIDE, rebalances=True)),
-        "so that no single node holds all of default/b",
+        "to spread default/b over nodes",
     ),
 }
 

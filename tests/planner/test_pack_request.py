@@ -62,7 +62,7 @@ def test_moves_that_make_room_are_grouped_by_the_nodes_that_they_touch():
     for leg in found.legs:
         [beside] = [move for move in found.awaited if move.group == leg.move.group]
         assert beside.target in {leg.source, leg.target}
-        assert leg.move.purpose == f"so that there is room for {beside.pod}"
+        assert leg.move.purpose == f"to free capacity for {beside.pod}"
     assert packing.left == {}
 
 
@@ -126,7 +126,7 @@ def test_moves_are_made_if_the_pods_that_get_room_are_worth_more_than_their_pric
     assert len(packing.suggestion.legs) == 1
     assert packing.may_pay_later
     [why] = packing.left.values()
-    assert why.startswith("1 move would make room, but it is worth 1")
+    assert why.startswith("1 migration would free capacity, but the benefit of 1")
     assert awaited(asked(seen, quiet=quiet, settings="migration: {price: 0s}")) == {"w0", "w1"}
 
 

@@ -32,7 +32,7 @@ from kubedsm.planner.requests import (
 )
 from kubedsm.planner.worker import RequestFailedError, Worker
 from kubedsm.process.clock import SystemClock
-from kubedsm.process.log_throttle import SaidByCause
+from kubedsm.process.log_throttle import LogThrottle
 from support import drawing
 from support.histories import happen, happen_beside, state_of
 from support.questions import Broken, Dawdle, PodNamed, Ponder, Process, Solve, State
@@ -93,7 +93,7 @@ async def thinking(monkeypatch, mirror=None, followed=()):
     followed = set(followed)
     mirror = mirror or ReplicatedMirror(followed=followed)
     worker = Worker(
-        mirror, followed, configuration, clock, random.Random(1), SaidByCause(clock), counts
+        mirror, followed, configuration, clock, random.Random(1), LogThrottle(clock), counts
     )
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(worker.run())
@@ -228,7 +228,7 @@ async def test_a_killed_worker_is_started_again_and_the_question_answered_later(
                 await asking
         assert on.counts.unanswered_of == {"dawdle": 1}
         said = sorted((line["event"], line["log_level"]) for line in logs)
-        assert said == [("no response", "warning"), ("worker ended", "warning")]
+        assert said == [("no response", "warning"), ("planner process ended", "warning")]
         happen(on.mirror, random.Random(2), 1)
         assert await on.solve(State()) == await on.here.solve(State())
         assert on.counts.started == 2

@@ -15,10 +15,6 @@ NO_AFFINITY = "node(s) didn't match pod affinity rules"
 NO_ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"
 OTHERS_ANTI_AFFINITY = "node(s) didn't satisfy existing pods anti-affinity rules"
 UNEVEN = "node(s) didn't match pod topology spread constraints"
-NOT_PROVISIONED = (
-    "pod has unbound WaitForFirstConsumer PersistentVolumeClaims,"
-    " whose volumes KubeDSM does not have provisioned"
-)
 NO_MATCH = "node(s) didn't match Pod's node affinity/selector"
 
 
@@ -267,7 +263,7 @@ def test_a_volume_of_a_zone():
         ),
         (
             [Claim("shop", "data", storage_class="w"), StorageClass("w", True)],
-            NOT_PROVISIONED,
+            "4 node(s) didn't find available persistent volumes to bind",
         ),
     ],
 )

@@ -2,7 +2,7 @@ import attrs
 import structlog
 from structlog.testing import capture_logs
 
-from kubedsm.process.log_throttle import MOST_CAUSES, PERIOD, SaidByCause, cause_of
+from kubedsm.process.log_throttle import MOST_CAUSES, PERIOD, LogThrottle, cause_of
 
 log = structlog.get_logger()
 
@@ -39,11 +39,11 @@ def test_a_name_that_is_part_of_a_word_is_no_name():
 
 def test_a_cause_is_said_at_once_and_then_once_a_period_with_a_count():
     clock = Clock()
-    said = SaidByCause(clock)
+    throttle = LogThrottle(clock)
     with capture_logs() as lines:
         for second in range(int(2 * PERIOD) + 1):
             clock.now = float(second)
-            said.log(log.warning, "refused", "403 no", pod=f"shop/web-{second}")
+            throttle.log(log.warning, "refused", "403 no", pod=f"shop/web-{second}")
     assert [line.get("more") for line in lines] == [None, PERIOD - 1, PERIOD - 1]
     assert lines[0] == {
         "event": "refused",
@@ -55,10 +55,10 @@ def test_a_cause_is_said_at_once_and_then_once_a_period_with_a_count():
 
 def test_what_never_repeats_itself_is_bounded_too():
     clock = Clock()
-    said = SaidByCause(clock)
+    throttle = LogThrottle(clock)
     with capture_logs() as lines:
         for number in range(10_000):
             clock.now = number / 100
-            said.log(log.warning, "refused", "403 " + "x" * (number % 1000))
+            throttle.log(log.warning, "refused", "403 " + "x" * (number % 1000))
     assert len(lines) <= 2 * MOST_CAUSES + 2
-    assert len(said._lines) <= MOST_CAUSES + 1
+    assert len(throttle._lines) <= MOST_CAUSES + 1

@@ -85,7 +85,7 @@ async def test_two_moves_even_it_out_and_then_it_is_quiet():
         await world.until(lambda: kinds(world, "e1") == ["hoard", "hog"], 200)
         names = sorted(pod["metadata"]["name"] for pod in world.pods())
         told = [event["message"] for event in world.events("Migrated")]
-        assert any("so that load is more even: score 75 -> 88" in message for message in told)
+        assert any("to balance load: score 75 -> 88" in message for message in told)
         await world.clock.sleep(200)
         assert sorted(pod["metadata"]["name"] for pod in world.pods()) == names
 

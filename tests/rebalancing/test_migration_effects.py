@@ -53,7 +53,7 @@ async def test_what_was_expected_and_measured_is_kept_explained_counted_and_summ
         async with world.scheduler(instruments=metered.instruments):
             await moved(world, 40, 120, rates=(5.0, 15.0))
             [move] = moves(world)
-            awaited = "expected 120 -> 80 ms; not measured: the sample after it is awaited"
+            awaited = "expected 120 -> 80 ms; not measured: waiting for the next sample"
             assert str(move.effect) == awaited
             tell(world, 50, 110, rates=(5.0, 15.0))
             assert effects(world) == [awaited]  # some of its window was before the end
@@ -91,11 +91,11 @@ async def test_what_was_expected_and_measured_is_kept_explained_counted_and_summ
 @pytest.mark.parametrize(
     ("before", "meanwhile", "after", "why"),
     [
-        ((), None, (50, 100), "no response times of it are measured"),
-        ((40, 120), None, (), "no response times of it are measured"),
-        ((40, 120), tell_nothing, None, "no response times of it are measured"),
-        ((40, 120, 0.1), None, (50, 100), "too few requests to tell"),
-        ((40, 120), None, (50, 100, 0.1), "too few requests to tell"),
+        ((), None, (50, 100), "its response times are not measured"),
+        ((40, 120), None, (), "its response times are not measured"),
+        ((40, 120), tell_nothing, None, "its response times are not measured"),
+        ((40, 120, 0.1), None, (50, 100), "too few requests to measure"),
+        ((40, 120), None, (50, 100, 0.1), "too few requests to measure"),
         ((40, 120), lambda world: world.scale("web", 3), (50, 100), "scaled from 2 to 3 meanwhile"),
     ],
 )

@@ -147,7 +147,7 @@ async def test_what_is_no_request_is_said_once_and_what_is_old_is_left_alone():
         await asyncio.sleep(5)
         scene.ask("old", age=600.0, proposal=suggestion.id)
         await asyncio.sleep(20)
-        assert len(scene.lines("request to move pods unreadable")) == 2
+        assert len(scene.lines("migration request unreadable")) == 2
         assert not scene.answers("old")
         assert scene.world.placed("web") == {"c1": 2}
 
@@ -158,7 +158,7 @@ async def test_an_approval_names_a_proposal_and_no_moves():
         scene.put(str(MoveRequest("r1", scene.world.clock.wall(), "", tuple(moves))), APPROVED)
         answer = await scene.answer()
         assert (answer.state, answer.cause) == ("refused", "unreadable")
-        assert answer.text.endswith("moves are named on ConfigMap kubedsm/kubedsm")
+        assert answer.text.endswith("list migrations on ConfigMap kubedsm/kubedsm")
         await asyncio.sleep(20)
         assert not scene.world.witness.of("detach")
 
@@ -242,4 +242,4 @@ async def test_who_leads_next_neither_repeats_a_request_nor_forgets_it():
                 assert answer.state == "lost"
                 await asyncio.sleep(60)
                 assert [each.state for each in scene.answers()] == ["taken", "lost"]
-                assert not scene.lines("moves requested")[1:]
+                assert not scene.lines("migrations requested")[1:]

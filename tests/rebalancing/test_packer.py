@@ -94,7 +94,7 @@ async def test_a_tenant_whose_pods_come_and_go_does_not_keep_others_moving():
                 await asyncio.sleep(15)
                 world.api.delete(DEPLOYMENTS, "default", "large")
                 await asyncio.sleep(15)
-        assert len(of(logs, "move")) <= 4
+        assert len(of(logs, "migration begun")) <= 4
 
 
 @pytest.mark.parametrize(
@@ -121,12 +121,12 @@ async def test_in_the_mode_suggest_it_is_only_said():
             [line] = of(logs, "packing")
             assert (line["placed"], line["mode"], len(line["moves"])) == (1, "suggest", 1)
             [event] = world.events("PackingProposed")
-            assert event["message"].startswith("Packing: 1 move would make room on n")
+            assert event["message"].startswith("Packing: 1 migration would free capacity on n")
             decisions = runtime.decisions
             [(uid, name)] = decisions.find_pods(world.pods("large")[0]["metadata"]["name"]).items()
             [told] = decisions.explain([decisions.recall(uid, name)])
-            assert told.packing.startswith("1 move would make room on n")
-            assert told.packing.endswith(", mode is suggest")
+            assert told.packing.startswith("1 migration would free capacity on n")
+            assert told.packing.endswith("; the mode is suggest")
             assert as_sent(told)["packing"] == told.packing
             assert f"Packing: {told.packing}" in printed(render_text(explain_pod(told)))
         assert placed(world) == 0

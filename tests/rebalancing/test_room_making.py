@@ -47,13 +47,13 @@ async def test_two_pods_are_moved_together_for_a_third(tier):
         assert (line["stuck"], line["placed"], len(line["moves"])) == (1, 1, 1)
         assert line["certificate"][0] == "placed: 3 of at most 3 (gap 0.0 %)"
         [ended] = of(logs, "packing ended")
-        assert (ended["moved"], ended["placed"], ended["left"]) == (1, 1, 0)
+        assert (ended["migrated"], ended["placed"], ended["left"]) == (1, 1, 0)
         [event] = world.events("Packed")
         name = world.pods("large")[0]["metadata"]["name"]
-        assert event["message"] == f"Packing: moved 1 pod to make room for default/{name}"
+        assert event["message"] == f"Packing: migrated 1 pod to free capacity for default/{name}"
         assert event["involvedObject"]["name"] == name
         [moved] = world.events("Migrated")
-        assert f"so that there is room for default/{name}" in moved["message"]
+        assert f"to free capacity for default/{name}" in moved["message"]
         before = world.invariants.writes
         await asyncio.sleep(200)
         assert world.invariants.writes == before
@@ -66,7 +66,7 @@ async def overtaken(world, runtime, happens):
     with capture_logs() as logs:
         large(world)
         await world.until(lambda: of(logs, "packing overtaken"), 20)
-    assert not of(logs, "move")
+    assert not of(logs, "migration begun")
     return logs
 
 
@@ -190,7 +190,7 @@ async def test_what_is_left_is_not_done_when_a_move_has_failed():
             [new] = [p for p in world.pods("web") if not is_ready(p)]
             becomes_unready(world, new)
             await world.until(lambda: world.events("PackingFailed"), 60)
-        assert not of(logs, "move")
+        assert not of(logs, "migration begun")
 
 
 async def test_moves_that_have_not_begun_are_not_made_for_a_pod_that_is_gone():
@@ -213,7 +213,7 @@ async def test_a_move_that_fails_ends_it_and_the_room_is_given_back():
         await world.until(lambda: world.events("PackingFailed"), 60)
         [event] = world.events("PackingFailed")
         assert event["type"] == "Warning"
-        assert "Packing: no room was made: " in event["message"]
+        assert "Packing: no capacity was freed: " in event["message"]
         [waiting] = [pod for pod in runtime.mirror.pods() if pod.waits_for_node]
         told = runtime.decisions.record.packing_for(waiting.uid)
         assert f"Packing: {told}" == event["message"]
@@ -235,7 +235,7 @@ async def test_room_that_others_took_all_the_same_is_given_up():
         world.api.create(PODS, {"metadata": {"name": "other"}, "spec": spec}, namespace="default")
         await world.until(lambda: world.events("PackingFailed"), 60)
         [event] = world.events("PackingFailed")
-        assert event["message"] == "Packing: no room was made: others have it"
+        assert event["message"] == "Packing: no capacity was freed: other pods took the capacity"
         assert placed(world) == 0
         await asyncio.sleep(1)
         assert settled(world)
@@ -250,7 +250,7 @@ async def test_a_packing_that_takes_too_long_is_given_up_with_its_room():
         await world.until(lambda: world.events("PackingFailed"), 140)
         assert world.clock.monotonic() > 100
         [event] = world.events("PackingFailed")
-        assert event["message"] == "Packing: no room was made: it took too long"
+        assert event["message"] == "Packing: no capacity was freed: deadline exceeded"
         runtime = world.runtime
         assert not runtime.preemptor.nominations
         assert not runtime.mirror.sum_nominations([runtime.mirror.pods()[-1].uid])

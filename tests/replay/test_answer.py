@@ -31,21 +31,21 @@ def row(policy, ratio, *, moves=0.0, lost=0.0, scenario="load", seeds=2):
             [row("kubedsm", 0.8, moves=9.75), row("kube-scheduler", 0.6)],
             (
                 "KubeDSM kept 80 % at the edge where kube-scheduler kept 60 %,"
-                " with 9.8 moves a run and no lost capacity."
+                " with 9.8 migrations per run and no lost capacity."
             ),
         ),
         (
             [row("kubedsm", 0.8, moves=3.0, lost=1.25), row("kube-scheduler", 0.6)],
             (
                 "KubeDSM kept 80 % at the edge where kube-scheduler kept 60 %,"
-                " with 3 moves a run that cost 1.2 pod-seconds of capacity a run."
+                " with 3 migrations per run that cost 1.2 pod-seconds of capacity per run."
             ),
         ),
         (
             [row("kubedsm", 0.5, moves=1.0, seeds=1), row("kube-scheduler", 0.6)],
             (
                 "KubeDSM kept 50 % at the edge, less than the 60 % of kube-scheduler,"
-                " with 1 move and no lost capacity."
+                " with 1 migration and no lost capacity."
             ),
         ),
         ([row("kubedsm", None)], "There is no edge ratio: a service never had a Ready pod."),
@@ -60,7 +60,7 @@ def row(policy, ratio, *, moves=0.0, lost=0.0, scenario="load", seeds=2):
             ],
             (
                 "KubeDSM kept 70 % at the edge where kube-scheduler kept 60 %,"
-                " with no moves and no lost capacity."
+                " with no migrations and no lost capacity."
             ),
         ),
     ],

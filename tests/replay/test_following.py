@@ -111,7 +111,7 @@ async def test_watches_tell_what_the_store_tells(configuration):
     assert by_watch.emulated
 
 
-def standing(record):
+def ranking(record):
     """What is there at the end: who serves where since when, and how many are wanted."""
     timeline = record.timeline
     there = [
@@ -138,11 +138,11 @@ async def test_a_list_tells_what_was_missed_while_the_watches_were_lost():
         world.scale("web", 1)
         world.scale("shop", 4)
         await asyncio.sleep(30)
-        before = standing(by_watch.record(0.0, world.clock.monotonic()))
+        before = ranking(by_watch.record(0.0, world.clock.monotonic()))
         outage.lasts = False
         await asyncio.sleep(60)
         end = world.clock.monotonic()
-        told, seen = (standing(recorder.record(0.0, end)) for recorder in (by_store, by_watch))
+        told, seen = (ranking(recorder.record(0.0, end)) for recorder in (by_store, by_watch))
     assert before != seen
     assert seen == told
     assert [line for line in said if "Pod watch: connection refused" in line] != []

@@ -184,7 +184,7 @@ def test_tables_have_ours_beside_what_was_published():
         "| tree, scenario 1, 10 users | 2.00 | 0.75 |",
         "| tree, scenario 1, 20 users | 2.00 | 1.00 |",
     ]
-    assert lines_of("What it cost", made)[2] == (
+    assert lines_of("Cost", made)[2] == (
         "| tree, scenario 1: kubedsm + load | 1.0 | 1.7 | 2.0 | 0.250 | 0.125 |"
     )
 
@@ -210,7 +210,7 @@ def test_the_command_from_end_to_end(tmp_path, monkeypatch):
     # The seed's evictions cost a pod until its successor is Ready.
     assert outcomes[PAPER].lost_pod_seconds > outcomes[PAPER].moves_in_all > 0
     tables = (tmp_path / "tables.md").read_text()
-    assert tables.startswith("**Told the measured load, KubeDSM's p95 of response times was ")
+    assert tables.startswith("**With measured load, KubeDSM's p95 of response times was ")
     assert "## How\n\nA model, not a measurement" in tables
     assert "scenario 1: kubedsm + load</td>" in (tmp_path / "index.html").read_text()
     assert play(outcomes[REFERENCE].trial) == outcomes[REFERENCE]

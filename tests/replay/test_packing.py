@@ -190,9 +190,7 @@ def test_tables_have_ours_beside_what_was_published():
         "| 1 s, 1 | 100 | 0 | 0 | 0 | 0 |",
         "| 1 s, 4 | 25 | 25 | 25 | 25 | 0 |",
     ]
-    assert lines_of("What it cost", *made)[1:] == [
-        "| 1 s, 4 x 4 | 0.75 | 1.50 | 4.0 | 1.00 | 2.00 | 75 |"
-    ]
+    assert lines_of("Cost", *made)[1:] == ["| 1 s, 4 x 4 | 0.75 | 1.50 | 4.0 | 1.00 | 2.00 | 75 |"]
     titles = [
         line
         for line in as_markdown(sections(made), "by hand").splitlines()
@@ -225,7 +223,7 @@ def test_the_command_from_end_to_end(tmp_path, tiny):
     assert written["instances"][0]["shape"]["podsPerNode"] == 4
     assert "calls" not in written["instances"][0]
     tables = (tmp_path / "tables.md").read_text()
-    assert tables.startswith("**Packing anew placed more than kube-scheduler within ")
+    assert tables.startswith("**Packing placed more pods than kube-scheduler within ")
     assert "## How\n\nComputed on snapshots: nothing is emulated" in tables
     page = (tmp_path / "index.html").read_text()
     assert "nothing is emulated" in page

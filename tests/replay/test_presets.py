@@ -44,9 +44,9 @@ def test_migration_is_halved_in_two_ways():
 def test_the_first_version_has_seconds_beyond_a_target():
     """35 ms are three quarters of the way from the cloud's 80 to the edge's 20."""
     configuration = configured("latency-objective")
-    promise = configuration.promise(Workload("default", "Deployment", "d"))
+    qos_target = configuration.qos_target(Workload("default", "Deployment", "d"))
     objective = configuration.objective_function
-    scores = [objective.score(edge, 4, promise.qos, promise.weight) for edge in range(5)]
+    scores = [objective.score(edge, 4, qos_target.qos, qos_target.weight) for edge in range(5)]
     # the mean times are 80, 65, 50, 35 and 20 ms
     assert scores == pytest.approx([-45e6, -30e6, -15e6, 0, 0], abs=2)
 

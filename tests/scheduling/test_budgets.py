@@ -6,7 +6,7 @@ import attrs
 import pytest
 
 from kubedsm.config.settings import Configuration
-from kubedsm.model.deadline import Deadline
+from kubedsm.model.deadline import PATIENT_SHARE, URGENT_SHARE, Deadline
 from kubedsm.optimizer.placing import immediate
 from support.worlds import CLOUD, EDGE, emulated
 
@@ -76,9 +76,11 @@ async def test_time_for_a_decision_is_what_is_configured(which):
             before = len(policy.deadlines)
             await world.until(lambda: len(policy.deadlines) > before, 30)
             deadline, budget = policy.deadlines[-1], CONFIGURATION.suggester.budget
-        begun = deadline.spent()
+        begun = deadline.time_left()
         await asyncio.sleep(budget / 2)
-        assert deadline.spent() - begun == pytest.approx(0.5)
+        assert begun - deadline.time_left() == pytest.approx(budget / 2)
+        share = PATIENT_SHARE if which == "suggester" else URGENT_SHARE
+        assert deadline.seconds == pytest.approx(budget * share)
 
 
 async def test_others_get_their_turn_between_batches():

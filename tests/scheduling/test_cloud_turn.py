@@ -7,7 +7,7 @@ from kubedsm.config.settings import load
 from kubedsm.explain.pod import explain_pod
 from kubedsm.explain.rendering import render_text
 from kubedsm.model import node_index
-from kubedsm.optimizer.placing.cloud import LookedAt
+from kubedsm.optimizer.placing.cloud import SampledNodes
 from kubedsm.planner.protocol import dump_message, dump_response, load_message, load_response
 from kubedsm_lab.emulator.paper import node
 from support.asked import as_sent
@@ -53,7 +53,7 @@ async def placed_in_turn(world, *names):
 async def test_each_batch_goes_on_where_the_last_one_looked():
     async with clouded() as world, world.scheduler() as runtime:
         await placed_in_turn(world, "a", "b", "c", "d")
-        assert looked_at(runtime) == [LookedAt(first, 2, 5) for first in (0, 2, 4, 1)]
+        assert looked_at(runtime) == [SampledNodes(first, 2, 5) for first in (0, 2, 4, 1)]
         assert turn(runtime) == 3
         assert set(world.placed("a")) <= {"c0", "c1"}
         assert set(world.placed("b")) <= {"c2", "c3"}
@@ -68,7 +68,7 @@ async def test_a_batch_that_is_thought_about_goes_on_from_where_it_was_asked():
         assert [each.first for each in looked_at(runtime)] == [0, 2, 4]
         # To the worker process and back.
         answer = load_response(dump_response(answers[0]), runtime.mirror.pod)
-        assert answer.decision.looked_at == LookedAt(2, 2, 5)
+        assert answer.decision.looked_at == SampledNodes(2, 2, 5)
         assert load_message(dump_message(planner.asked[0])) == planner.asked[0]
 
 
@@ -95,7 +95,7 @@ async def test_it_is_told_which_nodes_were_not_looked_at():
     assert unseen == {"c0", "c1", "c4"}
     assert all(each.feasible and each.score is None for each in said.nodes if not each.looked_at)
     assert shown(said).count("not sampled: cloud.percentageOfNodes") == 3
-    assert "2 of 5 cloud nodes looked at" in said.summary
+    assert "2 of 5 cloud nodes sampled" in said.summary
     assert (entry["cloudNodes"], entry["proven"]) == ({"lookedAt": 2, "of": 5}, False)
     batches = [line for line in logs if line["event"] == "batch"]
     assert [line["cloud_nodes"] for line in batches] == [{"lookedAt": 2, "of": 5}] * 2

@@ -99,7 +99,7 @@ async def test_a_budget_that_refuses_costs_nothing():
             [event] = world.events("PreemptionFailed")
             assert event["type"] == "Warning"
             assert event["involvedObject"]["name"] == world.pods("urgent")[0]["metadata"]["name"]
-            assert "No room is made on node e1: default/low-" in event["message"]
+            assert "No preemption on node e1: default/low-" in event["message"]
             assert "budget" in event["message"]
             assert settled(world)
         # A budget that allows it again is noticed when the pod is tried again.

@@ -38,7 +38,7 @@ def pinned(site):
 
 
 def moves(logs):
-    return [entry for entry in logs if entry["event"] == "move"]
+    return [entry for entry in logs if entry["event"] == "migration begun"]
 
 
 async def test_a_cut_that_kubernetes_does_not_act_on_moves_nothing():

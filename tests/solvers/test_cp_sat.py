@@ -67,7 +67,7 @@ def test_where_it_is_not_installed_that_is_said(monkeypatch):
         assert solver_of("cp-sat", 1.0) is None
         assert explain_missing("cp-sat") == (
             "solver: ortools is not installed (pip install 'kubedsm[exact]'):"
-            " beyond the bounds decisions are by heuristics, and not proven"
+            " above the exact-search limit, decisions are heuristic and not proven optimal"
         )
     finally:
         is_installed.cache_clear()

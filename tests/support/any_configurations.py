@@ -44,7 +44,7 @@ def seconds(low, high):
 
 modes = st.sampled_from(["surge", "recreate", "off"])
 weights = st.none() | st.floats(0, 1000)
-promises = st.one_of(
+qos_targets = st.one_of(
     st.builds(Service, qos=st.none() | st.floats(0, 1), weight=weights, mode=st.none() | modes),
     st.builds(Service, latency_target=seconds(0, 60), weight=weights, mode=st.none() | modes),
 )
@@ -126,7 +126,7 @@ configurations = st.builds(
         st.just("*")
         | st.builds("{}/{}".format, names, names | st.just("*"))
         | st.builds("*/{}".format, names),
-        promises,
+        qos_targets,
         max_size=3,
     ),
     fairness=st.builds(

@@ -302,7 +302,7 @@ objectives = st.builds(
     gamma=st.sampled_from((0.0, 1000.0)),
     tier_gap=st.sampled_from((1e-9, 0.06, 1000.0)),
 )
-promises = st.builds(
+qos_targets = st.builds(
     QosTarget,
     qos=st.sampled_from((0.0, 1e-12, 0.5, 1.0)),
     weight=st.sampled_from((0.0, 1e-9, 1.0, 1000.0)),

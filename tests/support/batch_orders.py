@@ -7,7 +7,7 @@ from kubedsm.plugins.feasibility import Feasibility
 from support.placement_literal import standing
 
 
-def promises(workload):
+def qos_targets(workload):
     return QosTarget(0.5 if workload.name.endswith("-0") else 1.0)
 
 
@@ -19,7 +19,7 @@ def best_of_all(snapshot, batch):
         key = frozenset(homes.items())
         if key in found:
             return
-        found[key] = standing(snapshot, batch, homes, promises)
+        found[key] = standing(snapshot, batch, homes, qos_targets)
         for p in batch:
             if p.uid not in homes:
                 for name in feasibility.feasible(p):

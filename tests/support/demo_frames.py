@@ -6,7 +6,7 @@ from kubedsm.dashboard.rows import MoveRow
 from kubedsm.dashboard.state.headline import describe_migration
 from kubedsm.dashboard.terminal.tables import NodeLine
 from kubedsm.model.model import Share
-from kubedsm_lab.demo.frame import Frame, Migrations, ServiceView, Standing
+from kubedsm_lab.demo.frame import Frame, Migrations, SchedulerResult, ServiceView
 from kubedsm_lab.replay.measures import Latency
 
 GB = 10**9
@@ -41,8 +41,8 @@ SERVICES = (
     ServiceView("c", 50, 10, 0.75, Share(5, 10)),
     ServiceView("d", 5, 1, 0.25, Share(0, 0)),
 )
-OURS = Standing(0.79, {"a": 1.0, "b": 0.5, "c": 0.75, "d": None}, 0.93)
-THEIRS = Standing(0.6, {"a": 0.85, "b": 0.79, "c": 0.75, "d": 0.0}, 0.504)
+OURS = SchedulerResult(0.79, {"a": 1.0, "b": 0.5, "c": 0.75, "d": None}, 0.93)
+THEIRS = SchedulerResult(0.6, {"a": 0.85, "b": 0.79, "c": 0.75, "d": 0.0}, 0.504)
 
 FRAME = Frame(
     epoch=0.0,

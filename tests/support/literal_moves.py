@@ -197,7 +197,7 @@ def _in_order(order: Sequence[_Step], free: _Free) -> bool:
 
 def best_by_enumeration(
     snapshot: Snapshot,
-    promises: QosTargets,
+    qos_targets: QosTargets,
     objective: Objective,
     limits: SuggestLimits,
     measure: Measure,
@@ -218,14 +218,14 @@ def best_by_enumeration(
     @cache
     def reached(changes: frozenset[tuple[Workload, int]]) -> tuple[int, int]:
         after = _shares_after(shares, changes)
-        qos = quality(after, promises, objective)
+        qos = quality(after, qos_targets, objective)
         return qos, qos if worth is None else worth(after)
 
     @cache
     def cost_of(node: NodeName, free: Resources) -> int:
         return literal_fragmentation(fragmentation, edge[node], free)
 
-    at_first = quality(shares, promises, objective)
+    at_first = quality(shares, qos_targets, objective)
     price = round(limits.price * NANO)
     best = Best(at_first, at_first if worth is None else 0, 0, _after((), trial, cost_of), 0)
     tried = 0

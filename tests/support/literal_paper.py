@@ -52,7 +52,7 @@ class LiteralDecision:
 @attrs.frozen(eq=False)
 class LiteralPaper:
     snapshot: Snapshot
-    promises: QosTargets
+    qos_targets: QosTargets
     objective: Objective
     fragmentation: Fragmentation
     movable: Movable
@@ -92,8 +92,8 @@ class LiteralPaper:
 
     def gain(self, shares: Shares, pod: Pod, change: int) -> float:
         """Return the change of QoS per pod size if the workload's edge pods change by `change`."""
-        after = quality(_changed(shares, pod, change), self.promises, self.objective)
-        return (after - quality(shares, self.promises, self.objective)) / self.size(pod)
+        after = quality(_changed(shares, pod, change), self.qos_targets, self.objective)
+        return (after - quality(shares, self.qos_targets, self.objective)) / self.size(pod)
 
     def candidates(self, most: int) -> list[Pod]:
         """Algorithm 2: return cloud pods that fit into the edge's total free capacity."""
@@ -169,7 +169,7 @@ class LiteralPaper:
         return LiteralDecision(
             tuple(chosen),
             tuple(freed),
-            quality(after, self.promises, self.objective),
+            quality(after, self.qos_targets, self.objective),
             self.reorder(free, staying, reorders),
         )
 

@@ -51,9 +51,9 @@ def drawn(seed, most=6, priorities=(0, 1)):
     return snapshot(nodes, pods)
 
 
-def best_of_all(of, promises, worth, *, allow_evictions=False):
+def best_of_all(of, qos_targets, worth, *, allow_evictions=False):
     """Return the best packing by `worth`, over every node (or none) for each movable pod."""
-    gains = Gains.of(of, promises, OBJECTIVE)
+    gains = Gains.of(of, qos_targets, OBJECTIVE)
     pods = [p for p in of.pods.values() if p.node_name is None or not p.pinned]
     highest = max((p.pod_class.priority for p in pods if p.node_name is None), default=None)
     free = dict(of.free)

@@ -84,23 +84,23 @@ _NOTHING_SAID = QosTarget()
 class Instance:
     snapshot: Snapshot
     batch: tuple[Pod, ...]
-    promised: dict[str, QosTarget]
+    targets: dict[str, QosTarget]
 
-    def promises(self, workload):
-        return self.promised.get(workload.name, _NOTHING_SAID)
+    def qos_targets(self, workload):
+        return self.targets.get(workload.name, _NOTHING_SAID)
 
     def tier(self, tier):
         return self.snapshot.of_tier(tier)
 
     def served_slowly(self, rng):
         """Return the instance with some workloads measured as slower at the edge."""
-        names = rng.sample(sorted(self.promised), rng.randint(1, len(self.promised)))
+        names = rng.sample(sorted(self.targets), rng.randint(1, len(self.targets)))
         slower = frozenset(w for w in self.snapshot.census.shares if w.name in names)
         measured = attrs.evolve(self.snapshot.measured, slower=slower)
         shot = attrs.evolve(self.snapshot, measured=measured)
-        limited = cap_slower_edge(self.promises, shot)
-        promised = {**self.promised, **{w.name: limited(w) for w in slower}}
-        return attrs.evolve(self, snapshot=shot, promised=promised)
+        limited = cap_slower_edge(self.qos_targets, shot)
+        targets = {**self.targets, **{w.name: limited(w) for w in slower}}
+        return attrs.evolve(self, snapshot=shot, targets=targets)
 
 
 _TAINT = Taint("dedicated", "ml", "NoSchedule")
@@ -162,14 +162,14 @@ def drawn(seed, most=6):
         on = rng.choice(nodes).name
         pods.append(pod(f"{service}-old-{i}", service, resources(0.5, 0.5), on=on))
     rng.shuffle(pods)
-    promised = {
+    targets = {
         s: QosTarget(rng.choice((0.0, 0.5, 0.5, 1.0, 1.0, 0.3)), rng.choice((1.0, 1.0, 2.0, 0.5)))
         for s in services
     }
     held = {}
     if nodes and rng.random() < 0.15:  # over-committed already
         held[rng.choice(nodes).name] = resources(5, 1, 0)
-    return Instance(snapshot(nodes, pods, held), batch, promised)
+    return Instance(snapshot(nodes, pods, held), batch, targets)
 
 
 def even_scores(objective, prospects):

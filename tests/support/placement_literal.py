@@ -42,29 +42,29 @@ def shares_with(instance, chosen):
 
 
 def qos_with(instance, chosen, objective):
-    return quality(shares_with(instance, chosen), instance.promises, objective)
+    return quality(shares_with(instance, chosen), instance.qos_targets, objective)
 
 
-def worth(shares, promises, objective):
+def worth(shares, qos_targets, objective):
     """Return QoS score and unevenness of the shares, rounding errors removed.
 
     Unevenness is the weighted sum of squared shares, as far as shares add to the QoS.
     """
     uneven = 0.0
     for workload, share in shares.items():
-        promise = promises(workload)
-        scores = [objective.worth(edge, share.total, promise) for edge in range(share.edge + 1)]
+        qos_target = qos_targets(workload)
+        scores = [objective.worth(edge, share.total, qos_target) for edge in range(share.edge + 1)]
         for edge, (less, more) in enumerate(pairwise(scores)):
             if more > less:
-                uneven += promise.weight * (2 * edge + 1) / share.total**2
-    return round(quality(shares, promises, objective) / 1e9, 7), -round(uneven, 9)
+                uneven += qos_target.weight * (2 * edge + 1) / share.total**2
+    return round(quality(shares, qos_targets, objective) / 1e9, 7), -round(uneven, 9)
 
 
 def worth_with(instance, chosen, objective):
-    return worth(shares_with(instance, chosen), instance.promises, objective)
+    return worth(shares_with(instance, chosen), instance.qos_targets, objective)
 
 
-def standing(snapshot, batch, homes, promises):
+def standing(snapshot, batch, homes, qos_targets):
     """Return pods placed by priority, then QoS by the workloads' highest pod priority.
 
     `homes` has the node of each placed pod, by uid.
@@ -78,7 +78,7 @@ def standing(snapshot, batch, homes, promises):
             share = shares[p.workload]
             shares[p.workload] = Share(share.edge + 1, share.total)
     qos = [
-        quality({w: shares[w] for w in levels if levels[w] == p}, promises, Objective())
+        quality({w: shares[w] for w in levels if levels[w] == p}, qos_targets, Objective())
         for p in priorities
     ]
     return [placed[p] for p in priorities], qos

@@ -13,8 +13,9 @@ from kubedsm.execution.migration_calls import MigrationCalls
 from kubedsm.execution.migrations import Migrations
 from kubedsm.execution.orphan_sweep import OrphanSweep
 from kubedsm.execution.placement_manager import PlacementManager
+from kubedsm.execution.volume_calls import VolumeCalls
 from kubedsm.explain.listener import Listener
-from kubedsm.process.log_throttle import SaidByCause
+from kubedsm.process.log_throttle import LogThrottle
 from kubedsm.process.supervisor import Supervisor
 
 
@@ -27,20 +28,20 @@ class Parts:
     manager: PlacementManager
     binds: BindCalls
     supervisor: Supervisor
-    said: SaidByCause
+    throttle: LogThrottle
     followed: dict
 
 
 def plan_runner(cluster, mirror, clock, on_bound=nothing, limits=None):
-    limits, said, followed = limits or Limits(), SaidByCause(clock), {}
+    limits, throttle, followed = limits or Limits(), LogThrottle(clock), {}
     configuration = CurrentConfiguration(
         Configuration(migration=MigrationSettings(drain_delay=0.0))
     )
     supervisor = Supervisor(clock, random.Random(0))
     binds = BindCalls(
-        cluster, mirror, said, at_once=limits.binds_in_flight, timeout=limits.request_timeout
+        cluster, mirror, throttle, at_once=limits.binds_in_flight, timeout=limits.request_timeout
     )
-    calls = MigrationCalls(cluster, clock, limits.request_timeout, said, nothing)
+    calls = MigrationCalls(cluster, clock, limits.request_timeout, throttle, nothing)
     moves = Migrations(mirror, configuration, clock, nothing, nothing, nothing)
     left_behind = OrphanSweep(mirror, calls, clock, nothing, nothing, nothing)
     manager = PlacementManager(
@@ -48,6 +49,7 @@ def plan_runner(cluster, mirror, clock, on_bound=nothing, limits=None):
         followed,
         clock,
         binds,
+        VolumeCalls(cluster, mirror, clock, limits.request_timeout, throttle, mirror.apply),
         calls,
         moves,
         left_behind,
@@ -56,4 +58,4 @@ def plan_runner(cluster, mirror, clock, on_bound=nothing, limits=None):
         limits,
         Listener(),
     )
-    return Parts(manager, binds, supervisor, said, followed)
+    return Parts(manager, binds, supervisor, throttle, followed)

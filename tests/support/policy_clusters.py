@@ -16,7 +16,7 @@ from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.objective import Objective, QosTarget
 
 MI = 2**20
-PROMISED = (lambda _: QosTarget(), Objective())
+TARGETS = (lambda _: QosTarget(), Objective())
 
 
 def node(name, tier, cores, memory, *, labels=None, taints=()):

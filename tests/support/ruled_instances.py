@@ -110,12 +110,10 @@ def ruled_case(seed, rules=_rules):
             on = rng.choice(fitting).name
             pod = attrs.evolve(pod, node_name=on, phase="Running", ready=rng.random() < 0.95)
         pods.append(pod)
-    promised = {
-        s: QosTarget(rng.choice((0.0, 0.5, 1.0, 1.0)), rng.choice((1, 2))) for s in services
-    }
+    targets = {s: QosTarget(rng.choice((0.0, 0.5, 1.0, 1.0)), rng.choice((1, 2))) for s in services}
     limits = SuggestLimits(
         max_moves=rng.choice((1, 2, 3, 3)),
         max_cloud_to_edge=rng.choice((1, 5, 5)),
         max_edge_reorder=rng.choice((0, 1, 3)),
     )
-    return Case(Instance(snapshot(nodes, pods), (), promised), limits, rng.choice(OBJECTIVES))
+    return Case(Instance(snapshot(nodes, pods), (), targets), limits, rng.choice(OBJECTIVES))

@@ -58,7 +58,7 @@ def by_priority(shot, shares, case):
     return tuple(
         quality(
             {w: share for w, share in shares.items() if max(priorities[w]) == level},
-            case.promises,
+            case.qos_targets,
             case.objective,
         )
         for level in levels

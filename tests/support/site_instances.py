@@ -34,16 +34,16 @@ def site_node(name, site, cpu=4, memory=64, **more):
 def counted(case):
     """Return the case with edge pods counted by site, for workloads with demand."""
     shares = case.snapshot.census.shares
-    named = [w for w in shares if case.promises(w).demand is not None]
+    named = [w for w in shares if case.qos_targets(w).demand is not None]
     return attrs.evolve(case, snapshot=count_sites(case.snapshot, LABELS, named))
 
 
-def at_sites(cpus, pods, promised, cloud=64):
+def at_sites(cpus, pods, targets, cloud=64):
     """Return a case with one edge node per site of the given cores, and a cloud."""
     nodes = [site_node(f"edge-{site}", site, cpu) for site, cpu in cpus.items()]
     nodes.append(node("cloud", Tier.CLOUD, cloud, 512))
     shot = snapshot(nodes, pods)
-    return counted(Instance(shot, tuple(shot.schedulable(pods)), promised))
+    return counted(Instance(shot, tuple(shot.schedulable(pods)), targets))
 
 
 def pods_of(service, number, *, cpu=1.0, on=None, **more):
@@ -88,7 +88,7 @@ def drawn_by_site(seed, most=4, *, uniform=False):
         pod(f"{s}-old-{i}", s, resources(0.5, 0.5), on=rng.choice(nodes).name)
         for i, s in enumerate(rng.choices(services, k=rng.randint(0, 3)))
     ]
-    promised = {
+    targets = {
         name: QosTarget(
             rng.choice((0.3, 0.5, 1.0, 1.0, 1.0)),
             rng.choice((1.0, 1.0, 2.0, 0.5)),
@@ -96,7 +96,7 @@ def drawn_by_site(seed, most=4, *, uniform=False):
         )
         for name in services
     }
-    return counted(Instance(snapshot(nodes, [*batch, *old]), tuple(batch), promised))
+    return counted(Instance(snapshot(nodes, [*batch, *old]), tuple(batch), targets))
 
 
 def literal_near(demand, replicas, total):
@@ -124,22 +124,22 @@ def literal_qos(case, homes, objective):
     """
     score = 0.0
     for workload, share in case.snapshot.census.shares.items():
-        promise = case.promises(workload)
+        qos_target = case.qos_targets(workload)
         nodes = [
             case.snapshot.nodes[where]
             for uid, p in case.snapshot.pods.items()
             if p.workload == workload and (where := homes.get(uid) or p.node_name)
         ]
         edge = [n for n in nodes if n.tier is Tier.EDGE]
-        near, qos = len(edge) / share.total, promise.qos
-        if promise.demand is not None:
+        near, qos = len(edge) / share.total, qos_target.qos
+        if qos_target.demand is not None:
             sites = {}
             for n in edge:
                 sites[n.labels.get("site", "")] = sites.get(n.labels.get("site", ""), 0) + 1
-            near = literal_near(promise.demand, sites, share.total)
-            qos = min(qos, most_reachable(promise.demand, share.total))
+            near = literal_near(qos_target.demand, sites, share.total)
+            qos = min(qos, most_reachable(qos_target.demand, share.total))
         kept, below = objective.values_around(near, qos)
-        score += promise.weight * float(kept if near >= qos - 1e-9 else below)
+        score += qos_target.weight * float(kept if near >= qos - 1e-9 else below)
     return round(score, 7)
 
 

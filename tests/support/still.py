@@ -9,7 +9,7 @@ from kubedsm.kube.calls import reads
 from kubedsm.kube.wire.annotations import MOVE_ANNOTATION
 from kubedsm.kube.wire.decoding import pod as read
 from kubedsm.process.clock import VirtualClock
-from kubedsm.process.log_throttle import SaidByCause
+from kubedsm.process.log_throttle import LogThrottle
 from kubedsm_lab.emulator.api.api_server import ApiServer
 from kubedsm_lab.emulator.api.resources import (
     DEPLOYMENTS,
@@ -109,8 +109,8 @@ class Still:
 
     @property
     def step_calls(self):
-        said = SaidByCause(self.clock)
-        return MigrationCalls(self.front, self.clock, 10.0, said, _ignore)
+        throttle = LogThrottle(self.clock)
+        return MigrationCalls(self.front, self.clock, 10.0, throttle, _ignore)
 
     async def check(self, mode):
         return await self.step_calls.check(self.known(), mode)

@@ -46,8 +46,8 @@ class Case:
         return self.instance.snapshot
 
     @property
-    def promises(self):
-        return self.instance.promises
+    def qos_targets(self):
+        return self.instance.qos_targets
 
 
 def _small_nodes(rng):
@@ -102,7 +102,7 @@ def drawn_case(seed, most=9):
             made = attrs.evolve(made, **rng.choice(({"ready": False}, {"scheduler_name": "other"})))
         pods.append(made)
     rng.shuffle(pods)
-    promised = {
+    targets = {
         s: QosTarget(rng.choice((0.0, 0.5, 0.5, 1.0, 1.0, 0.3)), rng.choice((1.0, 1.0, 2.0, 0.5)))
         for s in services
     }
@@ -115,7 +115,7 @@ def drawn_case(seed, most=9):
         max_edge_reorder=rng.choice((0, 1, 2, 3)),
     )
     shot = snapshot(nodes, pods, held)
-    return Case(Instance(shot, (), promised), limits, rng.choice(OBJECTIVES))
+    return Case(Instance(shot, (), targets), limits, rng.choice(OBJECTIVES))
 
 
 def crowded_case(seed, *, roomy=False):
@@ -140,7 +140,7 @@ def crowded_case(seed, *, roomy=False):
             pods.append(running(name, service, requests, fitting[0]))
         else:
             pods.append(pod(name, service, requests))
-    promised = {
+    targets = {
         s: QosTarget(rng.choice((0.0, 0.3, 0.5, 0.7, 1.0)), rng.choice((1, 2))) for s in sizes
     }
     limits = SuggestLimits(
@@ -148,7 +148,7 @@ def crowded_case(seed, *, roomy=False):
         max_cloud_to_edge=rng.choice((1, 5, 5)),
         max_edge_reorder=rng.choice((0, 1, 3, 3)),
     )
-    return Case(Instance(snapshot(nodes, pods), (), promised), limits, rng.choice(OBJECTIVES))
+    return Case(Instance(snapshot(nodes, pods), (), targets), limits, rng.choice(OBJECTIVES))
 
 
 def wide_case(seed):
@@ -173,9 +173,7 @@ def wide_case(seed):
         free[name] -= requests
         made = running(f"{service}-{i}", service, requests, name, created=float(i % 7))
         pods.append(attrs.evolve(made, ready=rng.random() < 0.95))
-    promised = {
-        s: QosTarget(rng.choice((0.2, 0.4, 0.6, 1.0)), rng.choice((1, 1, 2))) for s in sizes
-    }
+    targets = {s: QosTarget(rng.choice((0.2, 0.4, 0.6, 1.0)), rng.choice((1, 1, 2))) for s in sizes}
     limits = SuggestLimits(
         max_moves=rng.choice((2, 3, 4)),
         max_edge_reorder=rng.choice((0, 1, 3)),
@@ -183,4 +181,4 @@ def wide_case(seed):
         headroom=rng.choice((0.0, 0.0, 0.05)),
         spread=rng.random() < 0.6,
     )
-    return Case(Instance(snapshot(nodes, pods), (), promised), limits, rng.choice(OBJECTIVES))
+    return Case(Instance(snapshot(nodes, pods), (), targets), limits, rng.choice(OBJECTIVES))

@@ -25,20 +25,22 @@ def enumerated(case, measure, worth=None):
     shot = case.snapshot
     movable = default_movable(shot)
     return best_by_enumeration(
-        shot, case.promises, case.objective, case.limits, measure, movable, worth
+        shot, case.qos_targets, case.objective, case.limits, measure, movable, worth
     )
 
 
 def literal_paper(case, measure):
     shot = case.snapshot
     fragmentation = Fragmentation(measure, request_mix(shot))
-    return LiteralPaper(shot, case.promises, case.objective, fragmentation, default_movable(shot))
+    return LiteralPaper(
+        shot, case.qos_targets, case.objective, fragmentation, default_movable(shot)
+    )
 
 
 def problem_of(case, measure, priorities=None):
     shot = case.snapshot
     fragmentation = Fragmentation(measure, request_mix(shot))
-    gains = Gains(shot.census.shares, case.promises, case.objective, priorities)
+    gains = Gains(shot.census.shares, case.qos_targets, case.objective, priorities)
     movable, limits = default_movable(shot), attrs.evolve(case.limits, spread=False)
     return EdgeProblem.of(shot, movable, fragmentation, gains, limits, SUGGEST_BOUNDS)
 
@@ -68,7 +70,7 @@ def literally_left(case, suggestion):
     """Return the ten pods that a suggestion should explain as not moved, in literal form."""
     shot, movable = case.snapshot, default_movable(case.snapshot)
     edge = shot.of_tier(Tier.EDGE)
-    gains, greatest = Gains.of(shot, case.promises, case.objective), greatest_allocatable(edge)
+    gains, greatest = Gains.of(shot, case.qos_targets, case.objective), greatest_allocatable(edge)
     moved = [*suggestion.moves, *suggestion.awaited]
     dropped = [left.pod for left in suggestion.rejected if left.why.cause in _DROPPED]
     named = {pod.uid for pod in (*dropped, *(move.pod for move in moved))}

@@ -163,13 +163,20 @@ async def emulated(
     clock=None,
     paced=False,
     seed=0,
+    default_scheduler=False,
     **world,
 ):
     clock = clock or VirtualClock()
     spec = ClusterSpec(tuple(nodes), timing)
     rng = random.Random(seed)
     async with EmulatedCluster(
-        spec, clock, rng, metrics=metrics, token=admin_token, paced=paced
+        spec,
+        clock,
+        rng,
+        metrics=metrics,
+        token=admin_token,
+        paced=paced,
+        default_scheduler=default_scheduler,
     ) as cluster:
         there = World(cluster, clock, Invariants(cluster.api), Witness(cluster.api), **world)
         yield there

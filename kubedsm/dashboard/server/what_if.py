@@ -149,7 +149,7 @@ def _list_sections(
             workload_link(workload),
             f"{each.now.edge} of {each.now.total}",
             f"{each.then.edge} of {each.then.total}",
-            f"{each.wanted} ({percent(each.promise)})",
+            f"{each.wanted} ({percent(each.qos_target)})",
         )
         for workload, each in imagined.shares.items()
     )

@@ -146,6 +146,6 @@ def _describe_purposes(entry: Entry, runtime: Runtime, reading: Reading) -> dict
     if basis is None:
         return {}
     moves = [outcome.move for outcome in entry.moves]
-    promises = reading.policy.qos_targets_in(basis.snapshot)
+    qos_targets = reading.policy.qos_targets_in(basis.snapshot)
     shares = basis.shares_before
-    return {move.pod.uid: describe_purpose(move, moves, shares, promises) for move in moves}
+    return {move.pod.uid: describe_purpose(move, moves, shares, qos_targets) for move in moves}

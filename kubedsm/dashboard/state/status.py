@@ -167,7 +167,7 @@ def _collect_facts(
             if pod.message and now - pod.created > PATIENCE and (pod.rules or not status.dry_run)
         },
         shares=[
-            EdgeShare(name, row.edge, row.total, row.waiting, row.promise, row.missing)
+            EdgeShare(name, row.edge, row.total, row.waiting, row.target, row.missing)
             for name, row in there.workloads.items()
         ],
         edge=EdgeCapacity.of(reading.snapshot, reading.away),

@@ -289,12 +289,14 @@ class WorkloadTable(RowTable[WorkloadRow]):
         if not everything and not pods.workloads:
             return {}
         shares = snapshot.census.shares
-        promises = reading.policy.qos_targets_in(snapshot) if knows_targets else None
+        qos_targets = reading.policy.qos_targets_in(snapshot) if knows_targets else None
 
         def row(workload: Workload) -> WorkloadRow | None:
             share = shares.get(workload)
-            promise = promises(workload) if promises and share is not None else None
-            return None if share is None else _workload_row(workload, share, promise, reading, pods)
+            qos_target = qos_targets(workload) if qos_targets and share is not None else None
+            return (
+                None if share is None else _workload_row(workload, share, qos_target, reading, pods)
+            )
 
         if not everything:
             return self.update({str(each): row(each) for each in sorted(pods.workloads)})
@@ -304,7 +306,7 @@ class WorkloadTable(RowTable[WorkloadRow]):
 
 
 def _workload_row(
-    workload: Workload, share: Share, promise: QosTarget | None, reading: Reading, pods: PodTable
+    workload: Workload, share: Share, qos_target: QosTarget | None, reading: Reading, pods: PodTable
 ) -> WorkloadRow:
     key, measured = str(workload), reading.snapshot.measured
     answers = measured.answers.get(workload, {})
@@ -312,9 +314,9 @@ def _workload_row(
         kind=workload.kind,
         edge=share.edge,
         total=share.total,
-        promise=promise.qos if promise else None,
-        weight=promise.weight if promise else 0.0,
-        missing=max(0, promise.count_wanted(share.total) - share.edge) if promise else 0,
+        target=qos_target.qos if qos_target else None,
+        weight=qos_target.weight if qos_target else 0.0,
+        missing=max(0, qos_target.count_wanted(share.total) - share.edge) if qos_target else 0,
         ready=pods.ready[key],
         waiting=pods.waiting[key],
         edge_answers=_to_milliseconds(answers.get(Tier.EDGE)),

@@ -30,9 +30,9 @@ const SEEN = {
       state && [`It accepts no pods: it is ${state}.`],
     ];
   },
-  workload({ edge, total, promise }, key) {
-    const promised = promise === undefined ? "" : `, target ${percent(promise)}`;
-    return [[`${key} has ${edge} of its ${total} pods at the edge${promised}.`]];
+  workload({ edge, total, target }, key) {
+    const targetText = target === undefined ? "" : `, target ${percent(target)}`;
+    return [[`${key} has ${edge} of its ${total} pods at the edge${targetText}.`]];
   },
   move: ({ pod, source, target, purpose, state, step, story = [], reason, helped }) => [
     [link("pod", pod), " from ", link("node", source), " to ", link("node", target),

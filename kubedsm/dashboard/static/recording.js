@@ -163,7 +163,7 @@ const LANES = { batch: "decisions", suggestion: "decisions", event: "events", st
 
 /** The one owner of it; a recording tells it each message once. */
 export class History {
-  /** By workload, its shares: { at, edge, total, promise }, each until the next; total 0: gone. */
+  /** By workload, its shares: { at, edge, total, target }, each until the next; total 0: gone. */
   shares = new Map();
   /** Moves: { id, row, begins, ends }; ends is null while it is under way. */
   moves = new Map();
@@ -223,11 +223,11 @@ export class History {
 
   #shares(rows, at) {
     for (const [workload, row] of Object.entries(rows)) {
-      const { edge, total, promise = 0 } = row ?? { edge: 0, total: 0 };
+      const { edge, total, target = 0 } = row ?? { edge: 0, total: 0 };
       const points = this.shares.get(workload) ?? [];
       const last = points.at(-1);
-      if (last?.edge === edge && last.total === total && last.promise === promise) continue;
-      points.push({ at, edge, total, promise });
+      if (last?.edge === edge && last.total === total && last.target === target) continue;
+      points.push({ at, edge, total, target });
       this.shares.set(workload, points);
       this.#changed(at);
     }

@@ -17,7 +17,7 @@ export function Workloads({ tables, recording, at, state, of, set, ask }) {
   return html`
     <${Part} of=${of} name="workloads" title="At the edge" note=${items.length > 0
       && (short ? `${short} of ${items.length} below their target`
-        : items.every(([, { promise }]) => promise !== undefined) ? "every target is met" : "")}
+        : items.every(([, { target }]) => target !== undefined) ? "every target is met" : "")}
       action=${items.length > 0 && canImagine(ask, tables) && html`
         <${Name} kind="what-if" name="" ...${{ state, set }}>What if?<//>`}>
       <${Items} items=${items} first=${12} none=${NONE}>${([name, row]) => html`
@@ -37,7 +37,7 @@ function Workload({ name, row, look, recording, at, state, set }) {
       <i class=${`swatch pod hatch${look.pattern}`} style=${{ "--colour": look.colour }} />
       <span class="line">
         <${Name} kind="workload" ...${{ name, state, set }} />
-        <span class="figures">${row.edge} of ${row.total}${promised(row)}${waits(row)}</span>
+        <span class="figures">${row.edge} of ${row.total}${targetText(row)}${waits(row)}</span>
       </span>
       <${Share} ...${{ row, look }} />
       <${Trend} ...${{ name, row, recording, at }} colour=${look.colour} />
@@ -46,25 +46,25 @@ function Workload({ name, row, look, recording, at, state, set }) {
     </li>`;
 }
 
-/** The part that is at the edge as a bar, with a mark at what is promised. */
-function Share({ row: { edge, total, promise }, look }) {
+/** The part that is at the edge as a bar, with a mark at its target. */
+function Share({ row: { edge, total, target }, look }) {
   const part = edge / (total || 1);
   return html`
     <svg class="share" role="img"
       aria-label=${`${percent(part)} at the edge${
-        promise === undefined ? "" : `, target ${percent(promise)}`}`}>
+        target === undefined ? "" : `, target ${percent(target)}`}`}>
       <rect class="all" x="0" y="2" width="100%" height="10" />
       <rect x="0" y="2" width=${`${100 * part}%`} height="10" fill=${look.colour} />
-      ${promise > 0 && html`<line class="mark" y1="-1" y2="15"
-        x1=${`${100 * promise}%`} x2=${`${100 * promise}%`} />`}
+      ${target > 0 && html`<line class="mark" y1="-1" y2="15"
+        x1=${`${100 * target}%`} x2=${`${100 * target}%`} />`}
     </svg>`;
 }
 
-function promised({ promise, missing }) {
-  if (promise === undefined) return "";
-  if (!promise) return html`, <span class="soft">no target</span>`;
-  if (!missing) return html`, <span class="soft">target ${percent(promise)}</span>`;
-  return html`, <b class="bad">${missing} missing, target ${percent(promise)}</b>`;
+function targetText({ target, missing }) {
+  if (target === undefined) return "";
+  if (!target) return html`, <span class="soft">no target</span>`;
+  if (!missing) return html`, <span class="soft">target ${percent(target)}</span>`;
+  return html`, <b class="bad">${missing} missing, target ${percent(target)}</b>`;
 }
 
 function waits({ waiting = 0 }) {
@@ -90,7 +90,7 @@ export function Trend({ name, row, recording: { begins, history }, at, colour })
   return html`
     <svg class="trend" viewBox=${`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none" role="img"
       aria-label=${`over time; now ${row.edge} of ${row.total} at the edge`}>
-      <path class="promise" d=${line(({ promise }) => promise)} />
+      <path class="target" d=${line(({ target }) => target)} />
       <path stroke=${colour} d=${line(({ edge, total }) => edge / (total || 1))} />
     </svg>`;
 }

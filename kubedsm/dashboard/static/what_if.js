@@ -26,8 +26,8 @@ export function WhatIf({ tables, ask, go }) {
     <div class="sides">
       <div>
         <${Table} title="Assumed changes" headings=${HEADINGS}>
-          ${[...tables.workloads].sort().map(([name, { promise }]) => html`
-            <${Changed} key=${name} ...${{ name, change }} qos=${promise} ...${changes[name]} />`)}
+          ${[...tables.workloads].sort().map(([name, { target }]) => html`
+            <${Changed} key=${name} ...${{ name, change }} qos=${target} ...${changes[name]} />`)}
         <//>
         <button disabled=${path === asked({})} onClick=${() => setChanges({})}>Reset</button>
       </div>

@@ -58,7 +58,7 @@ async def follow(server: str, token: str | None, clock: Clock) -> AsyncGenerator
                     continue
                 why = f"{server} closed the connection"
             except (aiohttp.ClientError, TimeoutError, OSError) as error:
-                why = f"nothing answers at {server}"
+                why = f"no response from {server}"
                 if seen is None:
                     raise NotShownError(
                         f"{why}: start a scheduler with `kubedsm run --page`, or name it with"
@@ -80,14 +80,14 @@ async def _check_response(answer: aiohttp.ClientResponse, server: str, token: st
     if answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         answer.raise_for_status()
     if answer.status == HTTPStatus.UNAUTHORIZED:
-        why = "takes another token" if token else "asks for a token: give it with --token-file"
+        why = "does not accept this token" if token else "requires a token: pass --token-file"
         raise NotShownError(f"{server} {why}")
     if answer.status in (HTTPStatus.OK, HTTPStatus.NOT_FOUND):
         raise NotShownError(
-            f"what answers at {server} shows no page: a scheduler does with `kubedsm run --page`"
+            f"{server} serves no page: start the scheduler with `kubedsm run --page`"
         )
     said = " ".join((await answer.text(errors="replace"))[:_REPEATED].split())
-    raise NotShownError(f"{server} answers {answer.status}: {said}")
+    raise NotShownError(f"{server} responds with {answer.status}: {said}")
 
 
 async def _read_messages(answer: aiohttp.ClientResponse) -> AsyncIterator[Message]:

@@ -296,8 +296,8 @@ def _workloads_section(workloads: Mapping[str, WorkloadRow], width: int) -> _Sec
             Column("", [bar(row.edge, row.total) for row in shown], 8, use=1),
             Column("waiting", [str(row.waiting or "") for row in shown], number=True, use=2),
         ]
-        if any(row.promise is not None for row in shown):
-            targets = ["" if row.promise is None else f"{row.promise:.0%}" for row in shown]
+        if any(row.target is not None for row in shown):
+            targets = ["" if row.target is None else f"{row.target:.0%}" for row in shown]
             columns[3:3] = [
                 Column("target", targets, number=True),
                 Column("", [_target_cell(row) for row in shown], 9),
@@ -308,7 +308,7 @@ def _workloads_section(workloads: Mapping[str, WorkloadRow], width: int) -> _Sec
 
 
 def _target_cell(row: WorkloadRow) -> Text:
-    return Text("") if row.promise is None else target_met(row.missing, row.total)
+    return Text("") if row.target is None else target_met(row.missing, row.total)
 
 
 def _count_others(number: int, what: str) -> list[RenderableType]:

@@ -43,9 +43,9 @@ def missing_right(request: Request, error: ApiStatusError) -> MissingRightError:
     of = f"{right.resource}.{right.group}" if right.group else right.resource
     ours = {attrs.evolve(each, own=False) for feature in FEATURES for each in feature.rights}
     mend = (
-        "`kubedsm rbac` says what each right is for, and with -o yaml prints roles that give them"
+        "`kubedsm rbac` lists what each right is for, and with -o yaml prints roles that grant it"
         if right in ours
-        else "who administers the cluster can give it"
+        else "a cluster administrator can grant it"
     )
     line = f"no right to {right.verb} {of} {where}: {error.message}; {mend}"
     return MissingRightError(error, line)

@@ -62,7 +62,7 @@ _FOLLOW_CONFIG_MAP = _list_rights("list watch", CORE, "configmaps", own=True)
 
 PLACING = Feature(
     "placing",
-    "see nodes and pods, bind pods, say on a pod why it waits",
+    "watch nodes and pods, bind pods, report on a pod why it is pending",
     (
         *_list_rights("list watch", CORE, "nodes"),
         *_list_rights("get list watch", CORE, "pods"),
@@ -72,27 +72,39 @@ PLACING = Feature(
 )
 SURROUNDINGS = Feature(
     "surroundings",
-    "affinity to pods of other namespaces, and where volumes can be reached",
+    "pod affinity across namespaces, and the nodes that reach a volume",
     (
         *_list_rights(
             "list watch", CORE, "namespaces", "persistentvolumeclaims", "persistentvolumes"
         ),
-        *_list_rights("list watch", STORAGE, "storageclasses", "csinodes"),
+        *_list_rights(
+            "list watch",
+            STORAGE,
+            "storageclasses",
+            "csinodes",
+            "csidrivers",
+            "csistoragecapacities",
+        ),
     ),
+)
+VOLUMES = Feature(
+    "volumes",
+    "bind or provision volumes for the node of a pod (WaitForFirstConsumer)",
+    (*_list_rights("get patch", CORE, "persistentvolumeclaims", "persistentvolumes"),),
 )
 EVENTS_WRITTEN = Feature(
     "events",
-    "tell users what was decided, and why",
+    "write Events about decisions",
     _list_rights("create patch", EVENTS, "events"),
 )
 TIERS = Feature(
     "tiers",
-    "correct the tier that pods say they are on, when their node's changes",
+    "update the tier label of pods when the tier of their node changes",
     (*_OWNER_AND_ITS_PODS, *_list_rights("patch", CORE, "pods")),
 )
 MIGRATIONS = Feature(
     "migrations",
-    "move running pods (suggester.mode or optimiser.mode: apply, `kubedsm suggest|pack --apply`)",
+    "migrate pods (suggester.mode or optimiser.mode: apply, `kubedsm suggest|pack --apply`)",
     (
         *_OWNER_AND_ITS_PODS,
         *_list_rights("list", CORE, "services"),
@@ -111,7 +123,7 @@ PREEMPTION = Feature(
 )
 PAUSE = Feature(
     "pause",
-    "stop moving while the ConfigMap says so",
+    "pause migrations while the ConfigMap has the pause switch set",
     _FOLLOW_CONFIG_MAP,
 )
 CONFIGURATION = Feature(
@@ -126,18 +138,19 @@ LEADER_ELECTION = Feature(
 )
 REQUESTS = Feature(
     "requests",
-    "carry out what `kubedsm suggest --apply` and `kubedsm approve` ask for, once",
+    "execute requests of `kubedsm suggest --apply` and `kubedsm approve` once only",
     _list_rights("list", CORE, "events"),
 )
 EXPLAIN = Feature(
     "explain",
-    "tell clusters apart, and `kubedsm explain` of what was decided before a restart",
+    "identify the cluster, and explain decisions from before a restart",
     _list_rights("list", CORE, "events", "namespaces"),
 )
 
 FEATURES = (
     PLACING,
     SURROUNDINGS,
+    VOLUMES,
     EVENTS_WRITTEN,
     TIERS,
     MIGRATIONS,

@@ -20,6 +20,7 @@ from kubedsm.kube.client.port import (
     NotFound,
     path_of,
     pod_path,
+    volume_path,
 )
 from kubedsm.kube.wire import decoding, schema
 from kubedsm.kube.wire.annotations import ANSWER_ANNOTATION, MoveMark, RequestAnswer, answer_in
@@ -28,6 +29,7 @@ from kubedsm.kube.wire.pods import controller_of, mark_on, pod_of, selector_of
 from kubedsm.kube.wire.schema import Items, LabelSelector
 from kubedsm.model.model import MIGRATING_LABEL, TEMPLATE_HASH_LABEL, Pod, Workload
 from kubedsm.model.selectors import Selector, keys_of, selects
+from kubedsm.model.surroundings import Claim, Volume
 from kubedsm.optimizer.placing.preemption import Budget
 
 #: plurals of readable owner kinds
@@ -49,6 +51,17 @@ async def get_config_map(
     """Read a ConfigMap. Raises NotFound if absent."""
     path = path_of(CORE, namespace, "configmaps", name)
     return decoding.config_map(await send(cluster, "GET", path, timeout))
+
+
+async def get_claim(cluster: Cluster, namespace: str, name: str, *, timeout: float) -> Claim:
+    """Read a PersistentVolumeClaim. Raises NotFound if absent."""
+    path = path_of(CORE, namespace, "persistentvolumeclaims", name)
+    return decoding.claim(await send(cluster, "GET", path, timeout))
+
+
+async def get_volume(cluster: Cluster, name: str, *, timeout: float) -> Volume:
+    """Read a PersistentVolume. Raises NotFound if absent."""
+    return decoding.volume(await send(cluster, "GET", volume_path(name), timeout))
 
 
 async def version(cluster: Cluster, *, timeout: float) -> str:

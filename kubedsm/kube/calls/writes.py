@@ -15,11 +15,18 @@ from typing import Any
 import attrs
 
 from kubedsm.kube.client.api_errors import send
-from kubedsm.kube.client.port import CORE, EVENTS, Cluster, path_of, pod_path
-from kubedsm.kube.wire.annotations import MOVE_ANNOTATION, REQUEST_ANNOTATION, MoveMark
+from kubedsm.kube.client.port import CORE, EVENTS, Cluster, path_of, pod_path, volume_path
+from kubedsm.kube.wire import decoding
+from kubedsm.kube.wire.annotations import (
+    MOVE_ANNOTATION,
+    REQUEST_ANNOTATION,
+    SELECTED_NODE_ANNOTATION,
+    MoveMark,
+)
 from kubedsm.kube.wire.decoding import ConfigMap, config_map, read_json
 from kubedsm.kube.wire.schema import AnyObject
 from kubedsm.model.model import MIGRATING_LABEL, TEMPLATE_HASH_LABEL, NodeName, Pod
+from kubedsm.model.surroundings import Claim, Volume
 from kubedsm.terminal.echo import escape_unprintable
 
 MERGE = "application/merge-patch+json"
@@ -212,13 +219,13 @@ async def leave_to_collector(
 async def annotate(
     cluster: Cluster,
     pod: Pod,
-    labels: dict[str, str],
-    annotations: dict[str, str],
+    labels: Mapping[str, str | None],
+    annotations: Mapping[str, str | None],
     *,
     timeout: float,
 ) -> None:
-    """Set labels and annotations on a pod. Raises Invalid if the pod was replaced."""
-    metadata = {"uid": pod.uid, "labels": labels, "annotations": annotations}
+    """Set labels and annotations on a pod; None removes one. Raises Invalid for another uid."""
+    metadata = {"uid": pod.uid, "labels": dict(labels), "annotations": dict(annotations)}
     await _patch_pod(cluster, pod, metadata, timeout)
 
 
@@ -239,6 +246,44 @@ async def evict(cluster: Cluster, pod: Pod, *, timeout: float, dry_run: bool = F
     }
     path = pod_path(pod.namespace, pod.name, "eviction")
     await send(cluster, "POST", path, timeout, body)
+
+
+async def select_node(cluster: Cluster, claim: Claim, node: str | None, *, timeout: float) -> Claim:
+    """Have the claim's volume provisioned for the node, or withdraw the node (None).
+
+    Return the changed claim. Raises Conflict if the claim has changed since reading, or was
+    replaced.
+    """
+    metadata = {
+        "uid": claim.uid,
+        "resourceVersion": claim.resource_version,
+        "annotations": {SELECTED_NODE_ANNOTATION: node},
+    }
+    path = path_of(CORE, claim.namespace, "persistentvolumeclaims", claim.name)
+    body = await send(cluster, "PATCH", path, timeout, {"metadata": metadata}, content_type=MERGE)
+    return decoding.claim(body)
+
+
+async def reserve_volume(
+    cluster: Cluster, volume: Volume, claim: Claim, *, timeout: float
+) -> Volume:
+    """Reserve a PersistentVolume for the claim, by which the PV controller binds both.
+
+    Return the changed volume. Raises Conflict if the volume has changed since reading.
+    """
+    reference = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "namespace": claim.namespace,
+        "name": claim.name,
+        "uid": claim.uid,
+    }
+    patch = {
+        "metadata": {"resourceVersion": volume.resource_version},
+        "spec": {"claimRef": reference},
+    }
+    path = volume_path(volume.name)
+    return decoding.volume(await send(cluster, "PATCH", path, timeout, patch, content_type=MERGE))
 
 
 async def create_config_map(

@@ -97,7 +97,9 @@ class Credentials:
             raise CredentialsError(f"{self._source}: {_error_message(error)}") from error
         self._header = header.strip() if header else None
         if self._header and not self._header.isprintable():
-            raise CredentialsError(f"{self._source}: the token has what cannot be in a header")
+            raise CredentialsError(
+                f"{self._source}: the token has characters that no header may contain"
+            )
         return self._header
 
     def note_rejection(self, header: str | None) -> None:

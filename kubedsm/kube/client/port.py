@@ -16,6 +16,7 @@ from kubedsm.terminal.problems import Problem
 
 CORE, APPS, POLICY, EVENTS = "/api/v1", "/apis/apps/v1", "/apis/policy/v1", "/apis/events.k8s.io/v1"
 LEASES = "/apis/coordination.k8s.io/v1"
+ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 #: DNS subdomain by RFC 1123 with a length limit: validation of object names
 _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
 _SUBDOMAIN = re.compile(rf"{_LABEL}(\.{_LABEL})*")
@@ -97,7 +98,9 @@ class Unreachable(ClusterError):
 
 def not_sent(request: Request) -> Unreachable:
     """Return the error for a write that the write gate stopped before transmission."""
-    return Unreachable(f"{request.method} {request.path} was not sent: not leading for sure now")
+    return Unreachable(
+        f"{request.method} {request.path} was not sent: this process may no longer lead"
+    )
 
 
 class OutcomeUnknown(ClusterError):
@@ -207,3 +210,10 @@ def path_of(
 def pod_path(namespace: str, name: str, subresource: str = "") -> str:
     """Return the API path of a pod. Raises Invalid for syntactically invalid names."""
     return path_of(CORE, namespace, "pods", name, subresource)
+
+
+def volume_path(name: str) -> str:
+    """Return the API path of a PersistentVolume. Raises Invalid for syntactically invalid names."""
+    if not is_name(name):
+        raise Invalid(400, "BadRequest", f"{name[:_LONGEST]!r} is not the name of an object")
+    return f"{CORE}/persistentvolumes/{name}"

@@ -88,7 +88,7 @@ class WriteGate(ClusterFront):
                 finally:
                     self._under_way.discard(given_up)
         except TimeoutError:
-            what = "given up, since we may not be leading any more"
+            what = "cancelled: this process may no longer lead"
             raise OutcomeUnknown(f"{request.method} {request.path}: {what}") from None
         except asyncio.CancelledError:
             self._unsettled_until = max(self._until, self._unsettled_until)

@@ -40,7 +40,7 @@ from kubedsm.kube.wire.schema import List
 from kubedsm.model.events import is_older
 from kubedsm.process.backoff import Backoff
 from kubedsm.process.clock import Clock
-from kubedsm.process.log_throttle import SaidByCause, cause_of
+from kubedsm.process.log_throttle import LogThrottle, cause_of
 
 T = TypeVar("T")
 E = TypeVar("E")
@@ -109,7 +109,7 @@ class Reflector(Generic[T, E]):
     #: the first list was refused; retried all the same, since the right may be granted
     refused: bool = attrs.field(default=False, init=False)
     _backoff: Backoff = attrs.field(init=False)
-    _said: SaidByCause = attrs.field(init=False)
+    _throttle: LogThrottle = attrs.field(init=False)
     _known: "KnownObjects" = attrs.field(init=False)
     #: newest observed version, the start of the next watch
     _version: str = attrs.field(default="", init=False)
@@ -128,7 +128,7 @@ class Reflector(Generic[T, E]):
     _awaiting: list[asyncio.Event] = attrs.field(factory=list, init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._backoff, self._said = Backoff(self._rng), SaidByCause(self._clock)
+        self._backoff, self._throttle = Backoff(self._rng), LogThrottle(self._clock)
         self._known = KnownObjects()
 
     @property
@@ -353,7 +353,7 @@ class Reflector(Generic[T, E]):
 
     def _skip_object(self, error: WireError) -> None:
         self._malformed += 1
-        more = self._said.count_suppressed("skipped", cause_of(f"{error.path} {error.reason}"))
+        more = self._throttle.count_suppressed("skipped", cause_of(f"{error.path} {error.reason}"))
         if more is not None:
             others = f" ({more} more for that cause)" if more else ""
             self._report(f"{self._watched.kind} skipped: {error}{others}")
@@ -366,7 +366,7 @@ class Reflector(Generic[T, E]):
             and isinstance(error, Forbidden | NotFound)
         )
         if _sort_of(error) != _sort_of(self._trouble):
-            meanwhile = "taken as unknown until it is allowed" if refused else "trying again"
+            meanwhile = "treated as unknown until access is allowed" if refused else "trying again"
             self._report(f"{self._watched.kind} watch: {error}; {meanwhile}")
         self._trouble = error
         if refused and self._on_refused is not None and not self.refused:

@@ -24,6 +24,8 @@ from kubedsm.model.model import (
     Wishes,
 )
 
+#: node on which the volume of a claim is to be provisioned, read by provisioners
+SELECTED_NODE_ANNOTATION = "volume.kubernetes.io/selected-node"
 MOVE_ANNOTATION = "kubedsm.io/move"
 REQUEST_ANNOTATION = "kubedsm.io/requested-moves"
 ANSWER_ANNOTATION = "kubedsm.io/requested-moves-answer"

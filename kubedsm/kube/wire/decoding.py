@@ -29,11 +29,16 @@ from kubedsm.model.events import (
     SurroundingDeleted,
 )
 from kubedsm.model.model import Node, NodeName, Pod, Resources, Taint, Uid
+from kubedsm.model.quantities import QuantityError, parse_units
+from kubedsm.model.selectors import NodeSelectorTerm, Requirement
 from kubedsm.model.surroundings import (
+    NAMESPACED,
     Claim,
+    CSIDriver,
     CSINode,
     CSIVolume,
     Namespace,
+    StorageCapacity,
     StorageClass,
     Surrounding,
     Volume,
@@ -223,6 +228,8 @@ def _read_claim(shape: schema.Claim) -> Claim:
         raise FieldError("metadata.namespace", "missing")
     spec, status = shape.spec or schema.ClaimSpec(), shape.status or schema.Phase()
     annotations = metadata.annotations or schema.Annotations()
+    modes = tuple(sorted(spec.access_modes or ()))
+    requests = (spec.resources.requests if spec.resources else None) or {}
     return Claim(
         namespace=metadata.namespace,
         name=metadata.name,
@@ -231,28 +238,83 @@ def _read_claim(shape: schema.Claim) -> Claim:
         and (annotations.bind_completed is not None or status.phase == "Bound"),
         lost=status.phase == "Lost",
         terminating=metadata.deletion_timestamp is not None,
-        once_per_pod="ReadWriteOncePod" in (spec.access_modes or ()),
+        once_per_pod="ReadWriteOncePod" in modes,
         storage_class=annotations.storage_class or spec.storage_class_name or "",
+        storage=_read_bytes(requests.get("storage"), "spec.resources.requests.storage") or 0,
+        access_modes=modes,
+        block=spec.volume_mode == "Block",
+        selector=pods.selector_of(spec.selector),
+        selected_node=annotations.selected_node or "",
+        uid=metadata.uid or "",
+        resource_version=metadata.resource_version or "",
     )
 
 
+def _read_bytes(quantity: str | float | None, path: str) -> int | None:
+    """Return an amount of storage in bytes; None if absent. Raises FieldError."""
+    if quantity is None:
+        return None
+    try:
+        return parse_units(quantity)
+    except QuantityError as error:
+        raise FieldError(path, str(error)) from None
+
+
 def _read_volume(shape: schema.Volume) -> Volume:
-    spec = shape.spec or schema.VolumeSpec()
+    metadata, spec = shape.metadata, shape.spec or schema.VolumeSpec()
     required = spec.node_affinity.required if spec.node_affinity else None
-    csi = spec.csi
+    csi, claim, annotations = spec.csi, spec.claim_ref, metadata.annotations or schema.Annotations()
     return Volume(
-        shape.metadata.name,
+        metadata.name,
         None if required is None else pods.node_selector_terms(required),
-        shape.metadata.labels or {},
+        metadata.labels or {},
         CSIVolume(csi.driver, csi.volume_handle)
         if csi and csi.driver and csi.volume_handle
         else None,
+        capacity=_read_bytes((spec.capacity or {}).get("storage"), "spec.capacity.storage") or 0,
+        access_modes=tuple(sorted(spec.access_modes or ())),
+        block=spec.volume_mode == "Block",
+        storage_class=annotations.storage_class or spec.storage_class_name or "",
+        claim=(claim.namespace or "", claim.name or "", claim.uid or "") if claim else None,
+        available=shape.status is not None and shape.status.phase == "Available",
+        terminating=metadata.deletion_timestamp is not None,
+        resource_version=metadata.resource_version or "",
     )
 
 
 def _storage_class(shape: schema.StorageClass) -> StorageClass:
     waits = shape.volume_binding_mode == "WaitForFirstConsumer"
-    return StorageClass(shape.metadata.name, waits)
+    topologies = tuple(
+        NodeSelectorTerm(
+            tuple(
+                Requirement(each.key, "In", each.values or ())
+                for each in term.match_label_expressions or ()
+            )
+        )
+        for term in shape.allowed_topologies or ()
+    )
+    name, provisioner = shape.metadata.name, shape.provisioner or ""
+    return StorageClass(name, waits, provisioner, topologies or None)
+
+
+def _csi_driver(shape: schema.CSIDriver) -> CSIDriver:
+    reports = shape.spec is not None and shape.spec.storage_capacity is True
+    return CSIDriver(shape.metadata.name, reports)
+
+
+def _storage_capacity(shape: schema.StorageCapacity) -> StorageCapacity:
+    """Convert a CSIStorageCapacity to a `model` value. Raises FieldError."""
+    metadata = shape.metadata
+    if not metadata.namespace:
+        raise FieldError("metadata.namespace", "missing")
+    return StorageCapacity(
+        metadata.namespace,
+        metadata.name,
+        shape.storage_class_name,
+        pods.selector_of(shape.node_topology),
+        _read_bytes(shape.capacity, "capacity"),
+        _read_bytes(shape.maximum_volume_size, "maximumVolumeSize"),
+    )
 
 
 def _csi_node(shape: schema.CSINode) -> CSINode:
@@ -320,7 +382,7 @@ def _watch_surrounding(
 
 
 SURROUNDINGS: Mapping[type[Surrounding], Watched[Any, ClusterEvent]] = {
-    of: _watch_surrounding(of, path, reader, namespaced=of is Claim)
+    of: _watch_surrounding(of, path, reader, namespaced=of in NAMESPACED)
     for of, path, reader in (
         (Namespace, f"{CORE}/namespaces", Reader("Namespace", schema.Namespace, _read_namespace)),
         (
@@ -339,6 +401,12 @@ SURROUNDINGS: Mapping[type[Surrounding], Watched[Any, ClusterEvent]] = {
             Reader("StorageClass", schema.StorageClass, _storage_class),
         ),
         (CSINode, f"{_STORAGE}/csinodes", Reader("CSINode", schema.CSINode, _csi_node)),
+        (CSIDriver, f"{_STORAGE}/csidrivers", Reader("CSIDriver", schema.CSIDriver, _csi_driver)),
+        (
+            StorageCapacity,
+            f"{_STORAGE}/csistoragecapacities",
+            Reader("CSIStorageCapacity", schema.StorageCapacity, _storage_capacity),
+        ),
     )
 }
 
@@ -359,3 +427,5 @@ def watch_config_map(namespace: str, name: str) -> Watched[ConfigMap, ConfigMap 
 
 
 pod, node, config_map = PODS.reader.value, NODES.reader.value, _CONFIG_MAPS.value
+claim: Callable[[bytes], Claim] = SURROUNDINGS[Claim].reader.value
+volume: Callable[[bytes], Volume] = SURROUNDINGS[Volume].reader.value

@@ -10,7 +10,11 @@ from typing import Annotated, Any, Generic, TypeVar
 import msgspec
 
 from kubedsm.kube.client.api_errors import Status
-from kubedsm.kube.wire.annotations import MOVE_ANNOTATION, REQUEST_ANNOTATION
+from kubedsm.kube.wire.annotations import (
+    MOVE_ANNOTATION,
+    REQUEST_ANNOTATION,
+    SELECTED_NODE_ANNOTATION,
+)
 from kubedsm.model.model import (
     DELETION_COST_ANNOTATION,
     DEMAND_ANNOTATION,
@@ -156,6 +160,7 @@ class Annotations(Wire, frozen=True):
     storage_class: str | None = msgspec.field(
         default=None, name="volume.beta.kubernetes.io/storage-class"
     )
+    selected_node: str | None = msgspec.field(default=None, name=SELECTED_NODE_ANNOTATION)
 
 
 class Metadata(Wire, frozen=True):
@@ -290,6 +295,9 @@ class ClaimSpec(Wire, frozen=True):
     access_modes: tuple[str, ...] | None = None
     volume_name: str | None = None
     storage_class_name: str | None = None
+    volume_mode: str | None = None
+    selector: LabelSelector | None = None
+    resources: Requirements | None = None
 
 
 class Claim(AnyObject, frozen=True):
@@ -302,17 +310,55 @@ class CSISource(Wire, frozen=True):
     volume_handle: str | None = None
 
 
+class ClaimRef(Wire, frozen=True):
+    namespace: str | None = None
+    name: str | None = None
+    uid: str | None = None
+
+
 class VolumeSpec(Wire, frozen=True):
     node_affinity: VolumeNodeAffinity | None = None
     csi: CSISource | None = None
+    capacity: Quantities | None = None
+    access_modes: tuple[str, ...] | None = None
+    volume_mode: str | None = None
+    storage_class_name: str | None = None
+    claim_ref: ClaimRef | None = None
 
 
 class Volume(AnyObject, frozen=True):
     spec: VolumeSpec | None = None
+    status: Phase | None = None
+
+
+class TopologyRequirement(Wire, frozen=True):
+    key: str
+    values: tuple[str, ...] | None = None
+
+
+class TopologyTerm(Wire, frozen=True):
+    match_label_expressions: tuple[TopologyRequirement, ...] | None = None
 
 
 class StorageClass(AnyObject, frozen=True):
     volume_binding_mode: str | None = None
+    provisioner: str | None = None
+    allowed_topologies: tuple[TopologyTerm, ...] | None = None
+
+
+class CSIDriverSpec(Wire, frozen=True):
+    storage_capacity: bool | None = None
+
+
+class CSIDriver(AnyObject, frozen=True):
+    spec: CSIDriverSpec | None = None
+
+
+class StorageCapacity(AnyObject, frozen=True):
+    storage_class_name: str
+    node_topology: LabelSelector | None = None
+    capacity: str | int | float | None = None
+    maximum_volume_size: str | int | float | None = None
 
 
 class CSINodeAllocatable(Wire, frozen=True):

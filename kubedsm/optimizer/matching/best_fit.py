@@ -111,6 +111,8 @@ def best_fit_increasing(problem: PlacementProblem) -> Ints:
 
 
 _NOWHERE = -1
+#: Steps of work for a trial, and for a cell of the placement.
+_TRIAL_STEPS, _CELL_STEPS = 60_000, 10
 
 
 def add_by_ejection_chains(
@@ -146,6 +148,7 @@ class _EjectionSearch(Filling):
         super().__init__(problem, loads)
         self.left = problem.counts - loads.sum(axis=0)
         self._tries, self._deadline = tries, deadline
+        self._steps = _TRIAL_STEPS + _CELL_STEPS * loads.size
         self._turns = [kind.rank.turn for kind in problem.kinds]
         self._size = np.array(kind_sizes(problem))
 
@@ -154,7 +157,7 @@ class _EjectionSearch(Filling):
 
         Return False, without changing the placement, if no chain is found.
         """
-        if self._deadline.passed:
+        if self._deadline.spend(self._steps):
             return False
         if not (self._put_somewhere(kind, chain, _NOWHERE) or self._drive_out(kind)):
             return False
@@ -184,7 +187,7 @@ class _EjectionSearch(Filling):
         if chain == 1:
             return False
         for node, other in zip(nodes.tolist(), others.tolist(), strict=True):
-            if self._tries <= 0 or self._deadline.passed:
+            if self._tries <= 0 or self._deadline.spend(self._steps):
                 return False
             self._tries -= 1
             self._exchange_pods(kind, other, node)

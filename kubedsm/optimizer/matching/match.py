@@ -259,6 +259,8 @@ _MOST_KINDS = 32
 _BLOCK = 2**14
 #: Cells computed in the time to sort one load.
 _SORTED = 64
+#: Steps of work for a load of a node, and for a cell.
+_LOAD_STEPS, _CELL_STEPS = 3_000, 2
 
 
 @attrs.frozen(slots=True)
@@ -351,7 +353,7 @@ def build_table(
     tried = list_useful_loads(
         problem, most, fragmentation, digits, bounds.loads, bounds.steps // _SORTED
     )
-    if tried is None:
+    if tried is None or bounds.deadline.spend(len(tried.loads) * _SORTED * _CELL_STEPS):
         return None
     sums = tried.caps.cumsum(axis=0)
     room = np.where(limits < tried.caps.sum(axis=0), tried.caps.max(axis=0, initial=0), 0)
@@ -391,7 +393,7 @@ def _compute_layers(
     layers = [layer]
     offsets: list[int] = (tried.loads @ strides).tolist()
     for (begin, end), length in zip(pairwise(tried.begins.tolist()), lengths, strict=True):
-        if deadline.passed:
+        if deadline.spend((end - begin) * (_LOAD_STEPS + _CELL_STEPS * len(layer))):
             return None
         following = np.full(length, UNREACHABLE, dtype=np.int64)
         at_once = max(1, _BLOCK // len(layer))

@@ -20,6 +20,8 @@ _TABLE = 2**22
 #: Pairs of option and state in one numpy call.
 _BLOCK = 2**17
 _LARGEST_CODE = 2**62
+#: Steps of work for a node, and for a pair of option and state.
+_NODE_STEPS, _PAIR_STEPS = 30_000, 20
 
 
 @attrs.frozen(eq=False)
@@ -116,8 +118,9 @@ def walk_nodes(
             layers.append(layer)
             continue
         alive = np.flatnonzero(layer < UNREACHABLE)
-        steps -= len(alive) * len(option.costs)
-        if steps < 0 or bounds.deadline.passed:
+        pairs = len(alive) * len(option.costs)
+        steps -= pairs
+        if steps < 0 or bounds.deadline.spend(_NODE_STEPS + _PAIR_STEPS * pairs):
             return None
         layer = _relax_node(layer, alive, option, codes, ceilings)
         layers.append(layer)

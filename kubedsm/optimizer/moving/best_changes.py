@@ -41,6 +41,8 @@ _MOST_PARTS = 2**45
 _MOST_RELAXED = 16
 #: Vector comparisons in the time of one DP step.
 _DISTANCES_A_STEP = 50
+#: Steps of work for a target, for each number of a difference, and for a cell of an array.
+_TARGET_STEPS, _VECTOR_STEPS, _CELL_STEPS = 20_000, 100, 10
 
 
 class TooManyError(Exception):
@@ -219,7 +221,8 @@ class _Search:
             most,
             min(bounds.loads, bounds.states // (len(problem.nodes) + 1)),
         )
-        if vectors is None:
+        steps = _VECTOR_STEPS + _CELL_STEPS * len(problem.nodes)
+        if vectors is None or bounds.deadline.spend(steps * vectors.size):
             raise TooManyError
         # Evaluated first: a positive result usually makes further evaluations unnecessary.
         problem.cloud.holds(np.minimum(problem.cloud.packing.counts, most))
@@ -370,7 +373,7 @@ class _Search:
             raise TooManyError
         ceilings = np.full(vectors.shape[1], -1, dtype=np.int16)
         for target, most in zip(targets.tolist(), allowed.tolist(), strict=True):
-            if bounds.deadline.passed:
+            if bounds.deadline.spend(_TARGET_STEPS + _CELL_STEPS * vectors.size):
                 raise TooManyError
             distance = np.abs(vectors - vectors[:, target, None]).sum(axis=0, dtype=np.int16)
             np.maximum(ceilings, most - distance, out=ceilings)

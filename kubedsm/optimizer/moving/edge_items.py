@@ -28,7 +28,7 @@ from kubedsm.model.model import (
     Workload,
     serving_order,
 )
-from kubedsm.model.node_index import Mask, NodeRows, Room
+from kubedsm.model.node_index import FreeCapacity, Mask, NodeRows
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.fragmentation import axes_of
 from kubedsm.optimizer.matching.problem import (
@@ -45,6 +45,8 @@ from kubedsm.plugins.plugins import fitting_nodes, open_nodes
 #: Mask of nodes, N, and two incompatible items.
 Clash = tuple[Mask, int, int]
 
+#: Steps of work for a pair of items that may be incompatible.
+_PAIR_STEPS = 15_000
 _NO_RULES = SchedulingRules()
 _TOLERANT = (Toleration(operator="Exists"),)
 
@@ -129,7 +131,7 @@ class EdgeRules:
             mask[positions] = True
             name = nodes[positions[0]].name
             for there, resident in enumerate(pods):
-                if deadline.passed:
+                if deadline.spend(_PAIR_STEPS * len(pods)):
                     return found
                 occupied = self._empty.with_pod(resident, name)
                 found += [
@@ -358,7 +360,7 @@ def _group_cloud_kinds(
     return found, {alike: kind_of[pod.uid] for alike, pod in one_of.items() if pod.uid in kind_of}
 
 
-def _free_after_leaving(groups: Iterable[_Group], cloud: NodeRows) -> Room:
+def _free_after_leaving(groups: Iterable[_Group], cloud: NodeRows) -> FreeCapacity:
     """Return the free capacity of cloud nodes as if all movable pods had left the cloud."""
     leaving = [group for group in groups if group.in_cloud]
     positions = cloud.index.positions
@@ -372,7 +374,7 @@ def _free_after_leaving(groups: Iterable[_Group], cloud: NodeRows) -> Room:
         amounts = np.array([group.one.requests.amount(axis) for group in leaving], np.int64)
         columns[axis] = cloud.room.column(axis).copy()
         np.add.at(columns[axis], left, np.repeat(amounts, number))
-    return Room(cloud.index, {}, columns)
+    return FreeCapacity(cloud.index, {}, columns)
 
 
 def _merge_groups(

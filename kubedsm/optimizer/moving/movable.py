@@ -1,9 +1,9 @@
 """Eligibility of running pods for migration, determined from the cluster snapshot alone."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Container
 from functools import cache
 
-from kubedsm.model.model import MIGRATING_LABEL, NodeName, Pod, Tier
+from kubedsm.model.model import MIGRATING_LABEL, NodeName, Pod, Tier, Workload
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.objective import QosTargets
 from kubedsm.objective.qos_targets import is_capped
@@ -67,16 +67,16 @@ def default_movable(snapshot: Snapshot) -> Movable:
     return reason
 
 
-def reject_sited(snapshot: Snapshot, qos_targets: QosTargets, movable: Movable) -> Movable:
-    """Extend an eligibility function: reject also edge pods of workloads with demand by site."""
+def reject_sited(sited: Container[Workload], movable: Movable) -> Movable:
+    """Extend an eligibility function: reject also pods of the given workloads with demand by
+    site, which `site_moves` migrates.
+    """
 
     def reason(pod: Pod) -> Reason | None:
         why = movable(pod)
-        if why is None and qos_targets(pod.workload).demand is not None:
-            node = snapshot.nodes.get(snapshot.placed.get(pod.uid, NodeName("")))
-            if node is not None and node.tier is Tier.EDGE:
-                return Cause.SERVES_ITS_SITE.of()
-        return why
+        # A stranded pod may get capacity anywhere.
+        placed = why is None and pod.node_name is not None
+        return Cause.BY_SITE.of() if placed and pod.workload in sited else why
 
     return reason
 

@@ -29,9 +29,9 @@ from kubedsm.plugins.fit import shortages
 _LOOKED_AT = 24
 _STUCK = Rejection(
     "NodeResourcesFit",
-    ("its migrations wait for each other's capacity, and the cloud can hold none",),
+    ("its migrations wait for each other's capacity, and the cloud has none to spare",),
 )
-_BREAKS = Rejection("", ("it would leave another pod against its rules",))
+_BREAKS = Rejection("", ("it would violate another pod's scheduling rules",))
 
 
 @attrs.frozen(eq=False)

@@ -34,6 +34,9 @@ from kubedsm.optimizer.moving.edge_problem import EdgeProblem, Proposal
 from kubedsm.optimizer.moving.move_order import Impasse, drop_rejected
 from kubedsm.optimizer.moving.pairing import pair_moves
 
+#: Steps of work for an item at each pick.
+_PICK_STEPS = 5_000
+
 
 def suggest(problem: EdgeProblem) -> Proposal:
     """Algorithm 2: bring pods to the edge, and move pods within the edge for them.
@@ -176,7 +179,7 @@ def free_edge_as_needed(problem: EdgeProblem) -> FreeEdge:
         return gains.level[workload], lost / sizes[index]
 
     able = [at for at, queue in enumerate(queues) if queue]
-    while able and not problem.bounds.deadline.passed:
+    while able and not problem.bounds.deadline.spend(_PICK_STEPS * (1 + len(able))):
         best = max(able, key=score)
         kind = problem.items[best].cloud_kind
         if kind is None or not cloud.place(kind):

@@ -13,7 +13,7 @@ import attrs
 from kubedsm.model.model import NodeName, Pod, Resources, Tier, shares_after
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.fragmentation import Fragmentation, Measure, request_mix
-from kubedsm.objective.gains import Gains
+from kubedsm.objective.gains import Gains, Worths, leading_gain
 from kubedsm.objective.lasting import Lasting, assume_prior
 from kubedsm.objective.load import LoadGoal
 from kubedsm.objective.objective import Objective, QosTargets, quality
@@ -29,10 +29,12 @@ from kubedsm.optimizer.moving.movable import (
     reject_capped,
     reject_sited,
 )
+from kubedsm.optimizer.moving.site_moves import SiteMoves
 from kubedsm.optimizer.moving.stay_reasons import StayReasons
 from kubedsm.optimizer.moving.suggestion import (
     Cause,
     ClusterScore,
+    Leg,
     Move,
     Moves,
     NotTaken,
@@ -40,6 +42,7 @@ from kubedsm.optimizer.moving.suggestion import (
     Suggestion,
     SuggestLimits,
     count_edge_changes,
+    gain_per_disruption,
     split_into_legs,
     sum_gains,
 )
@@ -68,6 +71,7 @@ def suggest(
     movable: Movable = _accept_any,
     lasting: Lasting = assume_prior,
     load: LoadGoal | None = None,
+    site_labels: tuple[str, ...] = (),
 ) -> Suggestion:
     """Return the migrations of running pods whose benefit exceeds their disruption, with scores and
     explanations.
@@ -81,15 +85,19 @@ def suggest(
     strictly less fragmentation (with defragment). QoS compares by the highest changed priority.
     Without beneficial migrations, a migration may balance load. After the deadline the best so far
     is returned, unproven.
+
+    site_labels: labels of edge nodes that name their site. Pods of workloads with demand by site
+    are migrated by `site_moves`, next to the other migrations.
     """
     forbidden = default_movable(snapshot)
 
     def may_move(pod: Pod) -> Reason | None:
         return forbidden(pod) or movable(pod)
 
-    reason_to_stay = reject_sited(snapshot, qos_targets, may_move)
-
     gains = Gains.of(snapshot, qos_targets, objective)
+    sited = {workload for workload in gains.shares if qos_targets(workload).demand is not None}
+    sites = snapshot.index.site(site_labels) if sited else None
+    reason_to_stay = reject_sited(sited, may_move) if sited else may_move
     wished = gains
     if any(is_capped(qos_targets, workload) for workload in gains.shares):
         wished = Gains.of(snapshot, without_caps(qos_targets), objective)
@@ -108,7 +116,13 @@ def suggest(
         problem = EdgeProblem.of(snapshot, stays, fragmentation, gains, limits, bounds, lasting)
         proposal = suggest_exact(problem) if exact else paper.suggest(problem)
         found = _select_proposal(snapshot, problem, before, proposal, wished, stays, exact=exact)
-    one_more = OneMore(snapshot, limits, reason_to_stay, fragmentation, bounds.deadline)
+    one_more = OneMore(
+        snapshot, limits, may_move, fragmentation, bounds.deadline, sites=sites, sited=sited
+    )
+    if exact and sites is not None:
+        beside = attrs.evolve(one_more, others=(*found.moves, *found.awaited))
+        worths = Worths(gains, lasting) if limits.price else gains
+        found = _add_site_moves(found, SiteMoves(beside, gains, worths, sites))
     if exact and limits.spread:
         beside = attrs.evolve(one_more, others=(*found.moves, *found.awaited))
         found = _spread_workload(found, beside, gains, qos_targets, lasting)
@@ -194,6 +208,33 @@ def _spread_workload(
             return _add_migration(found, move, one_more)
         left.append(NotTaken(move.pod, Cause.BELOW_ITS_PRICE.of(worth, price)))
     return attrs.evolve(found, rejected=(*found.rejected, *left[:1]))
+
+
+def _add_site_moves(found: Suggestion, search: SiteMoves) -> Suggestion:
+    """Add the migrations towards users of workloads with demand by site, a group for each step."""
+    snapshot, gains = search.one_more.snapshot, search.gains
+    group = max((move.group for move in (*found.moves, *found.awaited)), default=-1)
+    moves: list[Move] = []
+    legs: list[Leg] = []
+    for step in search.search():
+        group += 1
+        gain = leading_gain(gain_per_disruption(step.gain, step.moves))
+        numbered = [attrs.evolve(move, group=group, gain=gain) for move in step.moves]
+        moves += numbered
+        legs += step.order.legs(numbered)
+    if not moves:
+        return attrs.evolve(found, proven=False)
+    changed = {move.pod.workload for move in moves}
+    shares = {**found.after.shares, **{w: search.shares[w] for w in changed}}
+    free = _free_after(snapshot.free, (*found.moves, *found.awaited, *moves))
+    fragmented = search.one_more.fragmentation.of(snapshot.of_tier(Tier.EDGE), free)
+    return attrs.evolve(
+        found,
+        after=ClusterScore(quality(shares, gains.qos_targets, gains.objective), shares, fragmented),
+        moves=(*found.moves, *moves),
+        legs=(*found.legs, *legs),
+        proven=False,
+    )
 
 
 def _add_migration(found: Suggestion, move: Move, one_more: OneMore) -> Suggestion:

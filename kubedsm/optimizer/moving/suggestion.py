@@ -66,12 +66,12 @@ class Move:
         """Purpose of the migration in words, for Events and logs."""
         if self.load_scores is not None:
             here, there = self.load_scores
-            return f"so that load is more even: score {here:.0f} -> {there:.0f}"
+            return f"to balance load: score {here:.0f} -> {there:.0f}"
         if self.room_for:
-            return f"so that there is room for {self.room_for}"
+            return f"to free capacity for {self.room_for}"
         if self.rebalances:
-            return f"so that no single node holds all of {self.pod.workload}"
-        return f"{self.gain:+.3f} QoS points per migration"
+            return f"to spread {self.pod.workload} over nodes"
+        return f"QoS score {self.gain:+.3f} per migration"
 
 
 Moves = tuple[Move, ...]
@@ -221,7 +221,7 @@ class Cause(enum.StrEnum):
     WORKLOAD_RESTING = "its workload is in the cool-down after a migration"
     SITE_AWAY = "a site of its workload is unreachable or still stabilising"
     EDGE_SLOWER = "the edge answers its workload's requests more slowly than the cloud"
-    SERVES_ITS_SITE = "it serves users of a site"
+    BY_SITE = "its workload has demand by site"
     REFUSED_BY_A_RULE = "{}: {}"
     NO_GAIN = "its group of migrations gains no QoS"
     BELOW_ITS_PRICE = "its group gains {:.1f} pod-seconds, no more than its price of {:.1f}"
@@ -301,6 +301,8 @@ class Suggestion:
     certificate: Certificate | None = None
     #: states compared
     states: int = 0
+    #: the time limit passed before the work limit
+    out_of_time: bool = False
 
     @property
     def id(self) -> str:

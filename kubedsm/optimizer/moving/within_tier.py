@@ -7,7 +7,7 @@ migrated, provided a higher combined score of both nodes; therefore balancing te
 must hold in two consecutive samples, and nodes with recently changed pods are left out.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Self
 
@@ -17,7 +17,7 @@ import numpy as np
 from kubedsm.model.deadline import Deadline
 from kubedsm.model.measured import only_in
 from kubedsm.model.model import Node, NodeName, Pod, Resources, Tier, Uid, Workload
-from kubedsm.model.node_index import Mask, zone_of
+from kubedsm.model.node_index import Column, Mask, zone_of
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.fragmentation import Fragmentation
 from kubedsm.objective.gains import Gains
@@ -34,6 +34,9 @@ from kubedsm.optimizer.placing.cloud import score_with
 from kubedsm.plugins.feasibility import Feasibility
 from kubedsm.plugins.fit import shortages
 
+#: Steps of work for a pod or node with possible migrations, and for a node of the cluster.
+_POD_STEPS, _TARGET_STEPS = 300_000, 500
+
 
 @attrs.frozen(slots=False, eq=False)
 class OneMore:
@@ -48,6 +51,9 @@ class OneMore:
     deadline: Deadline
     #: migrations made anyway, first nodes of pending pods included
     others: Collection[Move] = ()
+    #: site of each edge node, and workloads with demand by site, which stay at their sites
+    sites: Column | None = None
+    sited: Container[Workload] = ()
 
     def is_allowed(self, tier: Tier) -> bool:
         """Return True if the migration limits allow one more migration within the tier."""
@@ -71,9 +77,20 @@ class OneMore:
             if node.name in taking
             and node.name != source.name
             and not shortages(pod.requests, self.room[node.name])
+            and self._keeps_site(pod, source.name, node.name)
         ]
         here, *there = without.penalties(pod, [source.name, *(node.name for node in found)])
         return [node for node, penalty in zip(found, there, strict=True) if penalty <= here]
+
+    def is_out_of_time(self) -> bool:
+        """Count the work for one more pod or node; return True after the deadline."""
+        return self.deadline.spend(_POD_STEPS + _TARGET_STEPS * len(self.snapshot.nodes))
+
+    def _keeps_site(self, pod: Pod, source: NodeName, target: NodeName) -> bool:
+        if self.sites is None or pod.workload not in self.sited:
+            return True
+        positions, codes = self.snapshot.index.positions, self.sites.codes
+        return bool(codes[positions[source]] == codes[positions[target]])
 
     def keeps_rules(self, move: Move) -> bool:
         """Return True if the migration violates no affinity or spread rule of other pods."""
@@ -142,7 +159,7 @@ def list_spreading(one_more: OneMore, gains: Gains, qos_targets: QosTargets) -> 
         # Of equal pods the youngest.
         pods = {p.pod_class: p for p in sorted(at_risk[workload], key=leaving_turn)[::-1]}
         for pod in sorted(pods.values(), key=leaving_turn):
-            if one_more.deadline.passed:
+            if one_more.is_out_of_time():
                 return
             if not one_more.movable(pod) and (move := _best_spreading(one_more, pod)):
                 yield move
@@ -186,7 +203,7 @@ def balance_load(one_more: OneMore, goal: LoadGoal) -> Move | None:
         homes.setdefault(name, []).append(one_more.snapshot.pods[uid])
     for source in samples.uneven:
         node = one_more.snapshot.index.nodes[source]
-        if one_more.deadline.passed:
+        if one_more.is_out_of_time():
             return None
         if node.tier is not None and one_more.is_allowed(node.tier):
             pods = [pod for pod in homes.get(node.name, ()) if not one_more.movable(pod)]

@@ -48,6 +48,10 @@ from kubedsm.plugins.plugins import open_nodes
 Refused = tuple[tuple[Pod, NodeName], ...]
 
 
+#: Steps of work to check a disruption of a plan.
+_DISRUPTION_STEPS = 30_000
+
+
 @attrs.frozen(eq=False)
 class Plan:
     """Packing plan: evictions first, then migration legs, then placement of pending pods."""
@@ -83,7 +87,7 @@ def trim_plan(problem: ClusterProblem, plan: Plan, deadline: Deadline) -> Plan:
     if fewer is not None:
         return fewer
     for uid in needless:
-        if deadline.passed:
+        if deadline.spend(_DISRUPTION_STEPS * len(gone)):
             break
         plan = _drop_disruptions(problem, plan, {uid}) or plan
     return plan
@@ -303,6 +307,8 @@ class Packed:
     evicted: tuple[Pod, ...] = ()
     #: optimality of each goal, with or without gaps
     certificates: tuple[Certificate, ...] = ()
+    #: the time limit passed before the work limit
+    out_of_time: bool = False
 
     @property
     def proven(self) -> bool:

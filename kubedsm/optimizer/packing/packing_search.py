@@ -32,6 +32,9 @@ _OLD_FIRST, _BY_TIER = 0.4, 0.3
 #: Random numbers drawn at a time.
 _DRAWN = 4096
 
+#: Steps of work for a round, and for a refilled pod and node.
+_ROUND_STEPS, _REFILL_STEPS = 60_000, 3_000
+
 #: Kinds of the pods by node row.
 _Nodes = dict[int, list[int]]
 
@@ -88,18 +91,18 @@ class Search:
         """Improve the placement until the deadline: place more pods, then migrate fewer."""
         packing = deadline.part(1 - _RESTORING)
         for _ in range(self._rounds):
-            if packing.passed or not self._out:
+            if not self._out or packing.spend(self._round_steps):
                 break
             self._accept_result(self._repack(restoring=False), self._rate_gaps)
         for _ in range(int(self._rounds * _RESTORING)):
-            if deadline.passed:
+            if deadline.spend(self._round_steps):
                 break
             self._accept_result(self._repack(restoring=True), self._rate_moves)
 
     def improve_by_steps(self, deadline: Deadline, takes: Callable[[Ints], bool]) -> None:
         """Place more pods by steps of few migrations; `takes` accepts or rejects each step."""
         for _ in range(self._rounds):
-            if deadline.passed or not self._out:
+            if not self._out or deadline.spend(self._round_steps):
                 break
             found = self._repack(restoring=True)
             before = list(self._on), list(self._spare_room), self._out
@@ -107,6 +110,12 @@ class Search:
                 self._apply_result(found)
                 if not takes(self.loads):
                     self._on, self._spare_room, self._out = before
+
+    @property
+    def _round_steps(self) -> int:
+        """Estimated steps of work for a round: unplaced pods, and the pods of a few nodes."""
+        pods = sum(map(len, self._on)) * _NODES // max(1, len(self._on))
+        return _ROUND_STEPS + _REFILL_STEPS * _NODES * (pods + len(self._out))
 
     def _repack(self, *, restoring: bool) -> "_Found | None":
         """Return the result of refilling random nodes; None if a running pod would be unplaced."""

@@ -75,7 +75,7 @@ GoalOrder = Literal["placed first", "by tier"]
 
 #: Goal names: placed pods of a priority; pods staying; and where
 #: pods may go too, m2.
-PLACED, STAYING, KEPT = "placed", "staying", "kept (3 a pod that stays, 1 that moves)"
+PLACED, STAYING, KEPT = "placed", "staying", "kept (3 per pod that stays, 1 per migrated pod)"
 #: Loss of m2 by one migration.
 _LEAST_DISTURBANCE = 2
 

@@ -8,7 +8,7 @@ import attrs
 import numpy as np
 
 from kubedsm.model.model import NodeName, Pod, PodClass, Resources, Uid, Workload, serving_order
-from kubedsm.model.node_index import NodeRows, Room, column_of
+from kubedsm.model.node_index import FreeCapacity, NodeRows, column_of
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.fragmentation import Ints, axes_of
 from kubedsm.objective.gains import Gains
@@ -170,14 +170,14 @@ class ClusterProblem(PlacementProblem):
 
 def _empty_nodes(
     rows: NodeRows, snapshot: Snapshot, pods: Iterable[Pod], gone: Iterable[Pod]
-) -> Room:
+) -> FreeCapacity:
     """Return the capacity of the nodes as if none of the pods to be packed occupied a node."""
     free = dict(snapshot.free)
     for pod in gone:
         if pod.node_name is not None:
             free[pod.node_name] += pod.requests
-    room, columns = Room(rows.index, free), axes_of(pod.requests for pod in pods)
-    return Room(rows.index, free, {axis: room.column(axis) for axis in columns})
+    room, columns = FreeCapacity(rows.index, free), axes_of(pod.requests for pod in pods)
+    return FreeCapacity(rows.index, free, {axis: room.column(axis) for axis in columns})
 
 
 def _group_kinds(

@@ -47,7 +47,7 @@ from kubedsm.optimizer.placing.batch_mip import PLACED, QOS, list_amounts, list_
 from kubedsm.optimizer.placing.by_site import decide_by_site
 from kubedsm.optimizer.placing.cloud import (
     CloudRoom,
-    LookedAt,
+    SampledNodes,
     Sampling,
     allocation_scores,
 )
@@ -201,7 +201,7 @@ class Batch:
         replicas, in_cloud = self._pack_cloud(batch_kinds, self.cloud)
         return self._make_choice(CloudRoom.of(in_cloud, self.bounds), replicas)
 
-    def _sample_cloud(self, sampling: Sampling) -> tuple[LookedAt | None, NodeRows]:
+    def _sample_cloud(self, sampling: Sampling) -> tuple[SampledNodes | None, NodeRows]:
         """Return the window of cloud nodes for the batch, and its nodes; None for all nodes."""
         index, room = self.snapshot.index, self.snapshot.room
         classes = {pod.pod_class for pod in self.pods}

@@ -22,6 +22,9 @@ from kubedsm.objective.replica_spread import ReplicaSpread, has_default_spread
 from kubedsm.optimizer.placing.decision import Binding, Decision, room_after
 from kubedsm.plugins.feasibility import Feasibility, is_worse
 
+#: Steps of work to reassign a pod, and more for each node.
+_POD_STEPS, _NODE_STEPS = 100_000, 100
+
 
 @attrs.define(eq=False)
 class _Rules:
@@ -85,7 +88,8 @@ def balance_by_load(
     dealing = _Dealing.of(decision.bindings, loads, rules, snapshot, unseen, spread=spread)
     bindings = []
     for binding in decision.bindings:
-        node = None if deadline.passed else dealing.place(binding)
+        late = deadline.spend(_POD_STEPS + _NODE_STEPS * len(snapshot.nodes))
+        node = None if late else dealing.place(binding)
         if node is None:
             return decision
         bindings.append(binding._replace(node=node))

@@ -35,7 +35,7 @@ from kubedsm.optimizer.matching.match import (
 from kubedsm.optimizer.matching.problem import PlacementProblem
 from kubedsm.optimizer.placing.cloud import CloudRoom
 from kubedsm.optimizer.placing.decision import Choice
-from kubedsm.optimizer.placing.replica_spreading import DealtTier, ReplicaLadders
+from kubedsm.optimizer.placing.replica_spreading import ReplicaLadders, TierAssignment
 from kubedsm.optimizer.placing.split import Picks, Split, split_vectors
 from kubedsm.optimizer.programming.in_order import NO_PROOF, Proof
 
@@ -301,7 +301,7 @@ def decide_by_site(
         on_edge, at_cloud = (problem.targets(of, pods) for problem, of, pods in parts)
     else:
         spread = replicas.spread.copy()
-        tiers = [DealtTier.of(problem, of, pods, spread) for problem, of, pods in parts]
+        tiers = [TierAssignment.of(problem, of, pods, spread) for problem, of, pods in parts]
         for tier in tiers:
             tier.even_out(bounds.deadline)
         on_edge, at_cloud = (tier.targets for tier in tiers)

@@ -29,7 +29,7 @@ WHOLE_CLOUD = 100
 
 
 @attrs.frozen(slots=True)
-class LookedAt:
+class SampledNodes:
     """Window of cloud nodes sampled for a placement decision, in round-robin order."""
 
     first: int
@@ -42,7 +42,7 @@ class LookedAt:
         return (self.first + self.number) % self.of
 
     def __str__(self) -> str:
-        return f"{self.number} of {self.of} cloud nodes looked at"
+        return f"{self.number} of {self.of} cloud nodes sampled"
 
     def as_json(self) -> dict[str, int]:
         return {"lookedAt": self.number, "of": self.of}
@@ -63,7 +63,7 @@ class Sampling:
     percentage: int
     start: int = 0
 
-    def looked_at(self, index: NodeIndex, taking: Iterable[Mask]) -> LookedAt | None:
+    def looked_at(self, index: NodeIndex, taking: Iterable[Mask]) -> SampledNodes | None:
         """Return the smallest window of cloud nodes with sufficient feasible nodes for each kind.
 
         None represents the whole cloud. taking: feasible nodes of each kind, as masks. Kinds
@@ -78,7 +78,7 @@ class Sampling:
             if mask[order].any():
                 _, following = window(order, self.start, mask, wanted)
                 number = max(number, (following - self.start) % len(order) or len(order))
-        return LookedAt(self.start, number, len(order)) if 0 < number < len(order) else None
+        return SampledNodes(self.start, number, len(order)) if 0 < number < len(order) else None
 
 
 _MAX_NODE_SCORE = 100

@@ -32,11 +32,11 @@ from kubedsm.optimizer.placing.batch_mip import (
     choose_by_solver,
     split_kinds,
 )
-from kubedsm.optimizer.placing.cloud import CloudRoom, LookedAt
+from kubedsm.optimizer.placing.cloud import CloudRoom, SampledNodes
 from kubedsm.optimizer.placing.heuristics import Placement, pick_greedily
 from kubedsm.optimizer.placing.replica_spreading import (
-    DealtTier,
     ReplicaLadders,
+    TierAssignment,
     is_optimally_spread,
 )
 from kubedsm.optimizer.placing.split import Demand, Picks, Split, list_demands, split_vectors
@@ -90,7 +90,9 @@ class Decision:
     #: constraints between pods do not matter
     plain: bool = False
     #: sampled cloud nodes; None: all
-    looked_at: LookedAt | None = None
+    looked_at: SampledNodes | None = None
+    #: the time limit passed before the work limit
+    out_of_time: bool = False
 
     @property
     def proven(self) -> bool:
@@ -110,7 +112,7 @@ class Choice:
     #: certificates of unproven goals
     certificates: tuple[Certificate, ...] = ()
     #: sampled cloud nodes; None: all
-    looked_at: LookedAt | None = None
+    looked_at: SampledNodes | None = None
 
     @property
     def proven(self) -> bool:
@@ -149,7 +151,7 @@ def make_decision(
         on_edge, in_cloud = (problem.targets(of, pods) for problem, of, pods in parts)
     else:
         spread = replicas.spread.copy()
-        tiers = [DealtTier.of(problem, of, pods, spread) for problem, of, pods in parts]
+        tiers = [TierAssignment.of(problem, of, pods, spread) for problem, of, pods in parts]
         ladders = made.charged, cloud.least_charged(cloud_loads.sum(axis=0))
         proof = _spread_out(replicas, tiers, ladders, proof, bounds.deadline)
         on_edge, in_cloud = (tier.targets for tier in tiers)
@@ -190,7 +192,7 @@ def choose_counts(
 
 def _spread_out(
     replicas: ReplicaLadders,
-    tiers: Sequence[DealtTier],
+    tiers: Sequence[TierAssignment],
     ladders: Sequence[int],
     proof: Proof,
     deadline: Deadline,

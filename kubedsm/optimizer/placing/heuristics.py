@@ -124,6 +124,8 @@ def steepest_slopes(values: Sequence[int]) -> list[float]:
 
 #: Longest ejection chain, and trial displacements.
 _CHAIN, _TRIES = 3, 1000
+#: Steps of work to place a pod, and more for each node.
+_POD_STEPS, _NODE_STEPS = 30_000, 20
 
 
 @attrs.frozen(eq=False)
@@ -188,9 +190,10 @@ def best_by_heuristics(
 
 def _list_placements(whole: PlacementProblem, number: int, deadline: Deadline) -> Iterator[Ints]:
     """Enumerate alternative placements of edge and cloud; number: count of edge nodes."""
-    if not deadline.passed:
+    steps = int(whole.counts.sum()) * (_POD_STEPS + _NODE_STEPS * len(whole.free))
+    if not deadline.spend(steps):
         yield best_fit_increasing(whole)
-    if not deadline.passed:
+    if not deadline.spend(steps):
         yield place_one_by_one(whole, number)
 
 

@@ -28,6 +28,8 @@ CANDIDATES_SHARE = 0.1
 CANDIDATES = 100
 #: makes priorities positive, so additional victims increase the sum
 _LEAST_PRIORITY = 2**31
+#: Steps of work to search the victims on a node.
+_NODE_STEPS = 100_000
 
 
 @attrs.frozen(slots=True)
@@ -153,7 +155,7 @@ class PreemptionSearch:
         nodes = self.snapshot.nodes.values()
         ordered = sorted(nodes, key=lambda node: (self._is_unwelcome(node.name), node.name))
         for number, node in enumerate(ordered):
-            if number and self.deadline.passed:
+            if number and self.deadline.spend(_NODE_STEPS):
                 return
             if self._is_open(node):
                 yield node

@@ -1,7 +1,7 @@
 """Replica spreading: charge ladders for `match`, assignment of replicas to nodes, and lower bounds.
 
 Each arriving pod costs the number of replicas of its workload on the node, and in the zone.
-Sorted, these costs of the pods of one kind are a ladder. `DealtTier` assigns replicas to the
+Sorted, these costs of the pods of one kind are a ladder. `TierAssignment` assigns replicas to the
 node slots chosen by `match`, and then improves the assignment by local search within the tier.
 """
 
@@ -280,12 +280,14 @@ def _fill_matrix(columns: Sequence[Counter[Any]], rows: Mapping[Any, int]) -> In
 
 
 _FULL = 2**62
+#: Steps of work to even out a group, and more for each node.
+_GROUP_STEPS, _NODE_STEPS = 50_000, 200
 #: Kind and workload; None: pods with spread constraints of their own.
 _Group = tuple[int, Workload | None]
 
 
 @attrs.define(eq=False)
-class DealtTier:
+class TierAssignment:
     """Assignment of a batch's pods to the nodes of one tier, whose replica spread is improved by
     local search.
     """
@@ -314,7 +316,7 @@ class DealtTier:
         loads: Ints,
         chosen: Sequence[Sequence[Pod]],
         spread: ReplicaSpread,
-    ) -> "DealtTier":
+    ) -> "TierAssignment":
         """Assign the chosen pods of each kind to nodes, and count them in the replica spread."""
         tier = cls(problem, loads.copy(), spread)
         for kind, (pods, number) in enumerate(zip(chosen, loads.sum(axis=0).tolist(), strict=True)):
@@ -390,8 +392,9 @@ class DealtTier:
         """
         room = self.problem.room_after(self.loads)
         moves, still = 0, 0
+        steps = _GROUP_STEPS + _NODE_STEPS * len(self.loads)
         for group in cycle(self.places):
-            if still == len(self.places) or deadline.passed:
+            if still == len(self.places) or deadline.spend(steps):
                 break
             moved = self._even_out(group, room)
             still = 0 if moved else still + 1
@@ -439,7 +442,7 @@ class DealtTier:
 
 
 def is_optimally_spread(
-    replicas: ReplicaLadders, tiers: Sequence[DealtTier], bounds: Sequence[int]
+    replicas: ReplicaLadders, tiers: Sequence[TierAssignment], bounds: Sequence[int]
 ) -> tuple[bool, bool]:
     """Determine whether the replica spread is optimal, and whether the ladders alone prove this.
 
@@ -457,7 +460,7 @@ def is_optimally_spread(
     return least, least and bounds[0] >= apart[0]
 
 
-def _cost_apart(replicas: ReplicaLadders, tier: DealtTier) -> int:
+def _cost_apart(replicas: ReplicaLadders, tier: TierAssignment) -> int:
     """Return the spread cost of a tier if each workload had all capacity: a lower bound."""
     positions, feasible = tier.problem.rows.positions, tier.problem.feasible
     times = [
@@ -469,7 +472,7 @@ def _cost_apart(replicas: ReplicaLadders, tier: DealtTier) -> int:
     )
 
 
-def _by_zones(tiers: Sequence[DealtTier]) -> Iterator[tuple[int, int]]:
+def _by_zones(tiers: Sequence[TierAssignment]) -> Iterator[tuple[int, int]]:
     """Enumerate the replica count of each workload of the batch, with the number of zones."""
     found: list[tuple[set[Zone], Counter[Workload]]] = []
     for tier in tiers:

@@ -33,7 +33,7 @@ from kubedsm.optimizer.placing.decision import (
     room_after,
     split_by_pick,
 )
-from kubedsm.optimizer.placing.replica_spreading import DealtTier
+from kubedsm.optimizer.placing.replica_spreading import TierAssignment
 from kubedsm.optimizer.placing.rule_keeping import Kept, keep_rules
 from kubedsm.optimizer.placing.split import list_demands
 from kubedsm.optimizer.programming.in_order import MOST_VARIABLES, Proof, maximise_in_order
@@ -489,7 +489,7 @@ class _Ruled:
             at_edge, at_cloud = (problem.targets(of, pods) for problem, of, pods in parts)
         else:
             there = batch.spread.copy()
-            at_edge, at_cloud = (DealtTier.of(*part, there).targets for part in parts)
+            at_edge, at_cloud = (TierAssignment.of(*part, there).targets for part in parts)
         room = edge.room_after(on_edge)
         fragmented = batch.fragmentation.costs(edge.axes, edge.allocatable, room)
         proof = derive_proof(found.certificates)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from kubedsm.model.deadline import NO_DEADLINE, Deadline
 from kubedsm.model.model import NodeName, Pod, PodAffinityTerm, SchedulingRules, Tier, Uid, Workload
-from kubedsm.model.node_index import Column, Ints, Mask, NodeIndex, Positions, Room
+from kubedsm.model.node_index import Column, FreeCapacity, Ints, Mask, NodeIndex, Positions
 from kubedsm.model.residents import Selection, wishes_of
 from kubedsm.model.surroundings import Surroundings
 from kubedsm.objective.replica_spread import ReplicaSpread, has_default_spread
@@ -127,11 +127,13 @@ def site_at(sites: Column | None, position: int) -> str:
     return "" if sites is None else sites.values[sites.codes[position]] or ""
 
 
+#: steps of work to place a pod, more for each node, and to check a placed pod
+_POD_STEPS, _NODE_STEPS, _LOOK_STEPS = 8_000, 10, 1_000
 #: domains to try for a pod that breaks constraints of others
 _TRIES = 8
 #: in words of ours: kube-scheduler would let the pods of the batch go against each other
 _SPREAD = "PodTopologySpread"
-UPSETS = "node(s) would leave a pod of the same batch against its rules"
+UPSETS = "node(s) would violate the scheduling rules of another pod of the batch"
 
 
 @attrs.define
@@ -142,7 +144,7 @@ class Settling:
 
     nodes: NodeIndex
     #: available capacity with the placed pods
-    room: Room
+    room: FreeCapacity
     #: constraints with the placed pods, spread aside
     open: OpenNodes
     skews: Skews
@@ -183,6 +185,11 @@ class Settling:
         return np.array([node.tier is Tier.EDGE for node in self.nodes.nodes], dtype=np.bool_)
 
     @property
+    def _steps(self) -> int:
+        """Estimated steps of work to place a pod."""
+        return _POD_STEPS + _NODE_STEPS * len(self.nodes)
+
+    @property
     def homes(self) -> dict[Uid, NodeName]:
         return {uid: node for uid, (_, node) in self.placed.items()}
 
@@ -211,7 +218,7 @@ class Settling:
             progress = False
             left = []
             for pod, node in waiting:
-                self.deadline.check()
+                self.deadline.check(self._steps)
                 if self._is_allowed(pod, node):
                     self.put(pod, node)
                     progress = True
@@ -350,7 +357,7 @@ class Settling:
         sound: set[tuple[EquivalenceClass, tuple[str | None, ...]]] = set()
         even = self.skews.all_kept
         for pod, node in self.placed.values():
-            self.deadline.check()
+            self.deadline.check(_LOOK_STEPS)
             like, at = self.open.like(pod), self.nodes.positions[node]
             if not even and self.skews.broken(like, at):
                 return pod
@@ -423,7 +430,7 @@ class Settling:
         Nodes compare by QoS gain of the tier, preference penalty, replicas, then the tightest edge
         node or the cloud node with most available capacity.
         """
-        self.deadline.check()
+        self.deadline.check(self._steps)
         like = self.open.like(pod)
         taking = self.open_to(pod)
         if taking is None:

@@ -30,6 +30,8 @@ Bools = NDArray[np.bool_]
 
 #: Less than any sum of scores.
 _IMPOSSIBLE = -(2**61)
+#: Steps of work for a way to take pods of a workload, and for a cell.
+_WAY_STEPS, _CELL_STEPS = 5_000, 2
 
 #: How many pods of a workload, of a kind.
 Picks = dict[tuple[Workload, int], int]
@@ -233,7 +235,8 @@ def _convolve(
     layer[(0,) * len(shape)] = 0
     layers = [layer]
     for member in members:
-        if deadline.passed:
+        ways = int(np.prod(member.counts + 1))
+        if deadline.spend(ways * (_WAY_STEPS + _CELL_STEPS * layer.size)):
             return None
         following = np.full(shape, _IMPOSSIBLE, dtype=np.int64)
         for taken in member.takes(kinds, (size - 1 for size in shape)):

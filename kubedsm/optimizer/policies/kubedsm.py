@@ -130,17 +130,17 @@ class KubeDSM:
             sampling=Sampling(percentage, start) if percentage < WHOLE_CLOUD else None,
             site_labels=() if self.sites is None else self.sites.labels,
         )
-        if self.load is None:
-            return decision
-        return balance_by_load(
-            decision,
-            snapshot,
-            self.load,
-            self.measure,
-            deadline,
-            spread=self.default_spread,
-            closed=leaving,
-        )
+        if self.load is not None:
+            decision = balance_by_load(
+                decision,
+                snapshot,
+                self.load,
+                self.measure,
+                deadline,
+                spread=self.default_spread,
+                closed=leaving,
+            )
+        return attrs.evolve(decision, out_of_time=deadline.meter.out_of_time)
 
     def decide_ahead(
         self,
@@ -221,7 +221,7 @@ class KubeDSM:
         lasting: Lasting = assume_prior,
     ) -> Suggestion:
         snapshot, qos_targets = self.resolve(snapshot)
-        return suggest(
+        found = suggest(
             snapshot,
             qos_targets,
             self.objective,
@@ -232,7 +232,9 @@ class KubeDSM:
             movable=movable,
             lasting=lasting,
             load=self.load,
+            site_labels=() if self.sites is None else self.sites.labels,
         )
+        return attrs.evolve(found, out_of_time=deadline.meter.out_of_time)
 
     def pack_pods(
         self,
@@ -247,7 +249,7 @@ class KubeDSM:
         schedulable.
         """
         snapshot, qos_targets = self.resolve(snapshot)
-        return pack_cluster(
+        packed = pack_cluster(
             snapshot,
             qos_targets,
             self.objective,
@@ -256,3 +258,4 @@ class KubeDSM:
             tier_share=tier_share,
             allow_evictions=allow_evictions,
         )
+        return attrs.evolve(packed, out_of_time=deadline.meter.out_of_time)

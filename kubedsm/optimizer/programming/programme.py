@@ -180,6 +180,8 @@ class Solved:
     multipliers: Floats | None = None
     #: reason why there is no answer
     note: str = ""
+    #: work done, in seconds of an idle core, by counts that do not depend on the machine
+    effort: float = 0.0
 
 
 class Solver(Protocol):

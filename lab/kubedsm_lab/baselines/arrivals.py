@@ -16,7 +16,7 @@ from kubedsm.model.model import NodeName, Pod, Uid, serving_order
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.objective import Objective
 from kubedsm.optimizer.placing.preemption import Preemption, PreemptionSearch
-from kubedsm_lab.baselines.in_turn import Choose, Room
+from kubedsm_lab.baselines.in_turn import Choose, NodeUsage
 
 if TYPE_CHECKING:
     import random
@@ -45,7 +45,7 @@ def simulate_arrivals(
     """
     empty = snapshot.without(snapshot.placed)
     pods_of, targets = dict(snapshot.pods), dict(snapshot.placed)
-    cluster = _Cluster(empty, Room.of(snapshot), choose, rng, pods_of, targets)
+    cluster = _Cluster(empty, NodeUsage.of(snapshot), choose, rng, pods_of, targets)
     for pods in arrivals:
         cluster.come(pods)
         while (pod := cluster.next()) is not None:
@@ -60,7 +60,7 @@ class _Cluster:
 
     #: initial snapshot without scheduled pods
     empty: Snapshot
-    room: Room
+    room: NodeUsage
     choose: Choose
     rng: "random.Random"
     pods: dict[Uid, Pod]
@@ -104,7 +104,7 @@ class _Cluster:
             self._evict(found)
             self.waiting.pop(pod.uid)
             self.targets[pod.uid] = found.node
-            self.room = Room.of(self.snapshot())
+            self.room = NodeUsage.of(self.snapshot())
             for uid in self.waiting:
                 self._try(uid)
             self.waiting.clear()

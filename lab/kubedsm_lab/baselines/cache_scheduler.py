@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import attrs
 
 from kubedsm.model.model import Node, NodeName, Pod
-from kubedsm_lab.baselines.in_turn import Room
+from kubedsm_lab.baselines.in_turn import NodeUsage
 from kubedsm_lab.baselines.kube_scheduler import scores, total_scores
 from kubedsm_lab.baselines.score_cache import ScoreCache, Why
 
@@ -44,7 +44,7 @@ class CacheScheduler:
         return self.looks.total() - self.hits
 
     def __call__(
-        self, pod: Pod, fitting: Sequence[Node], room: Room, _rng: "random.Random"
+        self, pod: Pod, fitting: Sequence[Node], room: NodeUsage, _rng: "random.Random"
     ) -> Node:
         if len(fitting) == 1:
             return fitting[0]
@@ -58,6 +58,6 @@ class CacheScheduler:
         return room.nodes[name]
 
 
-def _ranked(pod: Pod, fitting: Sequence[Node], room: Room) -> list[NodeName]:
+def _ranked(pod: Pod, fitting: Sequence[Node], room: NodeUsage) -> list[NodeName]:
     rated = zip(total_scores(scores(pod, fitting, room)), fitting, strict=True)
     return [node.name for _, node in sorted(rated, key=lambda each: (-each[0], each[1].name))]

@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 
 @attrs.define
-class Room:
+class NodeUsage:
     """Free capacity and running pods of each node while a batch is placed; only `InTurn` updates
     these.
     """
@@ -52,7 +52,7 @@ class Room:
     at: float = 0.0
 
     @classmethod
-    def of(cls, snapshot: Snapshot, goal: LoadGoal | None = None) -> "Room":
+    def of(cls, snapshot: Snapshot, goal: LoadGoal | None = None) -> "NodeUsage":
         pods: dict[NodeName, list[Pod]] = {name: [] for name in snapshot.nodes}
         for uid, node in snapshot.placed.items():
             pod = snapshot.pods[uid]
@@ -77,7 +77,7 @@ class Room:
 
 
 #: Selection of one of the feasible nodes, which are never empty and in alphabetical order.
-Choose = Callable[[Pod, Sequence[Node], Room, "random.Random"], Node]
+Choose = Callable[[Pod, Sequence[Node], NodeUsage, "random.Random"], Node]
 
 
 def _nothing(_pod: Pod) -> None:
@@ -91,7 +91,7 @@ class InTurn:
     """
 
     choose: Choose
-    promises: QosTargets
+    qos_targets: QosTargets
     objective: Objective
     #: None if measured consumption is irrelevant
     load: LoadGoal | None = None
@@ -108,7 +108,7 @@ class InTurn:
         """Place the pods one at a time, in scheduling order, until the deadline; return the
         decision.
         """
-        room = Room.of(snapshot, self.load)
+        room = NodeUsage.of(snapshot, self.load)
         bindings: list[Binding] = []
         unplaced: dict[Uid, Mapping[NodeName, Rejection]] = {}
         late: list[Pod] = []
@@ -132,8 +132,8 @@ class InTurn:
             bindings=tuple(bindings),
             unplaced=unplaced,
             late=tuple(late),
-            score_before=quality(before, self.promises, self.objective),
-            score_after=quality(after, self.promises, self.objective),
+            score_before=quality(before, self.qos_targets, self.objective),
+            score_after=quality(after, self.qos_targets, self.objective),
             fragmentation=fragmentation.of(snapshot.of_tier(Tier.EDGE), room.free),
             proof=NO_PROOF,
             shares_before=before,

@@ -19,7 +19,7 @@ from kubedsm.plugins.node_affinity import sum_preferences
 from kubedsm.plugins.plugin import MAX_NODE_SCORE, scale_scores
 from kubedsm.plugins.plugins import SCORES
 from kubedsm.plugins.spread import scale_spread, spread_score
-from kubedsm_lab.baselines.in_turn import Room, pick
+from kubedsm_lab.baselines.in_turn import NodeUsage, pick
 from kubedsm_lab.baselines.opportunistic import Ranking, signature
 
 if TYPE_CHECKING:
@@ -67,7 +67,9 @@ class KubeScheduler:
     passes: int = attrs.field(default=0, init=False)
     _ranking: Ranking | None = attrs.field(default=None, init=False)
 
-    def __call__(self, pod: Pod, fitting: Sequence[Node], room: Room, rng: "random.Random") -> Node:
+    def __call__(
+        self, pod: Pod, fitting: Sequence[Node], room: NodeUsage, rng: "random.Random"
+    ) -> Node:
         self._ranking = self._ranking and self._ranking.next(pod, room)
         if self._ranking is not None:
             return self._ranking.node(room)
@@ -85,7 +87,7 @@ class KubeScheduler:
         """Discard the cached ranking after an unschedulable pod (opportunistic batching)."""
         self._ranking = None
 
-    def _sample_nodes(self, pod: Pod, room: Room) -> list[Node]:
+    def _sample_nodes(self, pod: Pod, room: NodeUsage) -> list[Node]:
         """Return the feasible nodes among those that this scheduling cycle evaluates
         (percentageOfNodesToScore); empty if all nodes are evaluated.
         """
@@ -98,7 +100,9 @@ class KubeScheduler:
         return [index.nodes[at] for at in found.tolist()]
 
 
-def kube_scheduler(pod: Pod, fitting: Sequence[Node], room: Room, rng: "random.Random") -> Node:
+def kube_scheduler(
+    pod: Pod, fitting: Sequence[Node], room: NodeUsage, rng: "random.Random"
+) -> Node:
     """Choose the feasible node with kube-scheduler's highest total score, at random among equal
     scores.
     """
@@ -109,7 +113,7 @@ def kube_scheduler(pod: Pod, fitting: Sequence[Node], room: Room, rng: "random.R
     return pick(rng, [n for n, t in zip(fitting, totals, strict=True) if t == best])
 
 
-def _ranked(pod: Pod, nodes: Sequence[Node], room: Room, rng: "random.Random") -> list[Node]:
+def _ranked(pod: Pod, nodes: Sequence[Node], room: NodeUsage, rng: "random.Random") -> list[Node]:
     """Return the nodes by descending total score of the Score plugins; equal scores are in random
     order.
     """
@@ -124,7 +128,7 @@ def total_scores(rated: Scores) -> list[int]:
     return [sum(of_node) for of_node in zip(*weighted, strict=True)]
 
 
-def scores(pod: Pod, nodes: Sequence[Node], room: Room, *, batching: bool = False) -> Scores:
+def scores(pod: Pod, nodes: Sequence[Node], room: NodeUsage, *, batching: bool = False) -> Scores:
     """Return the pod's score on each node by Score plugin: normalised to 0..100, before weighting.
 
     With `batching`, use the profile required by opportunistic batching: no default topology spread,
@@ -166,7 +170,7 @@ def _least_allocated(pod: Pod, node: Node, pods: Sequence[Pod]) -> int:
     )
 
 
-def _balanced(pod: Pod, node: Node, room: Room) -> int:
+def _balanced(pod: Pod, node: Node, room: NodeUsage) -> int:
     size, free, more = node.allocatable, room.free[node.name], pod.requests
     cpu, memory = size.cpu - free.cpu, size.memory - free.memory
     return balanced_allocation_score(
@@ -227,7 +231,7 @@ def image_locality_score(present: Iterable[tuple[int, float]], containers: int) 
     return MAX_NODE_SCORE * (counted - _SMALL_IMAGE) // (most - _SMALL_IMAGE)
 
 
-def _spread(pod: Pod, nodes: Sequence[Node], room: Room) -> list[int]:
+def _spread(pod: Pod, nodes: Sequence[Node], room: NodeUsage) -> list[int]:
     alike = {
         name: sum(
             other.workload == pod.workload and not other.terminating for other in room.pods[name]

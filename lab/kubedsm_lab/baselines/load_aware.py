@@ -14,14 +14,14 @@ from kubedsm.model.model import Node, Pod
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.load import LoadGoal
 from kubedsm.optimizer.moving.movable import Movable
-from kubedsm_lab.baselines.in_turn import Room
+from kubedsm_lab.baselines.in_turn import NodeUsage
 from kubedsm_lab.baselines.kube_scheduler import scores, total_scores
 
 if TYPE_CHECKING:
     import random
 
 
-def load_aware(pod: Pod, fitting: Sequence[Node], room: Room, _rng: "random.Random") -> Node:
+def load_aware(pod: Pod, fitting: Sequence[Node], room: NodeUsage, _rng: "random.Random") -> Node:
     """Choose the node with the highest sum of kube-scheduler's total score and the score for
     measured load.
 
@@ -46,7 +46,7 @@ def one_eviction(snapshot: Snapshot, goal: LoadGoal, movable: Movable) -> Pod | 
     other feasible node. `movable` returns the reason why a pod must stay, or None. The paper has no
     guard against high consumption, so the threshold of the goal may be infinite.
     """
-    room = Room.of(snapshot, goal)
+    room = NodeUsage.of(snapshot, goal)
     loads = room.loads
     if loads is None:
         return None

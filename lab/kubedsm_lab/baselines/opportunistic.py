@@ -11,7 +11,7 @@ import attrs
 
 from kubedsm.model.model import Node, NodeName, Pod
 from kubedsm.plugins.plugin import EquivalenceClass
-from kubedsm_lab.baselines.in_turn import Room
+from kubedsm_lab.baselines.in_turn import NodeUsage
 
 #: seconds
 LASTS = 0.5
@@ -31,7 +31,7 @@ class Ranking:
     #: seconds, by `Snapshot.at`
     since: float
 
-    def next(self, pod: Pod, room: Room) -> Self | None:
+    def next(self, pod: Pod, room: NodeUsage) -> Self | None:
         """Return the ranking for the next pod, without the node used last; None if the nodes must
         be scored again.
         """
@@ -44,11 +44,11 @@ class Ranking:
             return None
         return attrs.evolve(self, used=best, left=tuple(left))
 
-    def node(self, room: Room) -> Node:
+    def node(self, room: NodeUsage) -> Node:
         return room.nodes[self.used]
 
 
-def signature(pod: Pod, room: Room) -> Signature | None:
+def signature(pod: Pod, room: NodeUsage) -> Signature | None:
     """Return the key that identical pods share, to reuse one node ranking; None for pods with
     inter-pod constraints.
 

@@ -24,9 +24,9 @@ KUBE_SCHEDULER_OPPORTUNISTIC = "kube-scheduler-opportunistic"
 ON_REQUEST = (KUBE_SCHEDULER_ALL_NODES, KUBE_SCHEDULER_OPPORTUNISTIC, CACHE_SCHEDULER)
 
 
-def _opportunistic(promises: QosTargets, objective: Objective) -> Policy:
+def _opportunistic(qos_targets: QosTargets, objective: Objective) -> Policy:
     scheduler = KubeScheduler(opportunistic=True)
-    return InTurn(scheduler, promises, objective, on_unplaced=scheduler.interrupted)
+    return InTurn(scheduler, qos_targets, objective, on_unplaced=scheduler.interrupted)
 
 
 #: Constructors of policies, one instance per run. Every policy receives QoS targets and objective,

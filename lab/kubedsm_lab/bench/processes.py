@@ -104,7 +104,7 @@ class LogCount:
             self.synced.set()
         elif event == "leading":
             self.leading = True
-        elif event == "move ended":
+        elif event == "migration ended":
             self.moves.append((now, str(entry.get("outcome"))))
 
     def restart(self) -> None:

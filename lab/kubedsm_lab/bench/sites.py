@@ -173,7 +173,7 @@ def _create_runtime(scheduler: str, front: Cluster, clock: VirtualClock) -> Runt
     if scheduler == "without sites":
         configuration = attrs.evolve(configuration, site=SiteSettings(label=()))
     elif scheduler != "kubedsm":
-        policy = POLICIES[scheduler](configuration.promise, configuration.objective_function)
+        policy = POLICIES[scheduler](configuration.qos_target, configuration.objective_function)
         front = PlainBindings(front)
     return Runtime(front, configuration, clock, rng, policy=policy)
 

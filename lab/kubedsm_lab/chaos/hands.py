@@ -7,6 +7,7 @@ from kubedsm.config.settings import KEY
 from kubedsm.kube.client.port import ObjectName
 from kubedsm.kube.wire.annotations import REQUEST_ANNOTATION, MoveRequest, RequestedMove
 from kubedsm_lab.chaos.oracles import SCHEDULER_NAME, free_capacity
+from kubedsm_lab.emulator.actors.volumes import LOCAL_PATH
 from kubedsm_lab.emulator.api.object_state import conditions_of, labels_of, node_of
 from kubedsm_lab.emulator.api.resources import (
     CONFIGMAPS,
@@ -18,6 +19,7 @@ from kubedsm_lab.emulator.api.resources import (
     PRIORITY_CLASSES,
     RESOURCE_QUOTAS,
     STATEFUL_SETS,
+    STORAGE_CLASSES,
     Object,
     Resource,
 )
@@ -38,6 +40,8 @@ _TOLERATIONS = [
     {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 5}
     for key in ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 ]
+
+STORAGE_CLASS = "local-path"
 
 
 class Hands:
@@ -61,9 +65,13 @@ class Hands:
         cpu: str = "1",
         resource: Resource = DEPLOYMENTS,
         namespace: str = NAMESPACE,
+        storage: str = "",
         **pod_spec: Any,
     ) -> None:
-        """Create a workload for the scheduler under test, with one container per pod."""
+        """Create a workload for the scheduler under test, with one container per pod.
+
+        With `storage` each pod of a StatefulSet has a volume claim of that size.
+        """
         labels = {"app": name}
         requests = {"cpu": cpu, "memory": "100Mi"}
         container = {"name": "c", "image": "pause", "resources": {"requests": requests}}
@@ -80,6 +88,13 @@ class Hands:
         }
         if resource is STATEFUL_SETS:
             spec["serviceName"] = name
+        if storage:
+            claim = {
+                "accessModes": ["ReadWriteOnce"],
+                "storageClassName": STORAGE_CLASS,
+                "resources": {"requests": {"storage": storage}},
+            }
+            spec["volumeClaimTemplates"] = [{"metadata": {"name": "data"}, "spec": claim}]
         self._create(resource, name, namespace, spec=spec)
 
     def scale_workload(self, name: str, replicas: int) -> None:
@@ -103,6 +118,11 @@ class Hands:
         """Return `spec.replicas` of the workload. Raises ApiError if absent."""
         desired: int = self.api.get(self.find_resource(name), NAMESPACE, name)["spec"]["replicas"]
         return desired
+
+    def create_storage_class(self) -> None:
+        """Create K3s' default StorageClass: local volumes that wait for their first consumer."""
+        spec = {"provisioner": LOCAL_PATH, "volumeBindingMode": "WaitForFirstConsumer"}
+        self.api.create(STORAGE_CLASSES, {"metadata": {"name": STORAGE_CLASS}, **spec})
 
     def create_priority_class(self, name: str, priority: int) -> None:
         self.api.create(PRIORITY_CLASSES, {"metadata": {"name": name}, "value": priority})

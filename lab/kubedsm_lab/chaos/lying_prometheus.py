@@ -131,7 +131,9 @@ class LyingPrometheus:
         turn = int((now - self._began) / LASTS)
         if turn >= len(self._lies):
             await self._clock.sleep(seconds if turn == len(self._lies) else 0.0)
-            return then(dict.fromkeys(queries, Failure("no answer in time", unreachable=True)))
+            return then(
+                dict.fromkeys(queries, Failure("no response before the deadline", unreachable=True))
+            )
         lie = self._lies[turn]
         await self._clock.sleep(0.01)
 

@@ -20,12 +20,15 @@ from kubedsm.app.assembly import Runtime
 from kubedsm.kube.client.port import Cluster, OutcomeUnknown, Request, Response
 from kubedsm.kube.client.write_gate import READS
 from kubedsm.kube.wire import decoding
-from kubedsm.kube.wire.annotations import MOVE_ANNOTATION
+from kubedsm.kube.wire.annotations import MOVE_ANNOTATION, SELECTED_NODE_ANNOTATION
 from kubedsm.model.model import MIGRATING_LABEL, Resources
 from kubedsm_lab.chaos.faults import loop_time
 from kubedsm_lab.emulator.api.api_server import ApiServer
 from kubedsm_lab.emulator.api.object_state import (
+    annotations_of,
+    claims_of,
     is_active,
+    is_bound,
     is_finished,
     is_ready,
     is_terminating,
@@ -37,6 +40,8 @@ from kubedsm_lab.emulator.api.resources import (
     DEPLOYMENTS,
     LEASES,
     NODES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
     PODS,
     REPLICA_SETS,
     RESOURCE_QUOTAS,
@@ -58,17 +63,45 @@ def free_capacity(api: ApiServer, node: str) -> Resources:
 
 def nodes_for(api: ApiServer, pod: Object) -> list[str]:
     """Return the names of the nodes where the pod fits: ready, schedulable, selected, free
-    capacity.
+    capacity, with the pod's bound volumes.
     """
     wanted, selected = requests_of(pod), pod["spec"].get("nodeSelector", {}).items()
+    volumes = [volume for _, volume in volumes_of(api, pod) if volume is not None]
     return [
         node["metadata"]["name"]
         for node in api.list(NODES)
         if is_ready(node)
         and not node["spec"].get("unschedulable")
         and selected <= labels_of(node).items()
+        and all(_is_local_to(volume, node) for volume in volumes)
         and _fits(wanted, free_capacity(api, node["metadata"]["name"]))
     ]
+
+
+def volumes_of(api: ApiServer, pod: Object) -> Iterator[tuple[str, Object | None]]:
+    """Yield the name of each existing volume claim of the pod, and its volume; None if unbound."""
+    for name in claims_of(pod):
+        claim = api.store.get(PERSISTENT_VOLUME_CLAIMS, pod["metadata"]["namespace"], name)
+        if claim is not None:
+            volume = claim["spec"]["volumeName"] if is_bound(claim) else ""
+            yield name, api.store.get(PERSISTENT_VOLUMES, "", volume)
+
+
+def _is_local_to(volume: Object, node: Object) -> bool:
+    """Return whether the node reaches the volume; local volumes name a single label."""
+    affinity = volume["spec"].get("nodeAffinity")
+    if affinity is None:
+        return True
+    [term] = affinity["required"]["nodeSelectorTerms"]
+    [rule] = term["matchExpressions"]
+    return labels_of(node).get(rule["key"]) in rule["values"]
+
+
+def list_selected(api: ApiServer) -> Iterator[str]:
+    """Yield violations of I5: unbound volume claims that still name a node."""
+    for claim in api.list(PERSISTENT_VOLUME_CLAIMS):
+        if SELECTED_NODE_ANNOTATION in annotations_of(claim) and not is_bound(claim):
+            yield f"I5: {claim['metadata']['name']} names a node, and is not bound"
 
 
 def out_of_place(api: ApiServer, pods: Sequence[Object], namespace: str) -> Iterator[str]:
@@ -129,6 +162,7 @@ class Invariants:
         if pod["spec"]["schedulerName"] == SCHEDULER_NAME:
             self.binds[uid] += 1
             self._check_room(pod, node)
+            self._check_volumes(pod, node)
 
     def _count_ready(self, pod: Object) -> None:
         namespace, app = pod["metadata"]["namespace"], labels_of(pod).get("app", "")
@@ -153,6 +187,15 @@ class Invariants:
             if amount < 0:
                 name = bound["metadata"]["name"]
                 self.wrong.append(f"I2: {resource} on {node} lacks {-amount} with {name}")
+
+    def _check_volumes(self, bound: Object, node: str) -> None:
+        """Check that a pod is bound after its volumes, and to a node that reaches them."""
+        there = self._api.store.get(NODES, "", node)
+        for claim, volume in volumes_of(self._api, bound):
+            if volume is None:
+                self.wrong.append(f"I2: {bound['metadata']['name']} bound before {claim}")
+            elif there is not None and not _is_local_to(volume, there):
+                self.wrong.append(f"I2: {bound['metadata']['name']} bound apart from {claim}")
 
 
 @attrs.frozen

@@ -21,7 +21,7 @@ from kubedsm_lab.chaos.faults import LASTING, Fault
 from kubedsm_lab.chaos.hands import CONFIGURATION, NAMESPACE, Hands
 from kubedsm_lab.chaos.incidents import begin_incident
 from kubedsm_lab.chaos.lying_prometheus import LyingPrometheus
-from kubedsm_lab.chaos.oracles import Invariants, Ledger, Witness
+from kubedsm_lab.chaos.oracles import Invariants, Ledger, Witness, list_selected
 from kubedsm_lab.chaos.process import Process
 from kubedsm_lab.chaos.seam import ProcessSeam, Seam
 from kubedsm_lab.emulator.api.errors import ApiError
@@ -220,6 +220,7 @@ class Stage:
         pods = self.hands.list_pods()
         leaving = any(map(is_terminating, pods))
         found = [f"I5: {pod['metadata']['name']} is marked" for pod in pods if _is_marked(pod)]
+        found += list_selected(self.api)
         for process in self.running:
             held = process.runtime.mirror.held
             found += [

@@ -115,6 +115,17 @@ async def _migrate_stateful_set(stage: Stage) -> None:
     await _open_edge(stage)
 
 
+async def _provision_volumes(stage: Stage) -> None:
+    """Create a StatefulSet whose pods get a local volume each, and delete a pod, which returns to
+    its volume.
+    """
+    stage.hands.create_storage_class()
+    stage.hands.create_workload("db", 3, resource=STATEFUL_SETS, storage="1Gi")
+    await stage.clock.sleep(20.0)
+    if stage.hands.api.exists(PODS, NAMESPACE, "db-0"):
+        stage.hands.delete_pod("db-0")
+
+
 async def _roll_out_meanwhile(stage: Stage) -> None:
     """Change the pod template while a pod is detached from its ReplicaSet for a migration."""
     stage.hands.create_workload("web", 2)
@@ -356,6 +367,7 @@ WORKLOADS = {
         Workload("swap", _swap_targets, nodes=(ONE_PLACE, CLOUD)),
         Workload("single-replica", _migrate_single_replica, nodes=(CLOUD,)),
         Workload("stateful-set", _migrate_stateful_set, nodes=(CLOUD,)),
+        Workload("volumes", _provision_volumes, nodes=(*TWO, CLOUD)),
         Workload("rollout", _roll_out_meanwhile, nodes=(CLOUD,)),
         Workload("owner-deleted", _delete_owner_meanwhile, nodes=(CLOUD,)),
         Workload("budgeted", _migrate_with_budgets, nodes=(CLOUD,)),

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from kubedsm_lab.chaos.sweep import Report
     from kubedsm_lab.chaos.trace import Injection, Outcome
 
-SHORT, LONG = 2_800, 25_000
+SHORT, LONG = 3_000, 25_000
 #: kinds of broken guarantees with printed traces
 _TRACED = 10
 WORKLOADS = (

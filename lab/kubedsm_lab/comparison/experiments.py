@@ -29,11 +29,11 @@ from kubedsm_lab.replay.load_aware.application import GRAPHS
 from kubedsm_lab.replay.packing import experiment as packing
 from kubedsm_lab.replay.pictures import draw_report
 from kubedsm_lab.replay.presets import REFERENCE
+from kubedsm_lab.replay.rankings import Ranking
 from kubedsm_lab.replay.report import EMULATED, encode_report, report
 from kubedsm_lab.replay.runner import Workers, carry_out, progress, spread
 from kubedsm_lab.replay.services import PAPER_SERVICES
 from kubedsm_lab.replay.sources import recipe, runs
-from kubedsm_lab.replay.standings import Standing
 from kubedsm_lab.replay.tables import Section
 from kubedsm_lab.replay.variants import CONTENDERS
 from kubedsm_lab.replay.world import Setup
@@ -73,7 +73,7 @@ class Part(msgspec.Struct, frozen=True, rename="camel"):
     full: bool
     #: how it was run
     about: str
-    standings: Sequence[Standing]
+    rankings: Sequence[Ranking]
     tables: Sequence[Section]
     #: JSON
     results: msgspec.Raw
@@ -99,7 +99,7 @@ def _run_burst(asked: Asked) -> Findings:
     return Findings(
         method=result.about,
         sections=burst_result.sections(result),
-        standings=burst_result.standings(result),
+        rankings=burst_result.rankings(result),
         results=orjson.dumps(result.as_json()),
     )
 
@@ -121,11 +121,11 @@ def _run_nodes(asked: Asked) -> Findings:
         task = bar.add_task("nodes", total=searches)
         result = nodes.run(counts, pods, rounds, lambda: bar.advance(task))
     # Decision times are not comparable: scores written in plain Python are slower.
-    ranked = nodes_result.standings(result)
+    ranked = nodes_result.rankings(result)
     return Findings(
         method=result.about,
         sections=nodes_result.sections(result),
-        standings=[one for one in ranked if not one.what.startswith("decision time")],
+        rankings=[one for one in ranked if not one.what.startswith("decision time")],
         results=orjson.dumps(result.as_json()),
     )
 
@@ -140,7 +140,7 @@ def _run_paper(asked: Asked) -> Findings:
     return Findings(
         method=f"{EMULATED.capitalize()}; runs of each scenario and policy: {len(seeds)}",
         sections=evaluation.sections(found["means"]),
-        standings=evaluation.standings(found["means"]),
+        rankings=evaluation.rankings(found["means"]),
         results=encode_report(found),
         draw=lambda: draw_report(found),
     )

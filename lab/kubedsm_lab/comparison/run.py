@@ -90,7 +90,7 @@ class ResultDirectory:
         self._parts[experiment.name] = Part(
             full,
             found.method,
-            found.standings,
+            found.rankings,
             select_sections(found.sections, experiment.shown),
             msgspec.Raw(found.results),
             tuple(pictures),

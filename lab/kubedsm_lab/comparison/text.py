@@ -5,10 +5,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
 
 from kubedsm_lab.comparison.experiments import Experiment, Part
-from kubedsm_lab.replay.standings import Place, everyone, ours_and_best
+from kubedsm_lab.replay.rankings import Place, everyone, ours_and_best
 from kubedsm_lab.replay.tables import markdown, render_sections
 
-TITLE = "KubeDSM beside other schedulers"
+TITLE = "KubeDSM compared with other schedulers"
 
 Played = Sequence[tuple[Experiment, Part]]
 
@@ -35,15 +35,15 @@ def answer(played: Played) -> str:
     """Return the ranking chapter as Markdown: KubeDSM against the best other scheduler, by
     measurement.
     """
-    standings = [each for _, part in played for each in part.standings]
-    places = Counter(found.place for each in standings if (found := each.difference))
+    rankings = [each for _, part in played for each in part.rankings]
+    places = Counter(found.place for each in rankings if (found := each.difference))
     said = ", ".join(f"{place.value} in {places[place]}" for place in Place)
-    counted = f"KubeDSM beside the best of the others, figure by figure: {said}."
+    counted = f"KubeDSM compared with the best of the others, figure by figure: {said}."
     parts = ["## The answer", f"{counted} Level is what differs by less than repetitions do."]
     parts += [
-        f"**{experiment.title}** ({experiment.how})\n\n{markdown(*ours_and_best(part.standings))}"
+        f"**{experiment.title}** ({experiment.how})\n\n{markdown(*ours_and_best(part.rankings))}"
         for experiment, part in played
-        if ours_and_best(part.standings)[1]
+        if ours_and_best(part.rankings)[1]
     ]
     behind = [line for each in played for line in _explain_behind(*each)]
     if behind:
@@ -54,11 +54,11 @@ def answer(played: Played) -> str:
 def _explain_behind(experiment: Experiment, part: Part) -> Iterator[str]:
     """Yield one line per reason for which KubeDSM ranks behind a competitor."""
     figures: dict[str, list[str]] = {}
-    for each in part.standings:
+    for each in part.rankings:
         found = each.difference
         if found is not None and found.place is Place.BEHIND:
             known = (why for what, why in experiment.reasons.items() if each.what.startswith(what))
-            why = next(known, "Why is not known.")
+            why = next(known, "The reason is unknown.")
             figures.setdefault(why, []).append(f"{each.what} (behind {found.other})")
     for why, behind in figures.items():
         yield f"- **{experiment.name}**: {'; '.join(behind)}. {why}"
@@ -66,7 +66,7 @@ def _explain_behind(experiment: Experiment, part: Part) -> Iterator[str]:
 
 def _list_failures(failed: Mapping[str, str]) -> Iterator[str]:
     for name, why in failed.items():
-        yield f"**{name} failed when it was run last**: {why}. What stands of it is older.\n"
+        yield f"**{name} failed when it was run last**: {why}. Its results are older.\n"
 
 
 def _tabulate_experiments(played: Played) -> str:
@@ -81,8 +81,8 @@ def _tabulate_experiments(played: Played) -> str:
 def _render_chapter(experiment: Experiment, part: Part) -> Iterator[str]:
     yield f"## {experiment.title}\n\n{_read_about(experiment.name)}"
     yield f"**What it is:** {experiment.how}. **How it was run:** {part.about}.\n"
-    if part.standings:
-        yield f"### Who wins\n\n{_BOLD}\n\n{markdown(*everyone(part.standings))}\n"
+    if part.rankings:
+        yield f"### Ranking\n\n{_BOLD}\n\n{markdown(*everyone(part.rankings))}\n"
     yield render_sections(part.tables, level=3)
 
 

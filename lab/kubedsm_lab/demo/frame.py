@@ -22,7 +22,7 @@ Replay = Literal["none", "going on", "ready", "failed"]
 
 
 @attrs.frozen(slots=True)
-class Standing:
+class SchedulerResult:
     """Edge shares and QoS of one scheduler in the demo so far; None before all
     services are Ready.
     """
@@ -35,14 +35,14 @@ class Standing:
     kept: float | None
 
     @classmethod
-    def of(cls, timeline: Timeline, promises: Mapping[str, float]) -> "Standing":
+    def of(cls, timeline: Timeline, qos_targets: Mapping[str, float]) -> "SchedulerResult":
         levels = list_counted_levels(timeline)
         edge = EdgeShares.of(timeline.services, levels)
         kept = total = 0.0
         for level in levels:
             for service, share in level.shares.items():
                 total += level.seconds
-                if share.edge >= count_target_pods(promises[service], share.total):
+                if share.edge >= count_target_pods(qos_targets[service], share.total):
                     kept += level.seconds
         return cls(edge.ratio, edge.shares, kept / total if total else None)
 
@@ -50,7 +50,7 @@ class Standing:
         return {
             "edgeRatio": round_share(self.edge_share),
             "edgeShare": {name: round_share(share) for name, share in self.shares.items()},
-            "promisesKept": round_share(self.kept),
+            "targetsMet": round_share(self.kept),
         }
 
 
@@ -70,14 +70,14 @@ class ServiceView:
     rate: float
     pods: int
     #: target edge share
-    promise: float
+    qos_target: float
     #: edge share of the Ready pods
     share: Share
 
     @property
     def missing(self) -> int:
         """Return the number of Ready edge pods that the service lacks for its QoS target."""
-        return max(0, count_target_pods(self.promise, self.share.total) - self.share.edge)
+        return max(0, count_target_pods(self.qos_target, self.share.total) - self.share.edge)
 
 
 @attrs.frozen(slots=True)
@@ -131,7 +131,7 @@ class Observation:
         )
 
     def services(
-        self, promises: Mapping[str, float], rates: Mapping[str, float]
+        self, qos_targets: Mapping[str, float], rates: Mapping[str, float]
     ) -> list[ServiceView]:
         edge = {node.name for node in self.nodes if node.tier is Tier.EDGE}
         pods = [pod for pod in self.pods if not pod.terminating]
@@ -139,8 +139,10 @@ class Observation:
         number, total = (Counter(pod.workload.name for pod in some) for some in (pods, ready))
         on_edge = Counter(pod.workload.name for pod in ready if pod.node_name in edge)
         return [
-            ServiceView(name, rates[name], number[name], promise, Share(on_edge[name], total[name]))
-            for name, promise in promises.items()
+            ServiceView(
+                name, rates[name], number[name], qos_target, Share(on_edge[name], total[name])
+            )
+            for name, qos_target in qos_targets.items()
         ]
 
 
@@ -165,8 +167,8 @@ class Frame:
     waiting: int
     latency: Latency | None
     #: KubeDSM until now, and kube-scheduler on the same load
-    ours: Standing
-    theirs: Standing | None
+    ours: SchedulerResult
+    theirs: SchedulerResult | None
     replay: Replay
     #: migrations by key, oldest first
     moves: Mapping[str, MoveRow]

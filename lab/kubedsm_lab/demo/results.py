@@ -11,7 +11,7 @@ from kubedsm_lab.demo.frame import Frame
 #: commands and their purpose
 TRY_NEXT = (
     ("kubedsm replay 1.5-.4", "six schedulers on the paper's load, side by side"),
-    ("kubedsm suggest", "what would be moved on your own cluster; moves nothing"),
+    ("kubedsm suggest", "migrations suggested for your own cluster; executes none"),
 )
 
 
@@ -28,8 +28,8 @@ def _describe_kept(frame: Frame) -> str:
     if ours.edge_share is None or ours.kept is None:
         return "Not every service is up yet."
     said = (
-        f"KubeDSM held an edge share of {ours.edge_share:.2f}"
-        f" and kept its promises {ours.kept:.0%} of the time"
+        f"KubeDSM averaged an edge share of {ours.edge_share:.2f}"
+        f" and met its QoS targets {ours.kept:.0%} of the time"
     )
     if theirs is not None and theirs.edge_share is not None and theirs.kept is not None:
         return (
@@ -80,7 +80,7 @@ def as_json(frame: Frame) -> dict[str, Any]:
         "soFar": ending(frame),
         **frame.ours.as_json(),
         "lastEdgeShare": {s.name: round(s.share.ratio, 4) for s in frame.services},
-        "promises": {s.name: s.promise for s in frame.services},
+        "targets": {s.name: s.qos_target for s in frame.services},
         "missing": {s.name: s.missing for s in frame.services},
         "replicas": {s.name: s.pods for s in frame.services},
         "rates": {s.name: s.rate for s in frame.services},

@@ -19,13 +19,13 @@ from kubedsm_lab.demo.frame import (
     Migrations,
     Observation,
     Replay,
-    Standing,
+    SchedulerResult,
     bind_latency,
     until,
 )
 from kubedsm_lab.demo.setting import (
     CYCLE,
-    PROMISES,
+    QOS_TARGETS,
     STABILIZATION_SECONDS,
     demo_cluster,
 )
@@ -93,12 +93,14 @@ class World:
             duration=scenario.duration,
             headline=self.scene.status.headline,
             nodes=tuple(map(now.node, self.nodes)),
-            services=now.services(PROMISES, rates),
+            services=now.services(QOS_TARGETS, rates),
             bound=bound,
             waiting=now.waiting,
             latency=latency,
-            ours=Standing.of(timeline, PROMISES),
-            theirs=None if replayed is None else Standing.of(until(replayed, seconds), PROMISES),
+            ours=SchedulerResult.of(timeline, QOS_TARGETS),
+            theirs=None
+            if replayed is None
+            else SchedulerResult.of(until(replayed, seconds), QOS_TARGETS),
             replay=_state_of(beside),
             moves=dict(sorted(self.begun.items(), key=lambda each: each[1].began)),
             migrations=Migrations.of(timeline),
@@ -134,7 +136,7 @@ async def demo_world(scenario: Scenario, clock: Clock, rng: random.Random) -> As
             for node in map(decoding.node, cluster.api.list(NODES))
         )
         nodes = tuple(sorted(found, key=lambda node: (node.tier is not Tier.EDGE, node.name)))
-        recorder = TimelineRecorder(tuple(PROMISES), tiers)
+        recorder = TimelineRecorder(tuple(QOS_TARGETS), tiers)
         unsubscribe = cluster.api.store.subscribe(
             lambda change: recorder.notice(change, clock.monotonic())
         )

@@ -25,14 +25,14 @@ TIMING = Timing(start_delay=0.2, stop_delay=0.1, hpa_sync=0.8)
 STABILIZATION_SECONDS = 0
 #: edge share of each service. The edge cannot hold all pods under this load, and targets that no
 #: scheduler reaches would show nothing.
-PROMISES: Mapping[str, float] = {"a": 1.0, "b": 0.5, "c": 0.75, "d": 0.25}
+QOS_TARGETS: Mapping[str, float] = {"a": 1.0, "b": 0.5, "c": 0.75, "d": 0.25}
 #: periods shortened by the same factor
 CONFIGURATION = Configuration(
     suggester=SuggesterSettings(period=0.5),
     migration=MigrationSettings(price=1.0, cooldown=0.5, drain_delay=0.1, deadline=5.0),
     services={
         EVERY_SERVICE: Service(qos=1.0, weight=1.0),
-        **{f"{NAMESPACE}/{name}": Service(qos=share) for name, share in PROMISES.items()},
+        **{f"{NAMESPACE}/{name}": Service(qos=share) for name, share in QOS_TARGETS.items()},
     },
 )
 

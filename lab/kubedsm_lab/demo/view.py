@@ -78,10 +78,10 @@ def _services_table(frame: Frame) -> FittedTable:
         Column("ready", [f"{s.share.total} of {s.pods}" for s in services], 8, use=3),
         Column("on edge", [str(s.share.edge) for s in services], 4, use=5, number=True),
         Column("edge share", [_format_current(s) for s in services], 4, number=True),
-        Column("promise", [f"{s.promise:.2f}" for s in services], number=True),
+        Column("target", [f"{s.qos_target:.2f}" for s in services], number=True),
         Column("", [target_met(s.missing, s.share.total) for s in services], 7),
         Column(
-            "KubeDSM so far",
+            "KubeDSM mean",
             [_format_share(frame.ours.shares.get(s.name)) for s in services],
             use=4,
             number=True,
@@ -89,7 +89,7 @@ def _services_table(frame: Frame) -> FittedTable:
     ]
     if frame.replay != "none":
         shares = [_format_share(theirs.get(s.name)) for s in services]
-        columns.append(Column("kube-scheduler so far", shares, use=2, number=True))
+        columns.append(Column("kube-scheduler mean", shares, use=2, number=True))
     return FittedTable(columns, look="plain")
 
 

@@ -31,6 +31,7 @@ from kubedsm_lab.emulator.actors.node_lifecycle import NodeLifecycleController
 from kubedsm_lab.emulator.actors.replica_set import ReplicaSetController
 from kubedsm_lab.emulator.actors.scaling_metrics import Metrics, MetricsServer, Usage
 from kubedsm_lab.emulator.actors.stateful_set import StatefulSetController
+from kubedsm_lab.emulator.actors.volumes import LocalPathProvisioner, VolumeController
 from kubedsm_lab.emulator.api.api_server import ApiServer
 from kubedsm_lab.emulator.api.object_state import DISCONNECTED
 from kubedsm_lab.emulator.api.pacing import Pacing
@@ -96,6 +97,8 @@ class EmulatedCluster:
             JobController(cache),
             HorizontalPodAutoscalerController(cache, timing, metrics, server),
             NodeLifecycleController(cache, timing),
+            VolumeController(cache),
+            LocalPathProvisioner(cache, timing),
             kubelet := Kubelet(cache, runtime, timing),
             DisruptionController(cache),
             EndpointsController(cache),

@@ -12,7 +12,7 @@ from kubedsm_lab.replay.presets import REFERENCE
 from kubedsm_lab.replay.report import Report, policies_of, scenarios_of
 from kubedsm_lab.replay.tables import Row, mean
 
-KEPT = "Kept at the edge: the mean over services of the part of their pods that is there."
+KEPT = "Edge ratio: mean edge share of the services' Ready pods."
 #: differences below which shares are equal, and below which they get another digit
 _LEVEL, _CLOSE = 0.005, 0.02
 
@@ -73,9 +73,9 @@ def _describe_moves(rows: Sequence[Row], subject: str) -> str:
     moves = _average_policy(rows, subject, "migrations") or 0.0
     lost = _average_policy(rows, subject, "lostPodSeconds") or 0.0
     runs = sum(row["seeds"] for row in rows if row["policy"] == subject)
-    a_run = " a run" if runs > 1 else ""
+    a_run = " per run" if runs > 1 else ""
     shown = f"{moves:.1f}".removesuffix(".0") if moves else "no"
-    with_moves = f"with {shown} move{'' if shown == '1' else 's'}{a_run if moves else ''}"
+    with_moves = f"with {shown} migration{'' if shown == '1' else 's'}{a_run if moves else ''}"
     if not lost:
         return f"{with_moves} and no lost capacity"
     return f"{with_moves} that cost {max(lost, 0.1):.1f} pod-seconds of capacity{a_run}"

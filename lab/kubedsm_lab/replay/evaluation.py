@@ -25,10 +25,10 @@ from kubedsm_lab.replay.presets import (
     price_policy,
 )
 from kubedsm_lab.replay.published import PUBLISHED, KubeDsm
+from kubedsm_lab.replay.rankings import Ranking
 from kubedsm_lab.replay.report import Report, plain_tables, scenarios_of
 from kubedsm_lab.replay.services import PAPER_SERVICES
 from kubedsm_lab.replay.sources import Source
-from kubedsm_lab.replay.standings import Standing
 from kubedsm_lab.replay.tables import (
     WORDS,
     Row,
@@ -75,7 +75,7 @@ def _explain_unpublished(found: Report, other: str) -> str:
     if not set(scenarios_of(found["means"])) & set(PAPER_SCENARIOS):
         return ""
     return (
-        "What the KubeDSM paper published does not stand beside these figures, as it is about other"
+        "What the KubeDSM paper published is not shown with these figures, as it is about other"
         f" {other}.\n"
     )
 
@@ -190,8 +190,8 @@ def _tabulate_overview(measured: Measured) -> Table:
         return [], []
     lost = sum(row["lostPodSeconds"] * row["seeds"] for row in measured.rows.values())
     lines = [
-        ["runs in all", str(sum(row["seeds"] for row in measured.rows.values()))],
-        ["pod-seconds lost to moves, in all runs", number(lost, 2)],
+        ["runs", str(sum(row["seeds"] for row in measured.rows.values()))],
+        ["pod-seconds lost to migrations, all runs", number(lost, 2)],
     ]
     if measured.list_played(name for name in MAIN_POLICIES if name != KUBEDSM):
         ahead = [_list_leads(measured, policy) for policy in MAIN_POLICIES]
@@ -200,8 +200,8 @@ def _tabulate_overview(measured: Measured) -> Table:
     for policy in measured.list_played((KUBEDSM, _PAPERS, REFERENCE)):
         optimum = mean(measured.value(name, policy, "optimumShare") for name in scenarios)
         moves = mean(measured.value(name, policy, "migrations") for name in scenarios)
-        lines.append([f"of the optimum, {policy}", number(optimum, 3)])
-        lines.append([f"moves a run, {policy}", number(moves, 1)])
+        lines.append([f"share of the optimum, {policy}", number(optimum, 3)])
+        lines.append([f"migrations per run, {policy}", number(moves, 1)])
     for policy in measured.list_played((_PAPERS, _STILL)):
         lead = _list_leads(measured, policy)
         least = min(lead, key=lambda name: lead[name], default=None)
@@ -273,9 +273,9 @@ def _tabulate_prices(measured: Measured) -> Table:
     columns = {
         "edge ratio": _overall_cell(measured, "edgeRatio", 4),
         "of optimum": _overall_cell(measured, "optimumShare", 4),
-        "moves a run": _overall_cell(measured, "migrations", 1),
+        "migrations per run": _overall_cell(measured, "migrations", 1),
     }
-    return grid("price of a move", rows, columns)
+    return grid("migration price", rows, columns)
 
 
 def _tabulate_objectives(measured: Measured) -> Table:
@@ -327,8 +327,8 @@ def _tabulate_costs(measured: Measured) -> Table:
         "policy",
         rows,
         {
-            "migrations a run": average(1, "migrations"),
-            "taken back": average(1, "takenBack"),
+            "migrations per run": average(1, "migrations"),
+            "rolled back": average(1, "takenBack"),
             "lost pod-seconds": average(2, "lostPodSeconds"),
             "pending s": average(3, "pendingSeconds", "mean"),
             "p95": average(3, "pendingSeconds", "p95"),
@@ -483,16 +483,16 @@ _TABLES: Mapping[str, Callable[[Measured], Table]] = {
     "Edge ratio": partial(_tabulate_scenarios, key="edgeRatio"),
     "Share of the optimum": partial(_tabulate_scenarios, key="optimumShare"),
     "Standard deviation of the edge share over services": partial(_tabulate_scenarios, key="std"),
-    "What a pod is worth": _tabulate_pod_worth,
+    "Share of edge capacity per pod": _tabulate_pod_worth,
     "Equal rates": _tabulate_equal_rates,
     "Variants": _tabulate_variants,
-    "What moves are worth": _tabulate_prices,
+    "What migrations are worth": _tabulate_prices,
     "Objectives": _tabulate_objectives,
     "QoS factors": _tabulate_qos,
     "Response times by scenario": _tabulate_scenario_times,
     "Response times of variants": _tabulate_variant_times,
     "Response times by policy": _tabulate_policy_times,
-    "What it cost": _tabulate_costs,
+    "Cost": _tabulate_costs,
     "Slower autoscalers": _tabulate_stabilizations,
 }
 
@@ -518,18 +518,18 @@ _NOISE, _NOISE_OF_TIMES, _DIGITS = 0.005, 0.02, 3
 #: name, unit, keys, and whether less is better
 _FIGURES: Sequence[tuple[str, str, Sequence[str], bool]] = (
     ("edge ratio", "", ("edgeRatio",), False),
-    ("share of the best edge ratio there is", "", ("optimumShare",), False),
+    ("share of the optimal edge ratio", "", ("optimumShare",), False),
     ("deviation of edge shares", "", ("std",), True),
     ("mean response time", "ms", ("overallLatencyMs", "mean"), True),
     ("p95 of response times", "ms", ("overallLatencyMs", "p95"), True),
-    ("of response times, the network", "ms", ("overallLatencyMs", "network"), True),
+    ("network part of response times", "ms", ("overallLatencyMs", "network"), True),
     ("mean wait for a node", "s", ("pendingSeconds", "mean"), True),
-    ("pod-seconds lost to moves", "", ("lostPodSeconds",), True),
-    ("services that one node's death takes whole", "", ("onOneNode", "avoidable"), True),
+    ("pod-seconds lost to migrations", "", ("lostPodSeconds",), True),
+    ("services that one node failure stops", "", ("onOneNode", "avoidable"), True),
 )
 
 
-def standings(means: Iterable[Row]) -> list[Standing]:
+def rankings(means: Iterable[Row]) -> list[Ranking]:
     """Rank the policies by each measure, such as edge ratio, averaged over the scenarios."""
     rows: dict[str, list[Row]] = {}
     for row in means:
@@ -541,5 +541,5 @@ def standings(means: Iterable[Row]) -> list[Standing]:
             known = [value for row in played if (value := lookup(row, keys)) is not None]
             if len(known) == len(played):
                 values[policy] = round(statistics.fmean(known), _DIGITS)
-        found.append(Standing(what, unit, less, values, _NOISE_OF_TIMES if unit else _NOISE))
+        found.append(Ranking(what, unit, less, values, _NOISE_OF_TIMES if unit else _NOISE))
     return found

@@ -14,8 +14,8 @@ import msgspec
 from kubedsm.terminal.echo import echo
 from kubedsm_lab.replay.page import Pictures, write_report
 from kubedsm_lab.replay.provenance import render_report
+from kubedsm_lab.replay.rankings import Ranking
 from kubedsm_lab.replay.runner import Workers, progress, spread
-from kubedsm_lab.replay.standings import Standing
 from kubedsm_lab.replay.tables import Section, as_markdown
 
 MODELLED = "**Emulated, and modelled**: nothing here was measured on a real cluster."
@@ -40,7 +40,7 @@ class Findings:
     method: str
     sections: Sequence[Section]
     #: ranking of the policies, measurement by measurement
-    standings: Sequence[Standing]
+    rankings: Sequence[Ranking]
     #: JSON
     results: bytes
     #: result in one sentence, and origin of the measurements, for `kubedsm replay`

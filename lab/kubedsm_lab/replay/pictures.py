@@ -29,7 +29,10 @@ from kubedsm_lab.replay.tables import Row, mean
 _ALL = "mean of all scenarios"
 _TEN = 10
 #: measurements of migrations that are drawn
-_MOVES = {"moves a run": "migrations", "pod-seconds lost to moves, a run": "lostPodSeconds"}
+_MOVES = {
+    "migrations per run": "migrations",
+    "pod-seconds lost to migrations per run": "lostPodSeconds",
+}
 #: title, description, panels; no panels if there is nothing to draw
 Drawn = tuple[str, str, Sequence[Panel]]
 
@@ -189,8 +192,8 @@ def _draw_migrations(found: Report, looks: Mapping[str, Look]) -> Drawn:
     if panels and len(prices) > 1:
         points = dict(sorted(prices.items(), key=lambda each: each[1]))
         look = assign_looks([KUBEDSM])[KUBEDSM]
-        title = "edge ratio by price of a move"
-        panels.append(plot_curve(title, points, look, "moves a run", "edge ratio"))
+        title = "edge ratio by migration price"
+        panels.append(plot_curve(title, points, look, "migrations per run", "edge ratio"))
     lost = any(row["lostPodSeconds"] for row in rows)
     cost = "and what that cost" if lost else "of which none took a Ready pod away"
     return "Migrations", f"Moves of pods, {cost}; {which}.", panels

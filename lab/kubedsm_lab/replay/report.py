@@ -47,7 +47,7 @@ _COLUMNS = (
     _make_column("mean ms", 1, "overallLatencyMs", "mean"),
     _make_column("p95 ms", 1, "overallLatencyMs", "p95"),
     _make_column("network ms", 1, "overallLatencyMs", "network", narrow=False),
-    _make_column("moves", 1, "migrations"),
+    _make_column("migrations", 1, "migrations"),
     _make_column("lost pod-s", 2, "lostPodSeconds"),
     _make_column("wait s", 3, "pendingSeconds", "mean"),
     _make_column("on one node", 2, "onOneNode", "services", narrow=False),
@@ -59,7 +59,7 @@ SERVICE_HEADINGS = (
     *("mean ms", "p95 ms", "network ms", *(f"{tier} ms" for tier in Tier)),
 )
 EFFECT_HEADINGS = (
-    *("scenario", "policy", "completed moves", "effect measured"),
+    *("scenario", "policy", "completed migrations", "effect measured"),
     *("expected ms longer", "measured ms longer", "not measured"),
 )
 #: by heading of a report's tables

@@ -146,7 +146,7 @@ def find_policy(name: str, configuration: Configuration) -> Policy | None:
     """Return a baseline policy by name; None for KubeDSM, the scheduler's built-in policy."""
     if name == KUBEDSM:
         return None
-    return POLICIES[name](configuration.promise, configuration.objective_function)
+    return POLICIES[name](configuration.qos_target, configuration.objective_function)
 
 
 def scheduler_of(

@@ -35,8 +35,8 @@ CPU, MEMORY = Usage(1000.0, 0.0), Usage(0.0, float(GIB))
 BOTH = [edge("n0"), edge("n1")]
 
 
-def suggested(shot, goal=GOAL, limits=LIMITS, promise=CONTENT, **more):
-    return suggest(shot, lambda _: promise, Objective(beta=0.0), limits, load=goal, **more)
+def suggested(shot, goal=GOAL, limits=LIMITS, qos_target=CONTENT, **more):
+    return suggest(shot, lambda _: qos_target, Objective(beta=0.0), limits, load=goal, **more)
 
 
 def moved(shot, *args, **more):
@@ -69,7 +69,7 @@ def test_the_pod_that_gains_most_on_the_most_uneven_node_of_four_resources():
     assert (move.pod.name, move.source, move.target) == ("large", "n0", "n1")
     here, there = (100 * (1 - pstdev(r)) for r in ([0.5, 0, 0.2, 0], [0.4, 0.4, 0.2, 0.2]))
     assert move.load_scores == pytest.approx((here, there), abs=1e-5)
-    assert move.purpose == "so that load is more even: score 80 -> 90"
+    assert move.purpose == "to balance load: score 80 -> 90"
     assert [leg.needs for leg in found.legs] == [frozenset()]
     assert (found.after.qos, found.after.shares) == (found.before.qos, found.before.shares)
 
@@ -105,7 +105,7 @@ def test_only_if_nothing_else_is_to_be_moved():
     both = snapshot([edge("n0"), edge("n1"), cloud("away")], [*shot.pods.values(), far])
     uses = {**shot.measured.workloads, far.workload: Usage(0.0, 0.0)}
     both = twice(both, uses)
-    [move] = suggested(both, promise=QosTarget()).moves
+    [move] = suggested(both, qos_target=QosTarget()).moves
     assert (move.pod.name, move.load_scores) == ("far", None)
     assert moved(both) == [("c1", "n0", "n1", "edge-to-edge")]
     pair = [running(f"p{n}", "pair", resources(), "n1") for n in range(2)]

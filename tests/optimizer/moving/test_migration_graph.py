@@ -63,11 +63,11 @@ def test_room_goes_first_to_moves_that_others_may_wait_for():
     assert next(break_cycles(moves, find_needs(moves, room))) == ()
 
 
-def gains(**promised):
+def gains(**targets):
     shares = {
-        Workload("shop", "Deployment", name): Share(1, 2) for name in (*promised, "a", "b", "c")
+        Workload("shop", "Deployment", name): Share(1, 2) for name in (*targets, "a", "b", "c")
     }
-    return Gains(shares, lambda w: QosTarget(promised.get(w.name, 1.0)), Objective())
+    return Gains(shares, lambda w: QosTarget(targets.get(w.name, 1.0)), Objective())
 
 
 def test_moves_that_wait_for_each_other_are_a_group():

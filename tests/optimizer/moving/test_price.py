@@ -30,8 +30,8 @@ def pods(service, edge=0, cloud=0, on="e0", **more):
     return [running(f"{service}-{n}", service, ONE, at, **more) for n, at in enumerate(places)]
 
 
-def suggested(nodes, pods, price, lasting=None, promises=None, **more):
-    kept = promises or {}
+def suggested(nodes, pods, price, lasting=None, qos_targets=None, **more):
+    kept = qos_targets or {}
     shot = snapshot(nodes, pods)
     found = suggest(
         shot,
@@ -88,20 +88,20 @@ def test_the_way_through_the_cloud_is_paid_twice():
 
 def test_nothing_is_moved_for_a_surplus_beyond_the_promise():
     half = {"a": QosTarget(qos=0.5)}
-    found = suggested(nodes(8), pods("a", 2, 2), 20, promises=half)
+    found = suggested(nodes(8), pods("a", 2, 2), 20, qos_targets=half)
     assert not found.moves
     assert why(found) == {"a": "its workload meets its QoS target"}
     assert not found.may_pay_later
-    assert told(suggested(nodes(8), pods("a", 1, 3), 20, promises=half)) == {("a", "e0")}
-    assert len(suggested(nodes(8), pods("a", 2, 2), 0, promises=half).moves) == 2
+    assert told(suggested(nodes(8), pods("a", 1, 3), 20, qos_targets=half)) == {("a", "e0")}
+    assert len(suggested(nodes(8), pods("a", 2, 2), 0, qos_targets=half).moves) == 2
 
 
-@pytest.mark.parametrize("promised", [0.0, 1.0])
-def test_room_for_a_pod_that_waits_is_made_at_any_price(promised):
+@pytest.mark.parametrize("targets", [0.0, 1.0])
+def test_room_for_a_pod_that_waits_is_made_at_any_price(targets):
     tight = [node("e0", Tier.EDGE, 2, 64), node("cloud", Tier.CLOUD, 1, 64)]
     waiting = running("a-1", "a", resources(2), None)
     held = [*pods("b", 1), attrs.evolve(waiting, phase="Pending", ready=False)]
-    kept = {"a": QosTarget(qos=promised), "b": QosTarget(qos=0.0, weight=0.5)}
+    kept = {"a": QosTarget(qos=targets), "b": QosTarget(qos=0.0, weight=0.5)}
     found = suggested(tight, held, 1e4, {"a": 1.0}, kept)
     assert told(found) == {("b", "cloud")}
     assert [awaited.pod.name for awaited in found.awaited] == ["a-1"]
@@ -128,20 +128,20 @@ def literal_worth(case, lasting):
         if all(reasons(pod.pod_class, node, shot.free[node.name]) for node in shot.nodes.values())
     )
     even = attrs.evolve(objective, gamma=0.0)
-    promised = {w: count_target_pods(case.promises(w).qos, s.total) for w, s in shares.items()}
+    targets = {w: count_target_pods(case.qos_targets(w).qos, s.total) for w, s in shares.items()}
 
     def score(by, workload, edge):
-        promise = case.promises(workload)
-        return by.score(edge, shares[workload].total, promise.qos, promise.weight)
+        qos_target = case.qos_targets(workload)
+        return by.score(edge, shares[workload].total, qos_target.qos, qos_target.weight)
 
-    points = sum(score(even, w, promised[w]) - score(even, w, 0) for w in shares)
-    a_point = sum(promised.values()) * NANO / points if points else 0.0
+    points = sum(score(even, w, targets[w]) - score(even, w, 0) for w in shares)
+    a_point = sum(targets.values()) * NANO / points if points else 0.0
 
     def worth(after):
         total = 0
         for workload, share in shares.items():
             edge = after[workload].edge
-            most = max(share.edge + stranded[workload], promised[workload], share.edge)
+            most = max(share.edge + stranded[workload], targets[workload], share.edge)
             gained = score(objective, workload, min(edge, most))
             gained -= score(objective, workload, share.edge)
             total += round(gained * a_point * lasting(workload))
@@ -162,7 +162,9 @@ def test_the_net_worth_is_the_greatest_of_all_choices_of_moves(draw, seeds):
         lasting = drawn_lasting(seed)
         worth = literal_worth(case, lasting)
         best = enumerated(case, Measure.UNUSABLE, worth)
-        found = suggest(case.snapshot, case.promises, case.objective, case.limits, lasting=lasting)
+        found = suggest(
+            case.snapshot, case.qos_targets, case.objective, case.limits, lasting=lasting
+        )
         number = len(found.legs) + len(found.awaited)
         given = len(found.awaited) * (1 + case.limits.max_moves)
         net = worth(found.after.shares) - round(price * NANO) * (number - given)

@@ -1,4 +1,4 @@
-"""One move a suggestion so that no single node holds all of a workload, and no more than that."""
+"""One move a suggestion to spread a workload, and no more than that."""
 
 import random
 from collections import Counter
@@ -47,11 +47,11 @@ def together(service, number, on, cpu=1, **more):
     ]
 
 
-def suggested(nodes, pods, limits=LIMITS, promised=None, **more):
+def suggested(nodes, pods, limits=LIMITS, targets=None, **more):
     shot = snapshot(nodes, pods)
-    promises = promised or {}
+    qos_targets = targets or {}
     found = suggest(
-        shot, lambda w: promises.get(w.name, CONTENT), Objective(beta=0.0), limits, **more
+        shot, lambda w: qos_targets.get(w.name, CONTENT), Objective(beta=0.0), limits, **more
     )
     after = carried_out(shot, found)
     if all(move.rebalances for move in found.moves):
@@ -71,7 +71,7 @@ def test_the_youngest_of_three_on_one_node_goes_to_another():
     assert told(found) == {("a-2", "e1", "e2", "edge-to-edge")}
     [move] = found.moves
     assert move.rebalances
-    assert move.purpose == "so that no single node holds all of shop/a"
+    assert move.purpose == "to spread shop/a over nodes"
     assert [leg.needs for leg in found.legs] == [frozenset()]
     assert found.proven
 
@@ -133,9 +133,9 @@ def test_the_most_pods_come_first_before_them_the_weight_and_first_the_priority(
     pods = [*together("a", 2, "e1"), *together("b", 3, "e1"), *together("c", 2, "e1")]
     assert told(suggested(nodes, pods)) == {("b-2", "e1", "e2", "edge-to-edge")}
     heavy = {"a": QosTarget(0.0, 2.0)}
-    assert told(suggested(nodes, pods, promised=heavy)) == {("a-1", "e1", "e2", "edge-to-edge")}
+    assert told(suggested(nodes, pods, targets=heavy)) == {("a-1", "e1", "e2", "edge-to-edge")}
     pods = [*pods[:5], *together("c", 2, "e1", priority=5)]
-    assert told(suggested(nodes, pods, promised=heavy)) == {("c-1", "e1", "e2", "edge-to-edge")}
+    assert told(suggested(nodes, pods, targets=heavy)) == {("c-1", "e1", "e2", "edge-to-edge")}
 
 
 def test_it_goes_to_another_zone_rather_then_where_it_costs_least():
@@ -195,7 +195,7 @@ def test_who_has_rules_about_others_waits_until_nothing_else_moves():
     pods = [member(f"a-{n}", "a", "e1", **close) for n in range(2)]
     assert [m.pod.workload.name for m in suggested(nodes, pods).moves] == ["a"]
     pods.append(running("b-1", "b", resources(1), "c1"))
-    beside = suggested(nodes, pods, promised={"b": QosTarget(1.0)})
+    beside = suggested(nodes, pods, targets={"b": QosTarget(1.0)})
     assert [m.pod.workload.name for m in beside.moves] == ["b"]
 
 
@@ -222,9 +222,9 @@ def lumped(seed):
         for n in range(rng.choice((1, 2, 3)))
     ]
     free = {of.name: of.allocatable for of in nodes}
-    pods, promised = [], {}
+    pods, targets = [], {}
     for service in "abcd"[: rng.randint(1, 4)]:
-        promised[service] = QosTarget(rng.choice((0.0, 0.5, 1.0)), rng.choice((1.0, 2.0)))
+        targets[service] = QosTarget(rng.choice((0.0, 0.5, 1.0)), rng.choice((1.0, 2.0)))
         home, requests = rng.choice(nodes).name, resources(rng.choice((0.5, 1, 2)))
         for n in range(rng.randint(1, 4)):
             on = home if rng.random() < 0.9 else rng.choice(nodes).name
@@ -237,7 +237,7 @@ def lumped(seed):
         defragment=rng.random() < 0.3,
         spread=True,
     )
-    return Case(Instance(snapshot(nodes, pods), (), promised), limits, rng.choice(OBJECTIVES))
+    return Case(Instance(snapshot(nodes, pods), (), targets), limits, rng.choice(OBJECTIVES))
 
 
 def possible(shot, found):
@@ -269,7 +269,7 @@ def test_one_is_made_if_and_only_if_one_can_be(draw):
     for seed in drawing.drawn(range(300)):
         case = draw(seed)
         shot, limits = case.snapshot, attrs.evolve(case.limits, spread=True)
-        found = suggest(shot, case.promises, case.objective, limits)
+        found = suggest(shot, case.qos_targets, case.objective, limits)
         made = [move for move in found.moves if move.rebalances]
         others = [move for move in found.moves if not move.rebalances]
         inside = sum(move.kind is MoveKind.EDGE_TO_EDGE for move in others)
@@ -286,11 +286,11 @@ def test_one_is_made_if_and_only_if_one_can_be(draw):
             workload = move.pod.workload
             assert (workload, move.pod.name, move.target) in could
             pods = Counter(pod.workload for pod in shot.pods.values())
-            worth = {of: (case.promises(of).weight, pods[of]) for of, *_ in could}
+            worth = {of: (case.qos_targets(of).weight, pods[of]) for of, *_ in could}
             assert worth[workload] == max(worth.values())
             assert workload not in find_concentrated(carried_out(shot, found))
             assert not any(leg.needs for leg in found.legs if leg.move.rebalances)
-            without = suggest(shot, case.promises, case.objective, case.limits)
+            without = suggest(shot, case.qos_targets, case.objective, case.limits)
             if not case.limits.spread:
                 assert others == list(without.moves)
             assert found.after.shares == without.after.shares
@@ -305,7 +305,7 @@ def test_under_rules_between_pods_none_is_broken():
     for seed in drawing.drawn(range(300)):
         case = ruled_case(seed, leaning) if seed % 2 else ruled_case(seed)
         shot, limits = case.snapshot, attrs.evolve(case.limits, spread=True)
-        found = suggest(shot, case.promises, case.objective, limits)
+        found = suggest(shot, case.qos_targets, case.objective, limits)
         made = [move for move in found.moves if move.rebalances]
         assert not refusals(shot, found, seed), seed
         assert not any(broken(shot, after) for after in stages(shot, found)), seed
@@ -323,7 +323,7 @@ def test_suggesting_again_and_again_comes_to_its_end(defragment):
         shot, limits = case.snapshot, attrs.evolve(case.limits, defragment=defragment)
         ranks = []
         for _ in range(40):
-            found = suggest(shot, case.promises, case.objective, limits)
+            found = suggest(shot, case.qos_targets, case.objective, limits)
             rank = (
                 found.before.qos,
                 -len(find_concentrated(shot)),

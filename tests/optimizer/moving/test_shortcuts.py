@@ -21,7 +21,7 @@ FEW = attrs.evolve(SUGGEST_BOUNDS, states=60_000, loads=400)
 
 
 def suggested(case, bounds):
-    return suggest(case.snapshot, case.promises, case.objective, case.limits, bounds=bounds)
+    return suggest(case.snapshot, case.qos_targets, case.objective, case.limits, bounds=bounds)
 
 
 @pytest.fixture

@@ -30,7 +30,7 @@ def levelled_problem(case, bounds=SUGGEST_BOUNDS, levels=1):
 
 
 def many_case():
-    return next(case for case in map(wide_case, range(99)) if len(case.instance.promised) > 8)
+    return next(case for case in map(wide_case, range(99)) if len(case.instance.targets) > 8)
 
 
 @pytest.mark.parametrize(

@@ -69,17 +69,17 @@ def tight_case(seed, *, shy=()):
             rules = attrs.evolve(rules, anti_affinity=(apart(name),))
         pod_class = attrs.evolve(pod.pod_class, rules=rules)
         pods[at] = attrs.evolve(pod, pod_class=pod_class, labels={"app": name})
-    promised = {s: QosTarget(rng.choice((0.5, 1.0, 1.0)), rng.choice((1, 2))) for s in SIZES}
+    targets = {s: QosTarget(rng.choice((0.5, 1.0, 1.0)), rng.choice((1, 2))) for s in SIZES}
     limits = SuggestLimits(max_edge_reorder=rng.choice((2, 3, 4)), defragment=rng.random() < 0.2)
-    return snapshot(nodes, pods), lambda w: promised[w.name], limits
+    return snapshot(nodes, pods), lambda w: targets[w.name], limits
 
 
 def carried_out_to_the_end(seed, **more):
     """All suggestions one after the other, each in several orders; how many took stopovers."""
-    shot, promises, limits = tight_case(seed, **more)
+    shot, qos_targets, limits = tight_case(seed, **more)
     seen = Counter()
     for _ in range(ENOUGH):
-        found = suggest(shot, promises, Objective(gamma=10), limits)
+        found = suggest(shot, qos_targets, Objective(gamma=10), limits)
         assert bool(found.legs) == bool(found.moves), seed
         if not found.moves:
             return seen

@@ -24,12 +24,12 @@ def edge(name, cpu, memory=64):
     return node(name, Tier.EDGE, cpu, memory)
 
 
-def suggested(nodes, pods, promised=None, limits=DEFAULT, **more):
+def suggested(nodes, pods, targets=None, limits=DEFAULT, **more):
     shot = snapshot(nodes, pods)
-    promises = promised or {}
+    qos_targets = targets or {}
     found = suggest(
         shot,
-        lambda w: promises.get(w.name, QosTarget()),
+        lambda w: qos_targets.get(w.name, QosTarget()),
         more.pop("objective", Objective(gamma=10)),
         limits,
         **more,
@@ -83,9 +83,9 @@ def test_the_papers_form_makes_no_room():
         running("a-1", "a", resources(1), "e1"),
         running("b-1", "b", resources(1), "cloud"),
     ]
-    promised = {"a": QosTarget(0.0)}
-    assert len(suggested([edge("e1", 1), cloud()], pods, promised).moves) == 2
-    assert not suggested([edge("e1", 1), cloud()], pods, promised, algorithm="paper").moves
+    targets = {"a": QosTarget(0.0)}
+    assert len(suggested([edge("e1", 1), cloud()], pods, targets).moves) == 2
+    assert not suggested([edge("e1", 1), cloud()], pods, targets, algorithm="paper").moves
 
 
 def test_a_pod_moves_over_to_make_room(algorithm):
@@ -178,9 +178,9 @@ def test_pods_that_must_stay_only_hold_room():
         running("a-2", "a", resources(1), "cloud"),
         running("b-1", "b", resources(1), "cloud"),
     ]
-    promised = {"a": QosTarget(0.0)}
-    assert not suggested([edge("e1", 1), cloud()], pods, promised, movable=reason).moves
-    assert suggested([edge("e1", 1), cloud()], pods, promised).moves
+    targets = {"a": QosTarget(0.0)}
+    assert not suggested([edge("e1", 1), cloud()], pods, targets, movable=reason).moves
+    assert suggested([edge("e1", 1), cloud()], pods, targets).moves
 
 
 def test_an_unmovable_pod_that_would_gain_is_named_with_its_reason():
@@ -252,12 +252,12 @@ def test_groups_that_only_pay_together_are_one():
         running("b-1", "b", resources(1), "cloud"),
         running("b-2", "b", resources(1), "cloud"),
     ]
-    promised = {
+    targets = {
         "a": QosTarget(1.0, weight=1),
         "c": QosTarget(1.0, weight=1),
         "b": QosTarget(1.0, weight=3),
     }
-    found = suggested(nodes, pods, promised)
+    found = suggested(nodes, pods, targets)
     assert len(found.moves) == 4
     assert {m.group for m in found.moves} == {0}
     # 3 * 11 won, 2 * 11 lost, four moves.

@@ -22,7 +22,7 @@ def rounds(case, limits, algorithm):
     """Suggest and carry out until there is nothing left to suggest; the scores on the way."""
     shot, scores = case.snapshot, []
     while len(scores) < ENOUGH:
-        found = suggest(shot, case.promises, case.objective, limits, algorithm=algorithm)
+        found = suggest(shot, case.qos_targets, case.objective, limits, algorithm=algorithm)
         scores.append((found.before, found.after))
         if not found.moves:
             assert found.after == found.before
@@ -31,7 +31,7 @@ def rounds(case, limits, algorithm):
         if found.awaited:
             # Their room is there now; who gets it is the immediate scheduler's to say.
             waiting = shot.schedulable(shot.pods.values())
-            decision = immediate_schedule(shot, waiting, case.promises, case.objective)
+            decision = immediate_schedule(shot, waiting, case.qos_targets, case.objective)
             assert decision.score_after >= found.after.qos
             shot = bound(shot, [(pod, node) for pod, node, _ in decision.bindings])
         else:
@@ -76,8 +76,8 @@ def test_where_nothing_is_left_to_gain_no_look_would_find_anything(algorithm, mo
     for seed, objective in product(drawing.drawn(range(300)), objectives):
         case = drawn_case(seed)
         shot = case.snapshot
-        arguments = (shot, case.promises, objective, SuggestLimits())
-        if Gains.of(shot, case.promises, objective).possible:
+        arguments = (shot, case.qos_targets, objective, SuggestLimits())
+        if Gains.of(shot, case.qos_targets, objective).possible:
             continue
         found = suggest(*arguments, algorithm=algorithm)
         with monkeypatch.context() as always:

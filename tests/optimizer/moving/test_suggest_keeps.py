@@ -24,11 +24,11 @@ SMALL = resources(0.5, 0.5)
 NEAR_DB = {"affinity": (near(app("db"), key=ZONE),)}
 
 
-def suggested(pods, nodes=NODES, **promises):
+def suggested(pods, nodes=NODES, **qos_targets):
     shot = snapshot(nodes, pods)
     found = suggest(
         shot,
-        lambda w: QosTarget(promises.get(w.name, 1.0)),
+        lambda w: QosTarget(qos_targets.get(w.name, 1.0)),
         Objective(gamma=10),
         SuggestLimits(),
     )
@@ -53,7 +53,7 @@ def test_the_one_that_others_want_to_be_near_does_not_leave_them():
     ]
     found = suggested([member("db-1", "db", "c1"), *readers])
     assert not found.moves
-    assert "against its rules" in why(found)["db-1"]
+    assert "scheduling rules" in why(found)["db-1"]
     # There is a second one in the cloud for them: the other may go.
     found = suggested([member("db-1", "db", "c1"), member("db-2", "db", "c1"), *readers], db=0.5)
     assert len(found.moves) == 1
@@ -76,13 +76,13 @@ def test_on_random_clusters(algorithm):
         case = ruled_case(seed, leaning)
         shot = case.snapshot
         limits = attrs.evolve(case.limits, max_moves=6, max_cloud_to_edge=5, max_edge_reorder=3)
-        found = suggest(shot, case.promises, case.objective, limits, algorithm=algorithm)
+        found = suggest(shot, case.qos_targets, case.objective, limits, algorithm=algorithm)
         assert not refusals(shot, found, seed), seed
         for before, after in pairwise(stages(shot, found)):
             assert not broken(shot, after), seed
             seen["groups"] += before is not after
         seen["moved"] += bool(found.moves)
-        seen["refused"] += any("against its rules" in r.reason for r in found.rejected)
+        seen["refused"] += any("scheduling rules" in r.reason for r in found.rejected)
     assert seen["moved"] >= 8, seen
     assert seen["refused"], seen
 
@@ -91,7 +91,7 @@ def test_what_is_proven_is_the_best_that_keeps_all_rules():
     seen = Counter()
     for seed in drawing.drawn(range(150)):
         case = ruled_case(seed, leaning)
-        found = suggest(case.snapshot, case.promises, case.objective, case.limits)
+        found = suggest(case.snapshot, case.qos_targets, case.objective, case.limits)
         best = RuledOracle(case).best()
         reached = by_priority(case.snapshot, found.after.shares, case)
         moves = len(found.legs) + len(found.awaited)

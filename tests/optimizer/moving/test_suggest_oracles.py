@@ -47,7 +47,9 @@ def test_exact_equals_trying_every_choice_of_moves(draw, seeds, measure, monkeyp
         case = draw(seed)
         case = attrs.evolve(case, limits=attrs.evolve(case.limits, spread=seed % 2 == 0))
         best = enumerated(case, measure)
-        found = suggest(case.snapshot, case.promises, case.objective, case.limits, measure=measure)
+        found = suggest(
+            case.snapshot, case.qos_targets, case.objective, case.limits, measure=measure
+        )
         moves = len(found.legs) + len(found.awaited)
         rank = found.after.qos, -moves, -pairs(case, found), -found.after.fragmentation
         if best.qos - found.before.qos <= ROUNDING * best.moves:
@@ -80,7 +82,7 @@ def test_exact_equals_it_with_room_kept_free():
         limits = attrs.evolve(case.limits, headroom=0.25)
         held = attrs.evolve(case, limits=limits)
         best = enumerated(held, Measure.UNUSABLE)
-        found = suggest(case.snapshot, case.promises, case.objective, limits)
+        found = suggest(case.snapshot, case.qos_targets, case.objective, limits)
         if best.qos - found.before.qos <= ROUNDING * best.moves:
             assert not found.moves, seed
         else:
@@ -107,7 +109,7 @@ def test_the_papers_form_equals_its_literal_form(measure):
         freeing = free_edge_as_needed(problem)
         counts = item_counts(problem, candidates)
         decision = make_decision(problem, counts, freeing)
-        before = quality(case.snapshot.census.shares, case.promises, case.objective)
+        before = quality(case.snapshot.census.shares, case.qos_targets, case.objective)
         rank = before + decision.gain, -int(decision.chosen.sum()) - decision.freed
         assert rank == expected.rank, seed
 

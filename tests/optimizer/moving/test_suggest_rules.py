@@ -33,12 +33,12 @@ def cloud(name="cloud", cpu=64, zone=None):
     return zoned(name, zone, tier=Tier.CLOUD, cpu=cpu, memory=64)
 
 
-def suggested(nodes, pods, promised=None, limits=None, **more):
+def suggested(nodes, pods, targets=None, limits=None, **more):
     shot = snapshot(nodes, pods)
-    promises = {name: QosTarget(qos) for name, qos in (promised or {}).items()}
+    qos_targets = {name: QosTarget(qos) for name, qos in (targets or {}).items()}
     found = suggest(
         shot,
-        lambda w: promises.get(w.name, QosTarget()),
+        lambda w: qos_targets.get(w.name, QosTarget()),
         Objective(gamma=10),
         limits or SuggestLimits(),
         **more,
@@ -197,7 +197,7 @@ def test_exact_equals_trying_every_choice_and_keeps_every_rule():
     seen = Counter()
     for seed in drawing.drawn(range(600)):
         case = ruled_case(seed)
-        found = suggest(case.snapshot, case.promises, case.objective, case.limits)
+        found = suggest(case.snapshot, case.qos_targets, case.objective, case.limits)
         for other in range(3):
             assert not refusals(case.snapshot, found, seed + other), seed
         best, rank = RuledOracle(case).best(), rank_of(case, found)
@@ -227,7 +227,7 @@ def test_the_papers_form_keeps_every_rule():
     for seed in drawing.drawn(range(200)):
         case = ruled_case(seed)
         found = suggest(
-            case.snapshot, case.promises, case.objective, case.limits, algorithm="paper"
+            case.snapshot, case.qos_targets, case.objective, case.limits, algorithm="paper"
         )
         assert not refusals(case.snapshot, found, seed), seed
         before = by_priority(case.snapshot, case.snapshot.census.shares, case)

@@ -27,27 +27,27 @@ from support.ruled_literal import allowed, refusals
 EVICTING = (False, True)
 
 
-def packed(of, promises=nothing_promised, solver=None, **how):
-    return pack_cluster(of, promises, OBJECTIVE, Bounds(solver=solver), lambda _: None, **how)
+def packed(of, qos_targets=nothing_promised, solver=None, **how):
+    return pack_cluster(of, qos_targets, OBJECTIVE, Bounds(solver=solver), lambda _: None, **how)
 
 
-def comes_to(of, found, promises, worth):
-    return worth(of, Gains.of(of, promises, OBJECTIVE), targets_of(of, found))
+def comes_to(of, found, qos_targets, worth):
+    return worth(of, Gains.of(of, qos_targets, OBJECTIVE), targets_of(of, found))
 
 
 @pytest.mark.parametrize("allowed", EVICTING)
-@pytest.mark.parametrize("promises", [nothing_promised, all_promised])
+@pytest.mark.parametrize("qos_targets", [nothing_promised, all_promised])
 @pytest.mark.parametrize("seed", drawing.drawn_cases(range(12)))
-def test_with_gaps_and_a_solver_it_is_the_best_there_is(seed, promises, allowed):
+def test_with_gaps_and_a_solver_it_is_the_best_there_is(seed, qos_targets, allowed):
     of = drawn(seed)
-    best = best_of_all(of, promises, usual, allow_evictions=allowed)
-    found = packed(of, promises, Highs(), allow_evictions=allowed, gaps=True)
+    best = best_of_all(of, qos_targets, usual, allow_evictions=allowed)
+    found = packed(of, qos_targets, Highs(), allow_evictions=allowed, gaps=True)
     if best[0] <= tuple(found.before.values()):
         assert not found.better
         assert found.placed_proven
         return
     assert found.proven
-    assert comes_to(of, found, promises, usual) == best
+    assert comes_to(of, found, qos_targets, usual) == best
 
 
 @pytest.mark.parametrize("seed", drawing.drawn_cases(range(12)))
@@ -137,7 +137,7 @@ def test_the_search_alone_finds_all_that_could_be_placed_on_small_clusters():
 @pytest.mark.parametrize("seed", [13, 20, 23, 27, 65, 69, 85, 87])
 def test_rules_about_other_pods_are_kept_all_the_way(seed):
     case = ruled_case(seed)
-    found = pack_cluster(case.snapshot, case.promises, case.objective, Bounds(), lambda _: None)
+    found = pack_cluster(case.snapshot, case.qos_targets, case.objective, Bounds(), lambda _: None)
     for order in range(5):
         assert refusals(case.snapshot, found, order) == []
     shot = case.snapshot.with_placed({move.pod.uid: move.target for move in found.moves})

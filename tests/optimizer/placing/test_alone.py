@@ -36,11 +36,14 @@ WAYS = list(enumerate(itertools.product(OBJECTIVES, Measure, [True, False])))
 
 @pytest.mark.parametrize(("number", "way"), WAYS)
 def test_a_pod_alone_goes_where_the_tables_would_have_it(number, way):
-    (objective, promise), measure, spreading = way
+    (objective, qos_target), measure, spreading = way
     ends = Counter()
     for seed in drawing.drawn(range(100 * number, 100 * (number + 1))):
         case = drawn(seed)
-        shot, promises = case.snapshot, (lambda _: promise) if promise else case.promises
+        shot, qos_targets = (
+            case.snapshot,
+            (lambda _: qos_target) if qos_target else case.qos_targets,
+        )
         edge, cloud = shot.in_turn(Tier.EDGE), shot.in_turn(Tier.CLOUD)
         fragmentation = Fragmentation(measure, request_mix(shot))
         measured = [vector for vector, _ in fragmentation.mix]
@@ -55,14 +58,14 @@ def test_a_pod_alone_goes_where_the_tables_would_have_it(number, way):
                 PlacementProblem.of([kind], edge, measured, at_edge),
                 CloudRoom.of(PlacementProblem.of([kind], cloud, ladders=in_cloud), Bounds()),
                 shot.census.shares,
-                promises,
+                qos_targets,
                 objective,
                 fragmentation,
                 Bounds(),
                 replicas,
             )
             share = shot.census.shares.get(pod.workload, Share())
-            gain = objective.gain(share, promises(pod.workload))
+            gain = objective.gain(share, qos_targets(pod.workload))
             alone = place_alone(pod, edge, cloud, gain, fragmentation, spread)
             for side in ("edge", "cloud", "fragmentation", "proof"):
                 assert getattr(alone, side) == getattr(tabulated, side), (seed, pod.name, side)

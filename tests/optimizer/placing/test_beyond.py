@@ -23,7 +23,7 @@ NONE = Bounds(states=0, steps=0, loads=0)
 def decided(seed, objective, bounds):
     """The choice, and what it is worth."""
     case, edge, cloud = drawn_batch(seed)
-    args = case.snapshot.census.shares, case.promises, objective
+    args = case.snapshot.census.shares, case.qos_targets, objective
     choice = make_decision(edge, CloudRoom.of(cloud, bounds), *args, Fragmentation(), bounds)
     return choice, worth_of(edge, cloud, choice, list_demands(edge, *args))
 
@@ -67,7 +67,7 @@ def test_no_choice_exceeds_the_bounds_of_the_relaxation():
     for seed in drawing.drawn(range(200)):
         case, edge, cloud = drawn_batch(seed)
         objective = OBJECTIVES[seed % len(OBJECTIVES)]
-        members = list_demands(edge, case.snapshot.census.shares, case.promises, objective)
+        members = list_demands(edge, case.snapshot.census.shares, case.qos_targets, objective)
         limits = upper_bounds(edge, cloud, members, objective)
         choice, (placed, _, _) = decided(seed, objective, Bounds())
         of_turns = [n for (name, _), n in limits.items() if name == PLACED]
@@ -115,7 +115,7 @@ def test_a_batch_that_finds_room_for_all_at_the_edge_needs_no_solver():
         tiers = [case.snapshot.in_turn(tier) for tier in (Tier.EDGE, Tier.CLOUD)]
         kinds = group_kinds(case.batch, tiers[0] + tiers[1])
         edge, cloud = (PlacementProblem.of(kinds, rows) for rows in tiers)
-        args = case.snapshot.census.shares, case.promises, OBJECTIVES[0], Fragmentation()
+        args = case.snapshot.census.shares, case.qos_targets, OBJECTIVES[0], Fragmentation()
         first = make_decision(edge, CloudRoom.of(cloud, NONE), *args, NONE)
         if len(first.edge) == len(case.batch):
             with_room += 1

@@ -26,7 +26,7 @@ def decided(case, objective=SHARE, bounds=None, **how):
     return immediate_schedule(
         case.snapshot,
         case.batch,
-        case.promises,
+        case.qos_targets,
         objective,
         bounds=bounds,
         site_labels=LABELS,
@@ -77,8 +77,8 @@ def test_above_the_limit_never_below_one_at_a_time_and_proof_is_true():
 
 
 def test_replicas_go_to_sites_in_proportion_to_demand():
-    promised = {"cart": plain_target(a=3, b=1)}
-    case = at_sites({"a": 8, "b": 8, "c": 8}, pods_of("cart", 8), promised)
+    targets = {"cart": plain_target(a=3, b=1)}
+    case = at_sites({"a": 8, "b": 8, "c": 8}, pods_of("cart", 8), targets)
     for bounds in (None, NO_SEARCH):
         decision = decided(case, bounds=bounds)
         assert by_site(case, decision) == {("cart", "a"): 6, ("cart", "b"): 2}
@@ -92,8 +92,8 @@ def test_a_full_site_overflows_to_a_neighbour_before_the_cloud():
 
 def test_the_workload_that_gains_more_gets_the_site():
     # Both have users at a, where one pod fits; half of b's users are elsewhere.
-    promised = {"one": plain_target(a=1), "two": plain_target(a=1, b=1)}
-    case = at_sites({"a": 1, "b": 4}, [*pods_of("one", 1), *pods_of("two", 2)], promised)
+    targets = {"one": plain_target(a=1), "two": plain_target(a=1, b=1)}
+    case = at_sites({"a": 1, "b": 4}, [*pods_of("one", 1), *pods_of("two", 2)], targets)
     found = by_site(case, decided(case))
     assert found["one", "a"] == 1
     assert found["two", "b"] == 2
@@ -107,21 +107,21 @@ def test_a_single_pod_goes_to_the_site_with_unserved_users():
 
 def test_pods_follow_the_latency_matrix():
     pairs = {("a", "b"): 0.2, ("a", "c"): 0.9}
-    promised = {"cart": QosTarget(demand=demand_of({"a": 1}, 0.5, pairs.items()))}
-    case = at_sites({"a": 1, "b": 4, "c": 4}, pods_of("cart", 3), promised)
+    targets = {"cart": QosTarget(demand=demand_of({"a": 1}, 0.5, pairs.items()))}
+    case = at_sites({"a": 1, "b": 4, "c": 4}, pods_of("cart", 3), targets)
     assert by_site(case, decided(case)) == {("cart", "a"): 1, ("cart", "c"): 2}
 
 
 def test_pods_without_demand_share_kinds_with_those_that_have_it():
-    promised = {"cart": plain_target(a=1), "batch": QosTarget()}
-    case = at_sites({"a": 2, "b": 2}, [*pods_of("cart", 2), *pods_of("batch", 2)], promised)
+    targets = {"cart": plain_target(a=1), "batch": QosTarget()}
+    case = at_sites({"a": 2, "b": 2}, [*pods_of("cart", 2), *pods_of("batch", 2)], targets)
     assert by_site(case, decided(case)) == {("cart", "a"): 2, ("batch", "b"): 2}
 
 
 def test_many_sites_are_decided_and_proven_by_marginal_gain():
     cpus = {f"s{i:02}": 4 for i in range(60)}
-    promised = {"cart": plain_target(**dict.fromkeys(cpus, 1))}
-    case = at_sites(cpus, pods_of("cart", 60), promised)
+    targets = {"cart": plain_target(**dict.fromkeys(cpus, 1))}
+    case = at_sites(cpus, pods_of("cart", 60), targets)
     decision = decided(case)
     assert set(by_site(case, decision).values()) == {1}
     assert decision.proof.qos
@@ -130,11 +130,11 @@ def test_many_sites_are_decided_and_proven_by_marginal_gain():
 def test_uniform_demand_keeps_as_many_pods_at_the_edge_as_one_pool():
     for seed in drawing.drawn(range(3550, 3700)):
         case = drawn_by_site(seed, most=6, uniform=True)
-        pool = {name: QosTarget(p.qos, p.weight) for name, p in case.promised.items()}
+        pool = {name: QosTarget(p.qos, p.weight) for name, p in case.targets.items()}
         alike = [p for p in case.batch if p.requests == resources(1, 1)]
         one = immediate_schedule(
             case.snapshot, alike, lambda w, pool=pool: pool[w.name], SHARE, site_labels=LABELS
         )
-        two = immediate_schedule(case.snapshot, alike, case.promises, SHARE, site_labels=LABELS)
+        two = immediate_schedule(case.snapshot, alike, case.qos_targets, SHARE, site_labels=LABELS)
         edges = [sum(b.tier is Tier.EDGE for b in d.bindings) for d in (one, two)]
         assert edges[1] >= edges[0], seed

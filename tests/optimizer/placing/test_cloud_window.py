@@ -40,8 +40,8 @@ from support.placement_instances import (
 )
 from support.rule_instances import DISLIKED, HOST, ZONE, app
 
-POLICY = KubeDSM(lambda workload: QosTarget(PROMISED.get(workload.name, 1.0)), Objective())
-PROMISED = {"b": 0.5, "c": 0.0}
+POLICY = KubeDSM(lambda workload: QosTarget(TARGETS.get(workload.name, 1.0)), Objective())
+TARGETS = {"b": 0.5, "c": 0.0}
 GIB = 2**30
 
 

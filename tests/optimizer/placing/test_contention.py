@@ -95,7 +95,7 @@ def placed_in(case, pieces, objective):
     shot = attrs.evolve(shot, pods={uid: p for uid, p in pods.items() if uid not in late})
     for piece in pieces:
         shot = attrs.evolve(shot, pods={**shot.pods, **{pod.uid: pod for pod in piece}})
-        decision = immediate_schedule(shot, piece, case.promises, objective, Measure.UNUSABLE)
+        decision = immediate_schedule(shot, piece, case.qos_targets, objective, Measure.UNUSABLE)
         shot = shot.with_placed({b.pod.uid: b.node for b in decision.bindings})
     return shot
 
@@ -115,7 +115,8 @@ def test_at_once_comes_to_the_same_qos_and_places_as_together(objective):
             seen[len(pieces)] += 1
             assert len(one_by_one.placed) == len(together.placed), seed
             worth = [
-                quality(s.census.shares, case.promises, objective) for s in (one_by_one, together)
+                quality(s.census.shares, case.qos_targets, objective)
+                for s in (one_by_one, together)
             ]
             assert worth[0] == worth[1], seed
     assert min(seen[pieces] for pieces in (1, 2, 3)) >= 3, seen

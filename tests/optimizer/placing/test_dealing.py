@@ -7,7 +7,7 @@ import numpy as np
 from kubedsm.model.deadline import NO_DEADLINE
 from kubedsm.optimizer.matching.best_fit import best_fit_increasing
 from kubedsm.optimizer.placing.cloud import place_least_allocated
-from kubedsm.optimizer.placing.replica_spreading import DealtTier
+from kubedsm.optimizer.placing.replica_spreading import TierAssignment
 from support import drawing
 from support.drawn_packings import drawn_packing, drawn_spread
 
@@ -17,7 +17,7 @@ def dealt(seed, place):
     spread = drawn_spread(seed, packing)
     loads = place(packing)
     chosen = [kind.pods for kind in packing.kinds]
-    return DealtTier.of(packing, loads, chosen, spread)
+    return TierAssignment.of(packing, loads, chosen, spread)
 
 
 def literal_even_out(tier):

@@ -23,12 +23,12 @@ FLAT = Objective(alpha=1, beta=0, gamma=10)
 
 def decided(case, objective=DEFAULT, measure=Measure.UNUSABLE, *, spread=False):
     return immediate_schedule(
-        case.snapshot, case.batch, case.promises, objective, measure, default_spread=spread
+        case.snapshot, case.batch, case.qos_targets, objective, measure, default_spread=spread
     )
 
 
 def rank(case, decision, objective=DEFAULT):
-    reached = worth(decision.shares_after, case.promises, objective)
+    reached = worth(decision.shares_after, case.qos_targets, objective)
     return len(decision.bindings), *reached, -decision.fragmentation
 
 
@@ -50,13 +50,13 @@ def test_equals_the_literal_form(objective, measure):
     assert min(seen.values()) >= 15, seen
 
 
-def edge_only(cpu, pods, promised, cloud=True):
+def edge_only(cpu, pods, targets, cloud=True):
     nodes = [node("edge", Tier.EDGE, cpu=cpu, memory=64)]
     if cloud:
         nodes.append(node("cloud", Tier.CLOUD, cpu=64, memory=64))
     shot = snapshot(nodes, pods)
     decision = immediate_schedule(
-        shot, shot.schedulable(pods), lambda w: promised.get(w.name, QosTarget()), DEFAULT
+        shot, shot.schedulable(pods), lambda w: targets.get(w.name, QosTarget()), DEFAULT
     )
     return Counter(b.pod.workload.name for b in decision.bindings if b.tier is Tier.EDGE), decision
 
@@ -92,7 +92,9 @@ def test_beyond_the_bounds_the_choice_is_sound_and_says_that_it_is_not_proven(bo
     for seed in drawing.drawn(range(5000, 5200)):
         case = drawn(seed)
         exact = decided(case)
-        rough = immediate_schedule(case.snapshot, case.batch, case.promises, DEFAULT, bounds=bounds)
+        rough = immediate_schedule(
+            case.snapshot, case.batch, case.qos_targets, DEFAULT, bounds=bounds
+        )
         assert len(rough.bindings) <= len(exact.bindings)
         unproven += not rough.proven
         if rough.proven:

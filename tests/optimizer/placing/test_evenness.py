@@ -22,14 +22,14 @@ def pods_of(service, number, cpu=1.0, **more):
     return [pod(f"{service}-{i:03}", service, resources(cpu, 0.1), **more) for i in range(number)]
 
 
-def on_edge(cores, pods, promised=(), *, nodes=2, objective=SHARE, bounds=None):
+def on_edge(cores, pods, targets=(), *, nodes=2, objective=SHARE, bounds=None):
     """How many of each service go to that many edge nodes of so many cores; the cloud has room."""
     edge = [node(f"edge-{i}", Tier.EDGE, cores, 64, 1000) for i in range(nodes)]
     shot = snapshot([*edge, node("cloud", Tier.CLOUD, 640, 640, 1000)], pods)
     batch = [p for p in pods if p.node_name is None]
-    promises = dict(promised)
+    qos_targets = dict(targets)
     decision = immediate_schedule(
-        shot, batch, lambda w: promises.get(w.name, ALL), objective, bounds=bounds
+        shot, batch, lambda w: qos_targets.get(w.name, ALL), objective, bounds=bounds
     )
     assert decision.proof.qos or bounds is not None
     found = {w.name: share.edge for w, share in decision.shares_after.items()}
@@ -114,11 +114,11 @@ def test_no_placement_of_equal_qos_is_more_even(objective):
     seen = Counter()
     for seed in drawing.drawn(range(7000, 7120)):
         case = drawn(seed, most=7)
-        decision = immediate_schedule(case.snapshot, case.batch, case.promises, objective)
+        decision = immediate_schedule(case.snapshot, case.batch, case.qos_targets, objective)
         placed, qos, uneven, _ = literal_decision(case, objective, "unusable")
         assert (
             len(decision.bindings),
-            *worth(decision.shares_after, case.promises, objective),
+            *worth(decision.shares_after, case.qos_targets, objective),
         ) == (
             placed,
             qos,

@@ -50,7 +50,7 @@ def test_the_pod_that_adds_most_for_its_size_comes_first():
             ranked += len(of_batch) > 1
         edge = PlacementProblem.of(of_batch, rows)
         objective = Objective(gamma=10, beta=(0.0, 0.5)[seed % 2], alpha=1.0)
-        members = list_demands(edge, case.snapshot.census.shares, case.promises, objective)
+        members = list_demands(edge, case.snapshot.census.shares, case.qos_targets, objective)
         room = BestFit(edge)
         picks, loads = pick_greedily(edge, members, room), room.loads
         expected, placed = literal_pick(edge, members)

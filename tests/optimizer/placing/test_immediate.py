@@ -55,7 +55,7 @@ def test_every_decision_keeps_to_room_and_rules(measure, bounds):
     for seed in drawing.drawn(range(300)):
         case = drawn(seed, most=12)
         decision = immediate_schedule(
-            case.snapshot, case.batch, case.promises, DEFAULT, measure, bounds
+            case.snapshot, case.batch, case.qos_targets, DEFAULT, measure, bounds
         )
         check(case, decision, measure)
 
@@ -124,6 +124,6 @@ def test_the_order_of_the_input_changes_nothing(bounds):
     rng = random.Random(2)
     for seed in drawing.drawn(range(60)):
         case = drawn(seed, most=10)
-        args = (case.promises, DEFAULT, Measure.UNUSABLE, bounds)
+        args = (case.qos_targets, DEFAULT, Measure.UNUSABLE, bounds)
         decision = immediate_schedule(case.snapshot, case.batch, *args)
         assert immediate_schedule(*shuffled(case, rng), *args) == decision

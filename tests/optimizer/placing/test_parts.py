@@ -45,10 +45,8 @@ def sites(seed, most=3):
                 pods.append(pod(named, of, requests, rules=rules, priority=priority))
     if cloud != "own":
         nodes.append(node("c", Tier.CLOUD, *((64, 64) if cloud == "endless" else (2, 3))))
-    promised = {
-        p.workload.name: QosTarget(rng.choice((0.5, 1.0)), rng.choice((1, 2))) for p in pods
-    }
-    return Instance(snapshot(nodes, pods), tuple(pods), promised)
+    targets = {p.workload.name: QosTarget(rng.choice((0.5, 1.0)), rng.choice((1, 2))) for p in pods}
+    return Instance(snapshot(nodes, pods), tuple(pods), targets)
 
 
 def worth_of(made, edge, members, fragmentation):
@@ -77,7 +75,7 @@ def test_the_best_of_the_parts_is_the_best_of_the_whole():
         fragmentation = Fragmentation(Measure.UNUSABLE, mix)
         edge = PlacementProblem.of(of_batch, at_edge, [vector for vector, _ in mix])
         cloud = CloudRoom.of(PlacementProblem.of(of_batch, in_cloud), Bounds())
-        members = list_demands(edge, case.snapshot.census.shares, case.promises, Objective())
+        members = list_demands(edge, case.snapshot.census.shares, case.qos_targets, Objective())
         choose = partial(choose_counts, objective=Objective(), fragmentation=fragmentation)
         parts = split_kinds(edge, cloud, members)
         whole += len(parts) == 1
@@ -99,7 +97,7 @@ def test_parts_are_within_bounds_that_the_whole_exceeds():
     proven = short = 0
     for seed in drawing.drawn(range(40)):
         case = sites(seed, most=6)
-        args = case.snapshot, case.batch, case.promises, Objective()
+        args = case.snapshot, case.batch, case.qos_targets, Objective()
         best = immediate_schedule(*args)
         assert best.proof.qos
         for states in (100, 200, 400, 800, 1600):

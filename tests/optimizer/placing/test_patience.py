@@ -15,12 +15,12 @@ from support.rule_instances import pod as ruled
 PATIENCE = 60.0
 
 
-def promises(_):
+def qos_targets(_):
     return QosTarget()
 
 
 def scheduled(shot, batch, patience=PATIENCE):
-    return immediate_schedule(shot, batch, promises, Objective(), patience=patience)
+    return immediate_schedule(shot, batch, qos_targets, Objective(), patience=patience)
 
 
 def names(decision):

@@ -32,12 +32,12 @@ from support.rule_instances import (
 )
 
 
-def promise(_):
+def qos_target(_):
     return QosTarget()
 
 
 def decided(shot, pods, bounds=None):
-    return immediate_schedule(shot, pods, promise, Objective(), bounds=bounds)
+    return immediate_schedule(shot, pods, qos_target, Objective(), bounds=bounds)
 
 
 def penalties(nodes, newcomer, *others):
@@ -131,7 +131,7 @@ def without_preferences(shot, pods):
 
 def reached(shot, pods, decision):
     homes = {binding.pod.uid: binding.node for binding in decision.bindings}
-    return standing(shot, pods, homes, promise)
+    return standing(shot, pods, homes, qos_target)
 
 
 def test_they_never_change_how_many_are_placed_nor_qos():
@@ -194,7 +194,7 @@ def test_on_the_edge_nobody_could_like_it_better():
                 sum(liked[uid][name] for uid, name in tried.items()),
             )
             for tried in assignments(shot, pods, liked)
-            for placed, qos in [standing(shot, pods, tried, promise)]
+            for placed, qos in [standing(shot, pods, tried, qos_target)]
         )
         placed, qos = reached(shot, pods, decision)
         total = sum(liked[uid][name] for uid, name in homes.items())

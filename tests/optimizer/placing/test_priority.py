@@ -28,21 +28,23 @@ def ranked(seed, most=4):
 
     batch = tuple(map(of, case.batch))
     pods = {**case.snapshot.pods, **{one.uid: one for one in batch}}
-    return Instance(attrs.evolve(case.snapshot, pods=pods), batch, case.promised)
+    return Instance(attrs.evolve(case.snapshot, pods=pods), batch, case.targets)
 
 
 def decided(case, bounds=None):
-    return immediate_schedule(case.snapshot, case.batch, case.promises, Objective(), bounds=bounds)
+    return immediate_schedule(
+        case.snapshot, case.batch, case.qos_targets, Objective(), bounds=bounds
+    )
 
 
 def reached(case, decision):
     homes = {binding.pod.uid: binding.node for binding in decision.bindings}
-    return standing(case.snapshot, case.batch, homes, case.promises)
+    return standing(case.snapshot, case.batch, homes, case.qos_targets)
 
 
 def best_of_all(case):
     placements = every_placement(case)
-    return max(standing(case.snapshot, case.batch, homes, case.promises) for homes in placements)
+    return max(standing(case.snapshot, case.batch, homes, case.qos_targets) for homes in placements)
 
 
 def test_equals_trying_every_node_for_every_pod():

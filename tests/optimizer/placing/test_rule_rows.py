@@ -20,7 +20,7 @@ from kubedsm.optimizer.programming.programme import Status
 from kubedsm.plugins.feasibility import Feasibility
 from kubedsm.solvers.available import Highs
 from support import drawing
-from support.batch_orders import most_served, promises
+from support.batch_orders import most_served, qos_targets
 from support.rule_instances import drawn_batch
 from support.ruled_batches import ruled_batch
 
@@ -49,7 +49,7 @@ class Posed:
         return build_programme(
             edge,
             cloud,
-            list_demands(edge, self.snapshot.census.shares, promises, Objective()),
+            list_demands(edge, self.snapshot.census.shares, qos_targets, Objective()),
             Objective(),
             rules.add if self.with_rules else None,
         )

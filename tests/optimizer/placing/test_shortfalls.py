@@ -15,10 +15,10 @@ from support.rule_instances import drawn_batch
 NONE = Bounds(states=0, steps=0, loads=0)
 
 
-def told(snapshot, batch, promises=lambda _: QosTarget()):
+def told(snapshot, batch, qos_targets=lambda _: QosTarget()):
     """What is said without tables, beside what is decided with them."""
     decisions = [
-        immediate_schedule(snapshot, batch, promises, Objective(), bounds=bounds)
+        immediate_schedule(snapshot, batch, qos_targets, Objective(), bounds=bounds)
         for bounds in (NONE, None)
     ]
     return *decisions, {(each.goal, each.of): each for each in decisions[0].certificates}
@@ -41,7 +41,7 @@ def check(short, best, certificates):
 
 def test_what_may_be_missing_is_no_less_than_what_is():
     cases = map(drawn, drawing.drawn(range(500)))
-    seen = [check(*told(case.snapshot, case.batch, case.promises)) for case in cases]
+    seen = [check(*told(case.snapshot, case.batch, case.qos_targets)) for case in cases]
     assert min(map(sum, zip(*seen, strict=True))) >= 1
 
 

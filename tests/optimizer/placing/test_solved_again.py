@@ -21,7 +21,7 @@ from kubedsm.optimizer.programming.programme import Solved, Status
 from kubedsm.solvers.available import Highs
 from kubedsm_lab.baselines.registry import POLICIES
 from support import drawing
-from support.batch_orders import best_of_all, promises, served
+from support.batch_orders import best_of_all, qos_targets, served
 from support.literal_rules import literal_rule
 from support.placement_literal import standing
 from support.rule_instances import drawn_batch
@@ -41,17 +41,17 @@ class FindsNothing:
 
 def decided(snapshot, batch, solver=SOLVER, **bounds):
     bounds = Bounds(solver=solver, **bounds)
-    return immediate_schedule(snapshot, batch, promises, Objective(), bounds=bounds)
+    return immediate_schedule(snapshot, batch, qos_targets, Objective(), bounds=bounds)
 
 
 def one_at_a_time(snapshot, batch, seed):
-    kube_scheduler = POLICIES["kube-scheduler"](promises, Objective())
+    kube_scheduler = POLICIES["kube-scheduler"](qos_targets, Objective())
     return kube_scheduler.place(snapshot, sorted(batch, key=serving_order), random.Random(seed))
 
 
 def reached(snapshot, batch, decision):
     homes = {binding.pod.uid: binding.node for binding in decision.bindings}
-    return standing(snapshot, batch, homes, promises)
+    return standing(snapshot, batch, homes, qos_targets)
 
 
 def keep_rules_as_they_come(snapshot, bindings):

@@ -29,9 +29,9 @@ OBJECTIVE = Objective(gamma=10)
 SMALL = resources(0.01, 1 / 64)
 
 
-def placed(nodes, batch, there=(), bounds=None, promise=QosTarget(), **more):  # noqa: B008
+def placed(nodes, batch, there=(), bounds=None, qos_target=QosTarget(), **more):  # noqa: B008
     shot = snapshot(nodes, [*there, *batch])
-    return immediate_schedule(shot, batch, lambda _: promise, OBJECTIVE, bounds=bounds, **more)
+    return immediate_schedule(shot, batch, lambda _: qos_target, OBJECTIVE, bounds=bounds, **more)
 
 
 def by_node(decision, service=None):
@@ -196,8 +196,8 @@ def drawn(seed, zones):
         pod(f"{service}-old-{n}", service, resources(0.1, 0.1), on=rng.choice(nodes).name)
         for n, service in enumerate(rng.choices("ab", k=rng.randint(0, 3)))
     ]
-    promised = {service: QosTarget(rng.choice((0.0, 0.5, 1.0))) for service in "ab"}
-    return Instance(snapshot(nodes, [*batch, *there]), tuple(batch), promised)
+    targets = {service: QosTarget(rng.choice((0.0, 0.5, 1.0))) for service in "ab"}
+    return Instance(snapshot(nodes, [*batch, *there]), tuple(batch), targets)
 
 
 def together(shot, homes):
@@ -234,7 +234,7 @@ def test_of_all_placements_that_are_as_good_none_is_more_even(zones):
     for seed in drawing.drawn(range(200)):
         case = drawn(seed, zones)
         shot = case.snapshot
-        decision = immediate_schedule(shot, case.batch, case.promises, OBJECTIVE)
+        decision = immediate_schedule(shot, case.batch, case.qos_targets, OBJECTIVE)
         homes = {b.pod.uid: b.node for b in decision.bindings}
         mine = tiers(shot, homes)
         results = [(standing(case, tried), tried) for tried in every_placement(case)]

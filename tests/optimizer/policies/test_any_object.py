@@ -10,7 +10,7 @@ from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.moving.suggestion import SuggestLimits
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.plugins.fit import unschedulable_message
-from support.any_objects import objectives, promises, snapshots
+from support.any_objects import objectives, qos_targets, snapshots
 from support.examples import examples
 from support.placement_instances import GPU, node, pod, resources, snapshot
 
@@ -21,17 +21,17 @@ POLICY = KubeDSM(lambda _: QosTarget(), Objective())
 @examples(70)
 @given(
     snapshots(),
-    promises,
+    qos_targets,
     objectives,
     st.sampled_from(("exact", "paper")),
     st.sampled_from(Measure),
     st.sampled_from((0, 1, 6, 20)),
 )
 def test_every_object_that_the_api_accepts_is_decided_on(
-    drawn, promise, objective, algorithm, measure, most
+    drawn, qos_target, objective, algorithm, measure, most
 ):
     limits = SuggestLimits(most, most, most, defragment=True)
-    policy = KubeDSM(lambda _: promise, objective, limits, algorithm, measure)
+    policy = KubeDSM(lambda _: qos_target, objective, limits, algorithm, measure)
     waiting = drawn.schedulable(drawn.pods.values())
     decision = policy.decide_batch(drawn, waiting)
     placed = {binding.pod.uid for binding in decision.bindings}

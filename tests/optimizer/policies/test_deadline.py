@@ -1,12 +1,13 @@
 """Decisions have a deadline; what was found by then is taken, and no pod is forgotten."""
 
+import math
 import random
 from collections import Counter
 
 import attrs
 import pytest
 
-from kubedsm.model.deadline import Deadline
+from kubedsm.model.deadline import STEPS_PER_SECOND, URGENT_SHARE, Deadline
 from kubedsm.model.model import NodeName, Tier, levels_of, serving_order, shares_after
 from kubedsm.objective.objective import Objective, QosTarget, quality
 from kubedsm.optimizer.placing import immediate
@@ -43,6 +44,11 @@ class Looks:
     def _spent(self):
         self.number += 1
         return float(self.number > self._most)
+
+
+def limit_work(steps):
+    """A deadline after so many steps of work, without any time limit."""
+    return Deadline.within((1 + steps) / (URGENT_SHARE * STEPS_PER_SECOND), lambda: math.inf)
 
 
 def overlapping(number):
@@ -161,25 +167,43 @@ def batches(seeds):
         yield POLICY, *drawn_batch(seed)
     for seed in seeds:
         case = placement_instance(seed, most=9)
-        yield attrs.evolve(POLICY, qos_targets=case.promises), case.snapshot, case.batch
+        yield attrs.evolve(POLICY, qos_targets=case.qos_targets), case.snapshot, case.batch
         yield POLICY, *drawn_batch(seed)
 
 
-def test_no_deadline_makes_a_decision_worse_than_one_pod_at_a_time():
+def list_late_looks(policy, shot, pods):
+    """Deadlines that pass at different looks."""
+    looks = Looks()
+    policy.decide_batch(shot, pods, looks.deadline)
+    for most in range(0, looks.number + 2, max(1, looks.number // 8)):
+        yield Looks(most).deadline
+
+
+def list_work_limits(policy, shot, pods):
+    """Deadlines with different parts of the whole work."""
+    whole = Deadline()
+    policy.decide_batch(shot, pods, whole)
+    for part in range(1, 12, 2):
+        yield limit_work(whole.meter.steps * part / 10)
+
+
+DEADLINES = {"looks": list_late_looks, "work": list_work_limits}
+
+
+@pytest.mark.parametrize("limited", DEADLINES)
+def test_no_deadline_makes_a_decision_worse_than_one_pod_at_a_time(limited):
     contended = 0
     for policy, shot, pods in batches(range(12)):
         floor = one_at_a_time(policy, shot, pods)
         least = value(policy, shot, pods, floor)
-        looks = Looks()
-        policy.decide_batch(shot, pods, looks.deadline)
-        for most in range(0, looks.number + 2, max(1, looks.number // 8)):
-            decision = policy.decide_batch(shot, pods, Looks(most).deadline)
+        for deadline in DEADLINES[limited](policy, shot, pods):
+            decision = policy.decide_batch(shot, pods, deadline)
             reached = value(policy, shot, pods, decision.bindings)
             assert not decision.late
             if reached < least:  # only ever for rules that one at a time breaks in the end
-                assert reached[0] == least[0], most
-                assert sound(shot, decision.bindings), most
-                assert not sound(shot, floor), most
+                assert reached[0] == least[0]
+                assert sound(shot, decision.bindings)
+                assert not sound(shot, floor)
         contended += len(floor) < len(pods)
     assert contended > 3
 
@@ -235,7 +259,7 @@ def test_whenever_the_deadline_passes_a_suggestion_loses_nothing(algorithm):
     fewer = 0
     for seed in range(60):  # a third has too few that gain anything
         case = drawn_case(seed)
-        policy = KubeDSM(case.promises, case.objective, case.limits, algorithm)
+        policy = KubeDSM(case.qos_targets, case.objective, case.limits, algorithm)
         looks = Looks()
         whole = policy.suggest(case.snapshot, lambda _: "", looks.deadline)
         for most in range(0, looks.number, max(1, looks.number // 5)):

@@ -40,9 +40,9 @@ def test_a_batch_is_placed_as_trying_every_node_for_every_pod_has_it():
     for seed in drawing.drawn(range(6000, 6120)):
         case, objective = slow(seed, 4), OBJECTIVES[seed % 3]
         decision = immediate_schedule(
-            case.snapshot, case.batch, case.promises, objective, default_spread=False
+            case.snapshot, case.batch, case.qos_targets, objective, default_spread=False
         )
-        rank = len(decision.bindings), *worth(decision.shares_after, case.promises, objective)
+        rank = len(decision.bindings), *worth(decision.shares_after, case.qos_targets, objective)
         best = literal_decision(case, objective, Measure.UNUSABLE)
         assert (*rank, -decision.fragmentation) == best, seed
         slower = case.snapshot.measured.slower
@@ -55,7 +55,7 @@ def chosen(case, objective, bounds):
     rows = [case.snapshot.in_turn(tier) for tier in (Tier.EDGE, Tier.CLOUD)]
     of_batch = group_kinds(case.batch, rows[0] + rows[1])
     edge, cloud = (PlacementProblem.of(of_batch, of_tier) for of_tier in rows)
-    args = case.snapshot.census.shares, case.promises, objective
+    args = case.snapshot.census.shares, case.qos_targets, objective
     choice = make_decision(edge, CloudRoom.of(cloud, bounds), *args, Fragmentation(), bounds)
     gained = 0
     for member in list_demands(edge, *args):
@@ -98,8 +98,8 @@ def test_it_comes_to_a_crowded_cloud_rather_than_to_an_empty_edge(number, bounds
         shot = snapshot([*nodes, node("c1", Tier.CLOUD, room, 64)], [*pods, *batch])
         measured = Measured(1.0, slower=frozenset({pods[0].workload}))
         shot = attrs.evolve(shot, measured=measured)
-        promises = POLICY.qos_targets_in(shot)
-        decision = immediate_schedule(shot, batch, promises, POLICY.objective, bounds=bounds)
+        qos_targets = POLICY.qos_targets_in(shot)
+        decision = immediate_schedule(shot, batch, qos_targets, POLICY.objective, bounds=bounds)
         assert len(decision.bindings) == number
         assert sum(b.tier is Tier.EDGE for b in decision.bindings) == expected
 
@@ -110,12 +110,12 @@ def test_no_move_brings_it_to_the_edge_and_it_is_said_why():
         case = crowded_case(seed, roomy=True)
         limits = attrs.evolve(case.limits, spread=False)
         args = case.objective, limits
-        free = suggest(case.snapshot, case.promises, *args)
+        free = suggest(case.snapshot, case.qos_targets, *args)
         fetched = {m.pod.workload for m in free.moves if m.kind is MoveKind.CLOUD_TO_EDGE}
         if not fetched:
             continue
         shot = attrs.evolve(case.snapshot, measured=Measured(1.0, slower=frozenset({min(fetched)})))
-        policy = KubeDSM(case.promises, case.objective, limits)
+        policy = KubeDSM(case.qos_targets, case.objective, limits)
         found = policy.suggest(shot, lambda _: None)
         assert found.after.qos >= found.before.qos
         to_edge = {m.pod.workload for m in found.moves if m.kind is MoveKind.CLOUD_TO_EDGE}
@@ -143,7 +143,7 @@ def test_one_that_waits_is_told_the_same():
 
 
 def test_no_pod_of_it_takes_the_place_of_another_at_the_edge():
-    """A large one could leave, and a small one come, so that there is room for more beside it."""
+    """A large one could leave, and a small one come, to free capacity for more beside it."""
     shot = two_tiers(
         running("web-0", "web", resources(4), on="e1"),
         running("web-1", "web", resources(1), on="c1"),

@@ -43,7 +43,7 @@ _BATCH = BatchSettings(idle=0.0, budget=60.0)
 
 def find_policy(name: str) -> Policy:
     usual = Configuration()
-    return POLICIES[name.removesuffix(BATCHED)](usual.promise, usual.objective_function)
+    return POLICIES[name.removesuffix(BATCHED)](usual.qos_target, usual.objective_function)
 
 
 def build_runtime(

@@ -15,7 +15,7 @@ import numpy as np
 from kubedsm_lab.baselines.score_cache import Why
 from kubedsm_lab.bench.burst import bare_loop
 from kubedsm_lab.bench.report import Report
-from kubedsm_lab.replay.standings import Standing, ours_and_best
+from kubedsm_lab.replay.rankings import Ranking, ours_and_best
 from kubedsm_lab.replay.tables import WORDS, Section, Table, fill_sections, number
 
 #: By name, such as `watch.createdToBound.p99`; times in ms.
@@ -214,13 +214,13 @@ def _round_figures(figures: Figures) -> dict[str, float]:
     return {name: round(value, 4) for name, value in figures.items()}
 
 
-def standings(result: BurstResult) -> list[Standing]:
+def rankings(result: BurstResult) -> list[Ranking]:
     """Rank the schedulers by each measurement, except the bare loop, which binds without any
     decision.
     """
     sides = [side for side in result.sides if side.scheduler != bare_loop.NAME]
     return [
-        Standing(
+        Ranking(
             what,
             unit,
             less,
@@ -316,9 +316,9 @@ def _cache_table(sides: Sequence[Side]) -> Table:
 
 
 _TABLES: Mapping[str, Callable[[BurstResult], Table]] = {
-    "Who is ahead": lambda result: ours_and_best(standings(result)),
+    "Ranking": lambda result: ours_and_best(rankings(result)),
     "Ratios": lambda result: _ratio_table(result.sides),
-    "Beside what was published": lambda result: _table_3(result.sides),
+    "Comparison with published figures": lambda result: _table_3(result.sides),
     "Times": lambda result: _time_table(result.sides),
     "Evenness": lambda result: _evenness_table(result.sides),
     "Fullest nodes": lambda result: _fullest_table(result.sides),

@@ -21,7 +21,7 @@ from kubedsm.model.node_index import Ints
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.optimizer.placing.decision import Binding, Decision
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
-from kubedsm_lab.baselines.in_turn import InTurn, Room
+from kubedsm_lab.baselines.in_turn import InTurn, NodeUsage
 from kubedsm_lab.baselines.kube_scheduler import KubeScheduler
 from kubedsm_lab.baselines.registry import KUBEDSM
 from kubedsm_lab.bench import instances
@@ -187,7 +187,7 @@ class Baseline:
         nodes = len(snapshot.nodes)
         searches = Searches.of_nodes(nodes)
 
-        def choose(pod: Pod, fitting: Sequence[Node], room: Room, rng: random.Random) -> Node:
+        def choose(pod: Pod, fitting: Sequence[Node], room: NodeUsage, rng: random.Random) -> Node:
             first = scheduler.start
             node = scheduler(pod, fitting, room, rng)
             # The next search begins where this search ends: at `first`, after all nodes.
@@ -195,7 +195,7 @@ class Baseline:
             return node
 
         configuration = Configuration()
-        policy = InTurn(choose, configuration.promise, configuration.objective_function)
+        policy = InTurn(choose, configuration.qos_target, configuration.objective_function)
         decision, seconds = measure_cpu(
             lambda: policy.place(snapshot, waiting, random.Random(seed))
         )

@@ -18,7 +18,7 @@ from kubedsm_lab.baselines.kube_scheduler import balanced_allocation_score
 from kubedsm_lab.baselines.registry import KUBEDSM
 from kubedsm_lab.bench.burst.result import summarize_evenness
 from kubedsm_lab.bench.report import Report
-from kubedsm_lab.replay.standings import Standing, ours_and_best
+from kubedsm_lab.replay.rankings import Ranking, ours_and_best
 from kubedsm_lab.replay.tables import Section, Table, fill_sections, number
 
 KUBE_SCHEDULER = "kube-scheduler"
@@ -177,13 +177,13 @@ class NodesResult:
         return Report.of_sections(self.as_json(), self.about, sections(self))
 
 
-def standings(result: NodesResult) -> list[Standing]:
+def rankings(result: NodesResult) -> list[Ranking]:
     """Rank KubeDSM, which scores all nodes, against kube-scheduler at each percentage of scored
     nodes.
     """
     ours = f"{KUBEDSM}, p = {ALL}"
     return [
-        Standing(
+        Ranking(
             f"{what}, {nodes:,} nodes",
             unit,
             less,
@@ -243,7 +243,7 @@ def _fairness_table(result: NodesResult) -> Table:
 
 
 _TABLES: Mapping[str, Callable[[NodesResult], Table]] = {
-    "Who is ahead": lambda result: ours_and_best(standings(result)),
+    "Ranking": lambda result: ours_and_best(rankings(result)),
     "Time": _time_table,
     "Quality": _quality_table,
     "Fairness": _fairness_table,

@@ -92,7 +92,7 @@ class SoakResult:
             "leaders": self.leaders,
             "gaveWay": self.log.gave_way,
             "harm": dict(self.harm),
-            "promises": {each.name: attrs.asdict(each) for each in guarantees},
+            "guarantees": {each.name: attrs.asdict(each) for each in guarantees},
             "kept": self.kept,
         }
         rows = ((each.what, each.measured, "yes" if each.kept else "NO") for each in guarantees)

@@ -46,7 +46,7 @@ _SSD = SchedulingRules(node_selector=(("disk", "ssd"),))
 _TAINT = Taint("dedicated", "ml", "NoSchedule")
 _TOLERATING = SchedulingRules(tolerations=(Toleration("dedicated", "Equal", "ml", "NoSchedule"),))
 _PLAIN = SchedulingRules()
-_PROMISES = (0.1, 0.3, 0.5, 0.75, 1.0, 1.0)
+_QOS_FACTORS = (0.1, 0.3, 0.5, 0.75, 1.0, 1.0)
 _WEIGHTS = (0.5, 1.0, 1.0, 2.0)
 
 
@@ -56,11 +56,11 @@ class Instance:
     snapshot: Snapshot
     #: pending pods; none if migrations are to be found
     batch: tuple[Pod, ...]
-    promised: dict[Workload, QosTarget]
+    targets: dict[Workload, QosTarget]
     objective: Objective
 
-    def promises(self, workload: Workload) -> QosTarget:
-        return self.promised[workload]
+    def qos_targets(self, workload: Workload) -> QosTarget:
+        return self.targets[workload]
 
 
 @attrs.frozen
@@ -124,7 +124,7 @@ def _has_too_many_moves(instance: Instance) -> bool:
     """
     snapshot, bounds = instance.snapshot, SUGGEST_BOUNDS
     fragmentation = Fragmentation(mix=request_mix(snapshot))
-    gains = Gains.of(snapshot, instance.promises, instance.objective)
+    gains = Gains.of(snapshot, instance.qos_targets, instance.objective)
     problem = EdgeProblem.of(
         snapshot, default_movable(snapshot), fragmentation, gains, SuggestLimits(), bounds
     )
@@ -232,7 +232,7 @@ def _build_instance(
         name,
         instances.snapshot(nodes, [*running, *waiting], free),
         tuple(waiting),
-        {s.workload: QosTarget(rng.choice(_PROMISES), rng.choice(_WEIGHTS)) for s in services},
+        {s.workload: QosTarget(rng.choice(_QOS_FACTORS), rng.choice(_WEIGHTS)) for s in services},
         Objective(gamma=rng.choice((0, 10))),
     )
 

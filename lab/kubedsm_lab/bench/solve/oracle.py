@@ -183,14 +183,14 @@ class _Model:
         `on_edge` counts pods at the edge in addition to `share.edge`; `share.total` counts all
         pods.
         """
-        promise, objective = instance.promises(workload), instance.objective
+        qos_target, objective = instance.qos_targets(workload), instance.objective
         chosen = [self.add_variable(1) for _ in range(share.total + 1)]
         self.add_row(_sum_terms(chosen), least=1, most=1)
         counted = {each: number for number, each in enumerate(chosen) if number}
         less = {variable: -coefficient for variable, coefficient in on_edge.items()}
         self.add_row(counted | less, least=share.edge, most=share.edge)
         return {
-            each: objective.score(number, share.total, promise.qos, promise.weight)
+            each: objective.score(number, share.total, qos_target.qos, qos_target.weight)
             for number, each in enumerate(chosen)
         }
 

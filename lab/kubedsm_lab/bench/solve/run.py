@@ -20,13 +20,20 @@ from kubedsm.optimizer.policies.policy import Policy
 from kubedsm.plugins.fit import shortages
 from kubedsm.solvers.available import Highs
 from kubedsm.solvers.process import pids
-from kubedsm_lab.baselines.in_turn import InTurn, Room
+from kubedsm_lab.baselines.in_turn import InTurn, NodeUsage
 from kubedsm_lab.baselines.kube_scheduler import kube_scheduler
 from kubedsm_lab.bench.processes import cpu_seconds
 from kubedsm_lab.bench.report import DisagreementError, measure_cpu
 from kubedsm_lab.bench.solve.instances import Instance, batches, crowded, ruled
 from kubedsm_lab.bench.solve.oracle import ROUNDING, Best, best_moves, best_placement
-from kubedsm_lab.bench.solve.verdict import Moved, Moves, Placed, SolveResult, Standing, Way
+from kubedsm_lab.bench.solve.verdict import (
+    Algorithm,
+    Moved,
+    Moves,
+    Placed,
+    PlacementResult,
+    SolveResult,
+)
 from kubedsm_lab.replay.runner import Workers, spread
 
 T = TypeVar("T")
@@ -51,7 +58,7 @@ class Task:
 
     def policy(self, *, solving: bool) -> KubeDSM:
         solver = Highs(self.seconds, self.nodes) if solving else None
-        return KubeDSM(self.instance.promises, self.instance.objective, solver=solver)
+        return KubeDSM(self.instance.qos_targets, self.instance.objective, solver=solver)
 
 
 def tasks(
@@ -95,19 +102,19 @@ def place(task: Task) -> Placed:
     Raises DisagreementError for an infeasible decision, or one better than the optimum.
     """
     instance = task.instance
-    policies: dict[Way, Policy] = {
-        Way.SOLVED: task.policy(solving=True),
-        Way.UNSOLVED: task.policy(solving=False),
-        Way.KUBE_SCHEDULER: InTurn(kube_scheduler, instance.promises, instance.objective),
+    policies: dict[Algorithm, Policy] = {
+        Algorithm.SOLVED: task.policy(solving=True),
+        Algorithm.UNSOLVED: task.policy(solving=False),
+        Algorithm.KUBE_SCHEDULER: InTurn(kube_scheduler, instance.qos_targets, instance.objective),
     }
     ways = {way: place_with(policy, instance) for way, policy in policies.items()}
     best, seconds = _measure_oracle(lambda: best_placement(instance, task.patience))
-    if any(_is_better(standing, best) for standing in ways.values()):
+    if any(_is_better(result, best) for result in ways.values()):
         # Every binding was verified, so HiGHS is wrong, as on a few instances in a thousand.
         best = best_placement(instance, task.patience, plain=True)
-    for standing in ways.values():
-        _check_decision(instance, standing, best)
-        _check_bound(instance, standing, best)
+    for result in ways.values():
+        _check_decision(instance, result, best)
+        _check_bound(instance, result, best)
     return Placed(
         instance.name,
         len(instance.batch),
@@ -128,7 +135,10 @@ def move(task: Task) -> Moved:
     instance = task.instance
     best, reachable = (best_moves(instance, each, task.patience) for each in (_LIMITS, None))
     (before,) = _qos_by_priority(instance, instance.snapshot.census.shares)
-    ways = {way: _move_repeatedly(task, way) for way in (Way.SOLVED, Way.UNSOLVED, Way.BEST)}
+    ways = {
+        way: _move_repeatedly(task, way)
+        for way in (Algorithm.SOLVED, Algorithm.UNSOLVED, Algorithm.BEST)
+    }
     for moves in ways.values():
         for gain, reach in ((moves.first, best.qos[0]), (moves.last, reachable.qos[0])):
             if before + gain > reach.bound + ROUNDING:
@@ -137,7 +147,7 @@ def move(task: Task) -> Moved:
             raise DisagreementError(f"{instance.name}: moves that are better than the bound")
     return Moved(
         instance.name,
-        len(instance.promised),
+        len(instance.targets),
         len(instance.snapshot.pods),
         ways,
         best.qos[0].found - before,
@@ -146,7 +156,7 @@ def move(task: Task) -> Moved:
     )
 
 
-def _move_repeatedly(task: Task, way: Way) -> Moves:
+def _move_repeatedly(task: Task, way: Algorithm) -> Moves:
     """Apply one algorithm's migration suggestions until none is left; return the gains of QoS
     score.
     """
@@ -155,7 +165,7 @@ def _move_repeatedly(task: Task, way: Way) -> Moves:
     scores = _qos_by_priority(instance, snapshot.census.shares)
     longest, bound = 0.0, math.inf
     for number in range(_ROUNDS):
-        measure = _measure_oracle if way is Way.BEST else measure_cpu
+        measure = _measure_oracle if way is Algorithm.BEST else measure_cpu
         (after, most), seconds = measure(partial(_move_once, task, way, snapshot))
         longest, bound = max(longest, seconds), bound if number else most
         if after is snapshot:
@@ -166,13 +176,13 @@ def _move_repeatedly(task: Task, way: Way) -> Moves:
     raise DisagreementError(f"{instance.name}: suggestions do not come to an end")
 
 
-def _move_once(task: Task, way: Way, snapshot: Snapshot) -> tuple[Snapshot, float]:
+def _move_once(task: Task, way: Algorithm, snapshot: Snapshot) -> tuple[Snapshot, float]:
     """Apply one migration suggestion; return the new snapshot and an upper bound of the gain in QoS
     score.
 
     Without migrations the same snapshot object is returned.
     """
-    if way is Way.BEST:
+    if way is Algorithm.BEST:
         (before,) = _qos_by_priority(task.instance, snapshot.census.shares)
         best = best_moves(attrs.evolve(task.instance, snapshot=snapshot), _LIMITS, task.patience)
         gains = best.qos[0].found - before > ROUNDING
@@ -180,7 +190,7 @@ def _move_once(task: Task, way: Way, snapshot: Snapshot) -> tuple[Snapshot, floa
             snapshot.with_placed(best.targets) if gains else snapshot,
             best.qos[0].bound - before,
         )
-    found = task.policy(solving=way is Way.SOLVED).suggest(snapshot, _allow_any)
+    found = task.policy(solving=way is Algorithm.SOLVED).suggest(snapshot, _allow_any)
     known, most = found.certificate, math.inf
     if found.proven:
         most = (found.after.qos - found.before.qos) / NANO
@@ -212,13 +222,13 @@ def carry_out(snapshot: Snapshot, found: Suggestion, limits: SuggestLimits) -> S
     return snapshot.with_placed({move.pod.uid: move.target for move in found.moves})
 
 
-def place_with(policy: Policy, instance: Instance) -> Standing:
+def place_with(policy: Policy, instance: Instance) -> PlacementResult:
     """Place the batch by one scheduling policy and measure the result. Raises DisagreementError for
     an infeasible binding.
     """
     snapshot, rng = instance.snapshot, random.Random(instance.name)
     decision, seconds = measure_cpu(partial(policy.place, snapshot, instance.batch, rng))
-    room = Room.of(snapshot)
+    room = NodeUsage.of(snapshot)
     for pod, node, _ in decision.bindings:
         if node not in [taking.name for taking in room.fitting(pod)]:
             raise DisagreementError(f"{instance.name}: {node} does not take {pod}")
@@ -226,7 +236,7 @@ def place_with(policy: Policy, instance: Instance) -> Standing:
     levels = sorted({pod.pod_class.priority for pod in instance.batch}, reverse=True)
     placed = Counter(binding.pod.pod_class.priority for binding in decision.bindings)
     more = Counter(b.pod.workload for b in decision.bindings if b.tier is Tier.EDGE)
-    return Standing(
+    return PlacementResult(
         tuple(placed[level] for level in levels),
         _qos_by_priority(instance, shares_after(snapshot.census.shares, more)),
         decision.proof.placed and decision.proof.qos,
@@ -246,45 +256,45 @@ def _qos_by_priority(instance: Instance, shares: Mapping[Workload, Share]) -> tu
     for workload, level in levels.items():
         by_level.setdefault(level, {})[workload] = shares[workload]
     return tuple(
-        quality(by_level[level], instance.promises, instance.objective) / NANO
+        quality(by_level[level], instance.qos_targets, instance.objective) / NANO
         for level in sorted(by_level, reverse=True)
     )
 
 
-def _is_better(standing: Standing, best: Best) -> bool:
+def _is_better(result: PlacementResult, best: Best) -> bool:
     """Return whether a placement's pod counts and QoS scores exceed the oracle's upper bounds, in
     lexicographic order.
     """
-    reached = zip((*standing.placed, *standing.qos), (*best.placed, *best.qos), strict=True)
+    reached = zip((*result.placed, *result.qos), (*best.placed, *best.qos), strict=True)
     for value, reach in reached:
         if abs(value - reach.bound) > ROUNDING:
             return value > reach.bound
     return False
 
 
-def _check_decision(instance: Instance, standing: Standing, best: Best) -> None:
+def _check_decision(instance: Instance, result: PlacementResult, best: Best) -> None:
     """Check a placement against the oracle: not above the upper bound, and not below the optimum if
     claimed to be proven.
 
     Raises DisagreementError.
     """
-    reached = zip((*standing.placed, *standing.qos), (*best.placed, *best.qos), strict=True)
+    reached = zip((*result.placed, *result.qos), (*best.placed, *best.qos), strict=True)
     for value, reach in reached:
         if value > reach.bound + ROUNDING:
-            both = f"{(*standing.placed, *standing.qos)}, {(*best.placed, *best.qos)}"
+            both = f"{(*result.placed, *result.qos)}, {(*best.placed, *best.qos)}"
             raise DisagreementError(f"{instance.name}: better than the best: {both}")
-        if value < reach.found - ROUNDING and standing.proven:
+        if value < reach.found - ROUNDING and result.proven:
             raise DisagreementError(f"{instance.name}: proven, and worse than the best")
         if value < reach.bound - ROUNDING:
             return
 
 
-def _check_bound(instance: Instance, standing: Standing, best: Best) -> None:
+def _check_bound(instance: Instance, result: PlacementResult, best: Best) -> None:
     """Check that the optimality gap claimed by a decision covers the oracle's best value.
 
     Only the first unproven objective is checked. Raises DisagreementError.
     """
-    for certificate in standing.certificates[:1]:
+    for certificate in result.certificates[:1]:
         levels = sorted({pod.pod_class.priority for pod in instance.batch}, reverse=True)
         at = levels.index(int(certificate.of.removeprefix("priority "))) if certificate.of else 0
         most, reached = best.placed[at].found, 0.0

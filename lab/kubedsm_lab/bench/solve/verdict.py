@@ -13,7 +13,7 @@ from kubedsm_lab.bench.report import Report
 from kubedsm_lab.bench.solve.oracle import ROUNDING, Best
 
 
-class Way(enum.StrEnum):
+class Algorithm(enum.StrEnum):
     """Algorithm under comparison: with solver, without solver, kube-scheduler, or the oracle's best
     migrations.
     """
@@ -45,7 +45,7 @@ _Rows = dict[str, dict[str, float]]
 
 
 @attrs.frozen(slots=True)
-class Standing:
+class PlacementResult:
     """Result of placing a batch by one algorithm: pods placed, QoS scores, proof of optimality and
     CPU seconds.
     """
@@ -71,24 +71,24 @@ class Placed:
     nodes: int
     #: QoS scores without any pod of the batch at the edge
     before: tuple[float, ...]
-    ways: Mapping[Way, Standing]
+    ways: Mapping[Algorithm, PlacementResult]
     best: Best
     #: CPU seconds of the oracle
     oracle_seconds: float
 
-    def is_not_fewer(self, way: Way) -> bool:
+    def is_not_fewer(self, way: Algorithm) -> bool:
         """Return whether the algorithm placed at least as many pods as kube-scheduler, compared by
         priority level.
         """
-        return self.ways[way].placed >= self.ways[Way.KUBE_SCHEDULER].placed
+        return self.ways[way].placed >= self.ways[Algorithm.KUBE_SCHEDULER].placed
 
-    def is_most(self, way: Way) -> bool:
+    def is_most(self, way: Algorithm) -> bool:
         """Return whether the algorithm placed as many pods as the optimum, compared by priority
         level.
         """
         return self.ways[way].placed >= tuple(int(reach.found) for reach in self.best.placed)
 
-    def qos_part(self, way: Way) -> float:
+    def qos_part(self, way: Algorithm) -> float:
         """Return the achieved proportion (0..1) of the optimal gain in QoS score, at the first
         priority level below the optimum.
         """
@@ -125,16 +125,16 @@ class Moved:
     name: str
     workloads: int
     pods: int
-    ways: Mapping[Way, Moves]
+    ways: Mapping[Algorithm, Moves]
     #: optimal gains of QoS score: within one suggestion's limits, and without limits
     best: float
     reachable: float
     oracle_proven: bool
 
-    def first_part(self, way: Way) -> float:
+    def first_part(self, way: Algorithm) -> float:
         return _gain_share(self.ways[way].first, self.best)
 
-    def last_part(self, way: Way) -> float:
+    def last_part(self, way: Algorithm) -> float:
         return _gain_share(self.ways[way].last, self.reachable)
 
 
@@ -183,7 +183,7 @@ class SolveResult:
 
 def _sum_placed(batches: Sequence[Placed]) -> _Rows:
     rows: _Rows = {}
-    for way in (Way.SOLVED, Way.UNSOLVED, Way.KUBE_SCHEDULER):
+    for way in (Algorithm.SOLVED, Algorithm.UNSOLVED, Algorithm.KUBE_SCHEDULER):
         qos = [each.qos_part(way) for each in batches if each.is_most(way)]
         rows[way.value] = {
             "placed": sum(sum(each.ways[way].placed) for each in batches),
@@ -211,7 +211,7 @@ def _sum_moved(clusters: Sequence[Moved]) -> _Rows:
                 (each.ways[way].proven, each.ways[way].seconds) for each in clusters
             ),
         }
-        for way in (Way.SOLVED, Way.UNSOLVED, Way.BEST)
+        for way in (Algorithm.SOLVED, Algorithm.UNSOLVED, Algorithm.BEST)
     }
 
 

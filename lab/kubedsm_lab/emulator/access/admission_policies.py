@@ -4,15 +4,14 @@ Not emulated: parameters, selectors, operations other than UPDATE, actions other
 """
 
 from collections.abc import Iterator
-from contextlib import suppress
 from functools import lru_cache
-from typing import Any
 
 import attrs
 import orjson
 
 from kubedsm_lab.emulator.access.rbac import User
 from kubedsm_lab.emulator.api.errors import ApiError, forbidden
+from kubedsm_lab.emulator.api.policies import Expressions, matches_request
 from kubedsm_lab.emulator.api.resources import (
     VALIDATING_ADMISSION_POLICIES,
     VALIDATING_ADMISSION_POLICY_BINDINGS,
@@ -50,19 +49,12 @@ class Policy:
     """
 
     def __init__(self, spec: Object) -> None:
-        # Imported on demand: importing takes 0.1 s, and few clusters have policies.
-        import celpy  # noqa: PLC0415
-
-        self._celpy = celpy
-        environment = celpy.Environment()
-
-        def program(text: str) -> Any:
-            return environment.program(environment.compile(text))
-
-        self._conditions = [program(c["expression"]) for c in spec.get("matchConditions", ())]
-        self._variables = {v["name"]: program(v["expression"]) for v in spec.get("variables", ())}
+        self._expressions = Expressions(spec)
         self._validations = [
-            (program(v["expression"]), v.get("message") or f"failed expression: {v['expression']}")
+            (
+                self._expressions.compile_text(v["expression"]),
+                v.get("message") or f"failed expression: {v['expression']}",
+            )
             for v in spec["validations"]
         ]
 
@@ -70,26 +62,11 @@ class Policy:
         """Return the messages of the policy's validations that deny the update; empty
         if all pass.
         """
-        celpy = self._celpy
-        known: dict[str, Any] = {
-            name: celpy.json_to_cel(value) for name, value in update.variables().items()
-        }
-
-        def holds(program: Any) -> bool:
-            try:
-                return bool(program.evaluate(known))
-            except celpy.CELEvalError:
-                return False
-
-        if not all(map(holds, self._conditions)):
+        known = self._expressions.bind_variables(update.variables())
+        if known is None:
             return []
-        variables: dict[Any, Any] = {}
-        known["variables"] = celpy.celtypes.MapType({})
-        for name, program in self._variables.items():
-            with suppress(celpy.CELEvalError):  # validations with a reference to the variable fail
-                variables[celpy.celtypes.StringType(name)] = program.evaluate(known)
-            known["variables"] = celpy.celtypes.MapType(variables)
-        return [message for program, message in self._validations if not holds(program)]
+        evaluate = self._expressions.evaluate
+        return [message for program, message in self._validations if not evaluate(program, known)]
 
 
 def list_enforced_policies(
@@ -101,19 +78,9 @@ def list_enforced_policies(
         policy = store.get(VALIDATING_ADMISSION_POLICIES, "", name)
         if policy is None or "Deny" not in binding["spec"]["validationActions"]:
             continue
-        rules = policy["spec"]["matchConstraints"].get("resourceRules", ())
-        if any(_matches(rule, resource, subresource) for rule in rules):
+        constraints = policy["spec"]["matchConstraints"]
+        if matches_request(constraints, "UPDATE", resource, subresource):
             yield name, binding["metadata"]["name"], policy["spec"]
-
-
-def _matches(rule: Object, resource: Resource, subresource: str) -> bool:
-    plural = f"{resource.plural}/{subresource}" if subresource else resource.plural
-    return (
-        not {"UPDATE", "*"}.isdisjoint(rule["operations"])
-        and not {resource.group, "*"}.isdisjoint(rule["apiGroups"])
-        and not {resource.version, "*"}.isdisjoint(rule["apiVersions"])
-        and not {plural, "*/*"}.isdisjoint(rule["resources"])
-    )
 
 
 def check_update(policies: list[tuple[str, str, Object]], update: Update) -> None:

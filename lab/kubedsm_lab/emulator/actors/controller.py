@@ -44,6 +44,8 @@ class Timing:
     job_duration: float = 10.0
     #: upper limit for stopping a pod; a shorter grace period counts instead
     stop_delay: float = 1.0
+    #: from the selection of a node to the volume for a claim
+    provision_delay: float = 2.0
     hpa_sync: float = 15.0
     #: HPA tolerance: relative difference from the target without scaling (not a duration)
     hpa_tolerance: float = 0.1

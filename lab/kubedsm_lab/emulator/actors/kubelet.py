@@ -14,9 +14,11 @@ from kubedsm_lab.emulator.actors.cache import Cache, Key
 from kubedsm_lab.emulator.actors.controller import Controller, Timing
 from kubedsm_lab.emulator.api.object_state import (
     annotations_of,
+    claims_of,
     conditions_of,
     controller_of,
     find_condition,
+    is_bound,
     is_disconnected,
     is_finished,
     is_ready,
@@ -27,7 +29,13 @@ from kubedsm_lab.emulator.api.object_state import (
     requests_of,
     update_condition,
 )
-from kubedsm_lab.emulator.api.resources import JOBS, NODES, PODS, Object
+from kubedsm_lab.emulator.api.resources import (
+    JOBS,
+    NODES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PODS,
+    Object,
+)
 from kubedsm_lab.emulator.api.statuses import pod_condition
 from kubedsm_lab.emulator.api.store import ObjectChange
 
@@ -115,6 +123,13 @@ class Kubelet(Controller):
     def subscribe(self) -> None:
         self.cache.on(PODS, self._pod_changed)
         self.cache.on(NODES, self._node_changed)
+        self.cache.on(PERSISTENT_VOLUME_CLAIMS, self._claim_changed)
+
+    def _claim_changed(self, change: ObjectChange) -> None:
+        namespace, name = key_of(change.object)
+        for pod in self.cache.in_namespace(PODS, namespace):
+            if node_of(pod) and name in claims_of(pod):
+                self.enqueue(key_of(pod))
 
     def _pod_changed(self, change: ObjectChange) -> None:
         pod = change.object
@@ -206,7 +221,7 @@ class Kubelet(Controller):
             requests = requests_of(pod)
             self._used[admitted.node] += requests - admitted.requests
             admitted.spec, admitted.requests = pod["spec"], requests
-        if not self.has_come(admitted.starts, key_of(pod)):
+        if not (self.has_come(admitted.starts, key_of(pod)) and self._has_volumes(pod)):
             return
         containers = self._runtime.of(uid)
         ready = containers.ready and annotations_of(pod).get(NEVER_READY) != "true"
@@ -221,6 +236,14 @@ class Kubelet(Controller):
         of_job = (controller_of(pod) or {}).get("kind") == JOBS.kind
         if containers is UP and of_job and self.has_come(ends, key_of(pod)):
             self.write_status(PODS, pod, _success_status(pod, self.now()))
+
+    def _has_volumes(self, pod: Object) -> bool:
+        """Return whether every volume claim of the pod is bound."""
+        namespace = pod["metadata"]["namespace"]
+        claims = (
+            self.cache.get(PERSISTENT_VOLUME_CLAIMS, (namespace, name)) for name in claims_of(pod)
+        )
+        return all(claim is not None and is_bound(claim) for claim in claims)
 
     def _reject_pod(self, requests: Resources, node: Object) -> Object | None:
         """Return a Failed status if the node lacks capacity for the pod; None if admitted."""

@@ -20,7 +20,12 @@ from kubedsm_lab.emulator.api.object_state import (
     key_of,
     labels_of,
 )
-from kubedsm_lab.emulator.api.resources import PODS, STATEFUL_SETS, Object
+from kubedsm_lab.emulator.api.resources import (
+    PERSISTENT_VOLUME_CLAIMS,
+    PODS,
+    STATEFUL_SETS,
+    Object,
+)
 
 _REVISION = "controller-revision-hash"
 
@@ -84,6 +89,7 @@ class StatefulSetController(Controller):
             pod = plan.pods.get(ordinal)
             if pod is None:
                 namespace = plan.stateful_set["metadata"]["namespace"]
+                self._create_claims(plan, ordinal)
                 self.api.create(PODS, _pod_of(plan, ordinal), namespace=namespace)
             elif is_finished(pod) and not is_terminating(pod):
                 self._delete(pod)
@@ -93,6 +99,21 @@ class StatefulSetController(Controller):
                 return False
             complete = False
         return complete
+
+    def _create_claims(self, plan: _Plan, ordinal: int) -> None:
+        """Create the missing volume claims of a pod; claims of deleted pods remain."""
+        namespace = plan.stateful_set["metadata"]["namespace"]
+        for template in plan.stateful_set["spec"].get("volumeClaimTemplates") or ():
+            name = _claim_name(plan, template, ordinal)
+            if self.api.exists(PERSISTENT_VOLUME_CLAIMS, namespace, name):
+                continue
+            labels = plan.stateful_set["spec"]["selector"].get("matchLabels") or {}
+            metadata = {"name": name, "labels": {**labels_of(template), **labels}}
+            self.api.create(
+                PERSISTENT_VOLUME_CLAIMS,
+                {"metadata": metadata, "spec": template["spec"]},
+                namespace=namespace,
+            )
 
     def _delete_surplus(self, plan: _Plan) -> bool:
         """Delete surplus pods, highest ordinal first; return whether none are left."""
@@ -168,6 +189,10 @@ def _ordinal(name: str, pod: Object) -> int | None:
     return int(ordinal) if parent == name and ordinal.isdecimal() else None
 
 
+def _claim_name(plan: _Plan, template: Object, ordinal: int) -> str:
+    return f"{template['metadata']['name']}-{plan.stateful_set['metadata']['name']}-{ordinal}"
+
+
 def _pod_of(plan: _Plan, ordinal: int) -> Object:
     metadata, spec = plan.stateful_set["metadata"], plan.stateful_set["spec"]
     name = f"{metadata['name']}-{ordinal}"
@@ -181,5 +206,11 @@ def _pod_of(plan: _Plan, ordinal: int) -> Object:
     pod = build_owned_pod(
         STATEFUL_SETS, plan.stateful_set, name=name, generateName=base, labels=labels
     )
-    own = {"hostname": name, "subdomain": spec.get("serviceName", "")}
+    volumes = {volume["name"]: volume for volume in pod["spec"].get("volumes") or ()}
+    for template in spec.get("volumeClaimTemplates") or ():
+        claim, volume = _claim_name(plan, template, ordinal), template["metadata"]["name"]
+        volumes[volume] = {"name": volume, "persistentVolumeClaim": {"claimName": claim}}
+    own: Object = {"hostname": name, "subdomain": spec.get("serviceName", "")}
+    if volumes:
+        own["volumes"] = list(volumes.values())
     return {**pod, "spec": {**pod["spec"], **own}}

@@ -18,13 +18,16 @@ from kubedsm_lab.emulator.api.defaulting import (
     with_initial_status,
 )
 from kubedsm_lab.emulator.api.errors import ApiError, FieldError, forbidden, not_found
-from kubedsm_lab.emulator.api.object_state import is_finished
+from kubedsm_lab.emulator.api.object_state import annotations_of, is_finished
+from kubedsm_lab.emulator.api.policies import mutate_new
 from kubedsm_lab.emulator.api.resources import (
     NAMESPACES,
+    PERSISTENT_VOLUME_CLAIMS,
     PODS,
     PRIORITY_CLASSES,
     RESOURCE_QUOTAS,
     SERVICES,
+    STORAGE_CLASSES,
     Object,
     Resource,
 )
@@ -35,6 +38,7 @@ from kubedsm_lab.emulator.api.values import format_quantity, thousandths
 #: namespaces of every cluster, and those of them that cannot be deleted
 NAMESPACES_AT_START = ("default", "kube-node-lease", "kube-public", "kube-system")
 _UNDELETABLE = frozenset({"default", "kube-public", "kube-system"})
+_DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 _NAME_LABEL = "kubernetes.io/metadata.name"
 #: pod without a class, if none is the default
 _NO_CLASS: Object = {"value": 0, "preemptionPolicy": PREEMPTION_POLICIES[0]}
@@ -60,10 +64,13 @@ def admit(store: Store, resource: Resource, obj: Object) -> Object:
         obj = {**obj, "spec": _with_priority(spec, store.list(PRIORITY_CLASSES))}
     else:
         obj = with_defaults(resource, obj)
+    obj = mutate_new(store, resource, obj)
     if resource.kind == "Namespace":
         metadata = obj["metadata"]
         labels = {**metadata.get("labels", {}), _NAME_LABEL: metadata.get("name", "")}
         obj = {**obj, "metadata": {**metadata, "labels": labels}}
+    if resource is PERSISTENT_VOLUME_CLAIMS:
+        obj = _with_storage_class(obj, store.list(STORAGE_CLASSES))
     if resource.kind == "Service":
         obj = with_addresses(obj, store.list(SERVICES), None)
     obj = with_initial_status(resource, obj)
@@ -144,6 +151,17 @@ def _with_priority(spec: Object, classes: list[Object]) -> Object:
             )
     named = {"priorityClassName": found["metadata"]["name"]} if "metadata" in found else {}
     return {**spec, **named, **computed}
+
+
+def _with_storage_class(claim: Object, classes: list[Object]) -> Object:
+    """Return the claim with the default StorageClass in place of a missing one."""
+    spec = claim.get("spec") or {}
+    if spec.get("storageClassName") is not None:
+        return claim
+    default = next((c for c in classes if annotations_of(c).get(_DEFAULT_CLASS) == "true"), None)
+    if default is None:
+        return claim
+    return {**claim, "spec": {**spec, "storageClassName": default["metadata"]["name"]}}
 
 
 # Addresses of Services.

@@ -276,9 +276,8 @@ class ApiServer:
                 "the namespace of the provided object does not match "
                 "the namespace sent on the request"
             )
-        namespace = namespace or given.get("namespace") or ""
-        if resource.namespaced and not namespace:
-            namespace = "default"
+        # The namespace in an object of a cluster-wide kind is cleared.
+        namespace = (namespace or given.get("namespace") or "default") * resource.namespaced
         metadata: Object = {"name": name}
         if given.get("generateName"):
             metadata["generateName"] = given["generateName"]

@@ -400,6 +400,10 @@ _SPECS: Mapping[str, Callable[[Object], Object]] = {
     "HorizontalPodAutoscaler": _autoscaler,
     "Service": _service,
     "Namespace": lambda spec: _fill(spec, finalizers=["kubernetes"]),
+    "PersistentVolume": lambda spec: _fill(
+        spec, persistentVolumeReclaimPolicy="Retain", volumeMode="Filesystem"
+    ),
+    "PersistentVolumeClaim": lambda spec: _fill(spec, volumeMode="Filesystem"),
     **dict.fromkeys(("Node", "PodDisruptionBudget", "ResourceQuota", "Lease"), _fill),
 }
 #: defaults of the whole object by kind
@@ -407,6 +411,9 @@ _OBJECTS: Mapping[str, Callable[[Object], Object]] = {
     "Job": _job,
     "RoleBinding": _rbac_binding,
     "ClusterRoleBinding": _rbac_binding,
+    "StorageClass": lambda given: _fill(
+        given, reclaimPolicy="Delete", volumeBindingMode="Immediate"
+    ),
     "PriorityClass": lambda given: _fill(given, value=0, preemptionPolicy=PREEMPTION_POLICIES[0]),
 }
 _STATUSES: Mapping[str, Object] = {

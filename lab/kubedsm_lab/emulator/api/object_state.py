@@ -47,6 +47,16 @@ def node_of(pod: Object) -> str:
     return name
 
 
+def claims_of(pod: Object) -> list[str]:
+    """Return the names of the PersistentVolumeClaims that the pod mounts."""
+    sources = (v.get("persistentVolumeClaim") for v in pod["spec"].get("volumes") or ())
+    return [source["claimName"] for source in sources if source]
+
+
+def is_bound(claim: Object) -> bool:
+    return (claim.get("status") or {}).get("phase") == "Bound"
+
+
 def labels_of(obj: Object) -> dict[str, str]:
     labels: dict[str, str] | None = obj["metadata"].get("labels")
     return labels or {}

@@ -125,6 +125,14 @@ CSI_NODES = Resource(
     "storage.k8s.io", "v1", "csinodes", "CSINode", namespaced=False,
     storage_version_hash="Pe62DkZtjuo=",
 )  # fmt: skip
+CSI_DRIVERS = Resource(
+    "storage.k8s.io", "v1", "csidrivers", "CSIDriver", namespaced=False,
+    storage_version_hash="hL6j/rwBV5w=",
+)  # fmt: skip
+STORAGE_CAPACITIES = Resource(
+    "storage.k8s.io", "v1", "csistoragecapacities", "CSIStorageCapacity",
+    storage_version_hash="xeVl+2Ly1kE=",
+)  # fmt: skip
 PRIORITY_CLASSES = Resource(
     "scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False,
     short_names=("pc",), storage_version_hash="1QwjyaZjj3Y=",
@@ -138,6 +146,15 @@ VALIDATING_ADMISSION_POLICIES = Resource(
 VALIDATING_ADMISSION_POLICY_BINDINGS = Resource(
     "admissionregistration.k8s.io", "v1", "validatingadmissionpolicybindings",
     "ValidatingAdmissionPolicyBinding", namespaced=False, categories=("api-extensions",),
+)  # fmt: skip
+#: evaluated by `api.policies`
+MUTATING_ADMISSION_POLICIES = Resource(
+    "admissionregistration.k8s.io", "v1", "mutatingadmissionpolicies",
+    "MutatingAdmissionPolicy", namespaced=False, categories=("api-extensions",),
+)  # fmt: skip
+MUTATING_ADMISSION_POLICY_BINDINGS = Resource(
+    "admissionregistration.k8s.io", "v1", "mutatingadmissionpolicybindings",
+    "MutatingAdmissionPolicyBinding", namespaced=False, categories=("api-extensions",),
 )  # fmt: skip
 LEASES = Resource(
     "coordination.k8s.io", "v1", "leases", "Lease", storage_version_hash="gqkMMb/YqFM=",
@@ -192,7 +209,8 @@ SERVED = (
     CONFIGMAPS, ENDPOINTS, EVENTS, NAMESPACES, NODES, PERSISTENT_VOLUME_CLAIMS,
     PERSISTENT_VOLUMES, PODS, RESOURCE_QUOTAS, SERVICE_ACCOUNTS, SERVICES, DEPLOYMENTS,
     REPLICA_SETS, STATEFUL_SETS, POD_DISRUPTION_BUDGETS, HORIZONTAL_POD_AUTOSCALERS,
-    CRON_JOBS, JOBS, STORAGE_CLASSES, CSI_NODES, PRIORITY_CLASSES,
-    VALIDATING_ADMISSION_POLICIES, VALIDATING_ADMISSION_POLICY_BINDINGS, LEASES, NEW_EVENTS,
+    CRON_JOBS, JOBS, STORAGE_CLASSES, CSI_DRIVERS, CSI_NODES, STORAGE_CAPACITIES,
+    PRIORITY_CLASSES, VALIDATING_ADMISSION_POLICIES, VALIDATING_ADMISSION_POLICY_BINDINGS,
+    MUTATING_ADMISSION_POLICIES, MUTATING_ADMISSION_POLICY_BINDINGS, LEASES, NEW_EVENTS,
     ROLES, ROLE_BINDINGS, CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS, *REVIEWS,
 )  # fmt: skip

@@ -19,6 +19,7 @@ _CHANGEABLE = ("labels", "annotations", "ownerReferences", "finalizers")
 WITH_GENERATION = frozenset({
     "Pod", "Deployment", "ReplicaSet", "StatefulSet", "PodDisruptionBudget", "PriorityClass",
     "CronJob", "Job", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
+    "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding",
 })  # fmt: skip
 #: kinds whose PUT needs a resourceVersion
 _CONDITIONAL = frozenset({"Lease", "PodDisruptionBudget"})

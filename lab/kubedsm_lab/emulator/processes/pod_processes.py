@@ -16,7 +16,7 @@ import structlog
 
 from kubedsm.process.backoff import Doubling
 from kubedsm.process.clock import Clock
-from kubedsm.process.log_throttle import SaidByCause
+from kubedsm.process.log_throttle import LogThrottle
 from kubedsm_lab.emulator.actors.kubelet import UP, ContainerRuntime, Containers
 from kubedsm_lab.emulator.api.resources import Object
 from kubedsm_lab.emulator.processes.forked import Forked, ForkedProcess
@@ -83,7 +83,7 @@ class PodProcesses(ContainerRuntime):
         self._clock = clock
         self._most = most
         self._turn = asyncio.Semaphore(most)
-        self._said = SaidByCause(clock)
+        self._throttle = LogThrottle(clock)
         self._pods: dict[str, PodProcess] = {}
         self._group = asyncio.TaskGroup()
         #: additional environment of a pod's process
@@ -177,7 +177,7 @@ class PodProcesses(ContainerRuntime):
             if pod.killing is not None:
                 pod.killing.cancel()
                 return
-            self._said.log(log.warning, "pod's process ended", message, pod="/".join(pod.name))
+            self._throttle.log(log.warning, "pod's process ended", message, pod="/".join(pod.name))
             pod.become(Containers(False, restarts, "CrashLoopBackOff", message))
             await self._clock.sleep(_BACK_OFF.delay_after(restarts))
 

@@ -13,7 +13,7 @@ import msgspec
 import structlog
 
 from kubedsm.process.clock import Clock
-from kubedsm.process.log_throttle import SaidByCause
+from kubedsm.process.log_throttle import LogThrottle
 
 log = structlog.get_logger()
 
@@ -43,7 +43,7 @@ class RequestRates:
         self._url = f"{url.rstrip('/')}/api/v1/query"
         self._query = f"sum by (namespace, app) (rate(http_requests_total[{window}]))"
         self._clock = clock
-        self._said = SaidByCause(clock)
+        self._throttle = LogThrottle(clock)
         self._rates: dict[tuple[str, str], float] = {}
         self._asked = float("-inf")
 
@@ -65,7 +65,9 @@ class RequestRates:
                     self._asked = self._clock.monotonic()
                 except (aiohttp.ClientError, OSError, ValueError) as error:
                     reason = str(error) or type(error).__name__
-                    self._said.log(log.warning, "no request rates", reason, prometheus=self._url)
+                    self._throttle.log(
+                        log.warning, "no request rates", reason, prometheus=self._url
+                    )
                 await self._clock.sleep(PERIOD)
 
 

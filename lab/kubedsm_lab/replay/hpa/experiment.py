@@ -12,9 +12,9 @@ from kubedsm_lab.replay.hpa.service import DEMAND
 from kubedsm_lab.replay.hpa.tables import (
     answer,
     by_policy,
+    rankings,
     recovery,
     sections,
-    standings,
 )
 from kubedsm_lab.replay.hpa.trial import LOOK, Outcome, Trial, play
 from kubedsm_lab.replay.hpa.trial import Look as Sample
@@ -88,7 +88,7 @@ def run(plan: Plan, workers: Workers) -> Findings:
         origin=MODELLED,
         method=f"{METHOD}; seeds: {plan.seeds}",
         sections=sections(done),
-        standings=standings(done),
+        rankings=rankings(done),
         results=encode_trials(done),
         draw=lambda: draw_pictures(done),
     )

@@ -14,7 +14,7 @@ from kubedsm_lab.replay.hpa.service import DEMAND
 from kubedsm_lab.replay.hpa.trial import Outcome, Start
 from kubedsm_lab.replay.presets import REFERENCE
 from kubedsm_lab.replay.published import PUBLISHED
-from kubedsm_lab.replay.standings import Standing
+from kubedsm_lab.replay.rankings import Ranking
 from kubedsm_lab.replay.tables import Section, Table, fill_sections, grid, mean, number
 from loadgen.measures import nearest_rank
 from loadgen.recovery import HOLD_SECONDS, WINDOW_SECONDS
@@ -325,7 +325,7 @@ def answer(outcomes: Outcomes) -> str:
     return f"{said}, under {REFERENCE} after {theirs} ({of_seeds})."
 
 
-def standings(outcomes: Outcomes) -> list[Standing]:
+def rankings(outcomes: Outcomes) -> list[Ranking]:
     """Rank the policies by measurement; times to recover within the widest confidence interval
     count as equal.
     """
@@ -341,9 +341,9 @@ def standings(outcomes: Outcomes) -> list[Standing]:
         policy: statistics.fmean(one.ok_rate for one in each) for policy, each in plain.items()
     }
     return [
-        Standing("time to recover, median", "s", True, medians, noise),
-        Standing("windows that keep the SLA", "", less_is_better=False, values=rates, noise=0.05),
-        Standing("20 pods Ready, median", "s", True, _select_finite(full), 0.05),
+        Ranking("time to recover, median", "s", True, medians, noise),
+        Ranking("windows that keep the SLA", "", less_is_better=False, values=rates, noise=0.05),
+        Ranking("20 pods Ready, median", "s", True, _select_finite(full), 0.05),
     ]
 
 

@@ -18,8 +18,8 @@ from kubedsm_lab.replay.findings import (
 from kubedsm_lab.replay.judgement.scene import Outcome, Trial, judge
 from kubedsm_lab.replay.judgement.scenes import SCENES
 from kubedsm_lab.replay.presets import REFERENCE
+from kubedsm_lab.replay.rankings import Ranking
 from kubedsm_lab.replay.runner import Workers
-from kubedsm_lab.replay.standings import Standing
 from kubedsm_lab.replay.tables import WORDS, Section, Table, mean, number
 
 METHOD = "The schedulers ran on an emulated cluster in virtual time"
@@ -52,7 +52,7 @@ def run(plan: Plan, workers: Workers) -> Findings:
         origin=MODELLED,
         method=f"{METHOD}; seeds: {plan.seeds}",
         sections=sections(done),
-        standings=[_rank_contenders(done)],
+        rankings=[_rank_contenders(done)],
         results=encode_trials(done),
     )
 
@@ -106,9 +106,9 @@ def _tabulate_stories(outcomes: Sequence[Outcome]) -> Table:
     ]
 
 
-def _rank_contenders(outcomes: Sequence[Outcome]) -> Standing:
+def _rank_contenders(outcomes: Sequence[Outcome]) -> Ranking:
     shares = {
         name: mean(each.edge_share for each in select_trials(outcomes, contender=name)) or 0.0
         for name in CONTENDERS
     }
-    return Standing("edge share over the scenes", "", less_is_better=False, values=shares)
+    return Ranking("edge share over the scenes", "", less_is_better=False, values=shares)

@@ -299,7 +299,7 @@ async def _play_scene(trial: Trial, scene: Scene) -> Course:
             end = clock.monotonic()
         events = cluster.api.list(EVENTS, NAMESPACE)
     targets = {
-        name: configuration.promise(Workload(NAMESPACE, "Deployment", name))
+        name: configuration.qos_target(Workload(NAMESPACE, "Deployment", name))
         for name in scene.services
     }
     return Course(recorder.timeline(start, end), scene.services, targets, events)

@@ -25,8 +25,8 @@ from kubedsm_lab.replay.plots import (
 )
 from kubedsm_lab.replay.presets import REFERENCE
 from kubedsm_lab.replay.published import PUBLISHED
+from kubedsm_lab.replay.rankings import Ranking
 from kubedsm_lab.replay.runner import Workers
-from kubedsm_lab.replay.standings import Standing
 from kubedsm_lab.replay.tables import Section, Table, fill_sections, grid, mean, number
 
 METHOD = (
@@ -67,7 +67,7 @@ def run(plan: Plan, workers: Workers) -> Findings:
         origin=MODELLED,
         method=f"{METHOD}; trials of each kind: {plan.seeds}, of {plan.minutes:g} minutes",
         sections=sections(done),
-        standings=standings(done),
+        rankings=rankings(done),
         results=encode_trials(done),
         draw=lambda: draw_pictures(done),
     )
@@ -156,7 +156,7 @@ def _tabulate_costs(tried: Tried) -> Table:
         "",
         rows,
         {
-            "moves": lambda each: number(each.mean("moves"), 1),
+            "migrations": lambda each: number(each.mean("moves"), 1),
             "from the start": lambda each: number(each.mean("moves_in_all"), 1),
             "lost pod-s": lambda each: number(each.mean("lost_pod_seconds"), 1),
             "std within nodes": lambda each: number(each.mean("within_nodes"), 3),
@@ -168,7 +168,7 @@ def _tabulate_costs(tried: Tried) -> Table:
 _TABLES: Mapping[str, Callable[[Tried], Table]] = {
     "At a glance": _tabulate_overview,
     "By users": _tabulate_users,
-    "What it cost": _tabulate_costs,
+    "Cost": _tabulate_costs,
 }
 
 
@@ -185,16 +185,16 @@ def answer(outcomes: Sequence[Outcome]) -> str:
             side = "lower" if percent >= 0 else "higher"
             said.append(f"{abs(percent):.0f} % {side} in scenario {scenario}")
     if not said:
-        return f"KubeDSM that is told the load was not tried beside {REFERENCE}."
+        return f"KubeDSM with measured load was not compared with {REFERENCE}."
     lost = tried.select(contender=OURS).mean("lost_pod_seconds") or 0.0
-    cost = f"at the cost of {lost:.1f} pod-seconds a trial" if lost else "no capacity was lost"
+    cost = f"at the cost of {lost:.1f} pod-seconds per trial" if lost else "no capacity was lost"
     return (
-        f"Told the measured load, KubeDSM's p95 of response times was {', '.join(said)} than"
+        f"With measured load, KubeDSM's p95 of response times was {', '.join(said)} than"
         f" {REFERENCE}'s; {cost}."
     )
 
 
-def standings(outcomes: Sequence[Outcome]) -> list[Standing]:
+def rankings(outcomes: Sequence[Outcome]) -> list[Ranking]:
     """Rank the contenders by each measurement, averaged over call graphs, numbers of users and
     trials.
 
@@ -204,17 +204,17 @@ def standings(outcomes: Sequence[Outcome]) -> list[Standing]:
     # KubeDSM without measured load is in the tables only.
     names = [name for name in tried.contenders if name != KUBEDSM]
 
-    def standing(what: str, unit: str, of: Tried, figure: str) -> Standing:
+    def ranking(what: str, unit: str, of: Tried, figure: str) -> Ranking:
         means = {name: of.select(contender=name).mean(figure) for name in names}
         values = {name: value for name, value in means.items() if value is not None}
-        return Standing(what, unit, less_is_better=True, values=values, noise=_NOISE, ours=OURS)
+        return Ranking(what, unit, less_is_better=True, values=values, noise=_NOISE, ours=OURS)
 
     return [
         *(
-            standing(f"{P95}, scenario {scenario}", "s", tried.select(scenario=scenario), "p95")
+            ranking(f"{P95}, scenario {scenario}", "s", tried.select(scenario=scenario), "p95")
             for scenario in sorted({scenario for _, scenario in tried.kinds})
         ),
-        standing("pod-seconds lost to moves, a trial", "", tried, "lost_pod_seconds"),
+        ranking("pod-seconds lost to migrations, per trial", "", tried, "lost_pod_seconds"),
     ]
 
 

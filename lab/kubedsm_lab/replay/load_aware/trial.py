@@ -89,8 +89,8 @@ class Contender:
         if self.choose is None:
             return None
         configuration = self.configuration
-        promise, objective = configuration.promise, configuration.objective_function
-        return InTurn(self.choose, promise, objective, self.load)
+        qos_target, objective = configuration.qos_target, configuration.objective_function
+        return InTurn(self.choose, qos_target, objective, self.load)
 
 
 PAPER, OURS = "+ score + descheduler", "kubedsm + load"

@@ -27,7 +27,7 @@ from kubedsm_lab.baselines.kube_scheduler import kube_scheduler
 from kubedsm_lab.replay.packing.instances import Shape, instance
 
 #: no edge target and no gain from the edge: only placed pods count
-_PROMISE, _OBJECTIVE = QosTarget(qos=0.0), Objective(beta=0.0)
+_QOS_TARGET, _OBJECTIVE = QosTarget(qos=0.0), Objective(beta=0.0)
 
 #: most pods of an instance that the paper's program packs optimally within a second
 SMALL = 16
@@ -144,7 +144,7 @@ def call(
     deadline = Deadline(lambda: (time.monotonic() - begun) / seconds, seconds)
     packed = pack_cluster(
         start,
-        lambda _: _PROMISE,
+        lambda _: _QOS_TARGET,
         _OBJECTIVE,
         Bounds(deadline=deadline, solver=solver),
         default_movable(start),
@@ -214,7 +214,7 @@ def place_by_paper(start: Snapshot, levels: Sequence[int], solver: Solver) -> Pl
     The program minimises migrations of a tier before it places the next tier: no pod migrates for a
     less important pod.
     """
-    gains = Gains.of(start, lambda _: _PROMISE, _OBJECTIVE)
+    gains = Gains.of(start, lambda _: _QOS_TARGET, _OBJECTIVE)
     problem = ClusterProblem.pose(start, default_movable(start), gains, allow_evictions=True)
     phases = Phases(problem, gains, order="by tier")
     loads, found = phases.solve_goals(solver, NO_DEADLINE, problem.old)

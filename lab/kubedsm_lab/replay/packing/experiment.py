@@ -16,7 +16,7 @@ from kubedsm.terminal.whole_files import append_whole
 from kubedsm_lab.replay.findings import Findings, Preset
 from kubedsm_lab.replay.packing.attempts import Attempt, attempt
 from kubedsm_lab.replay.packing.instances import PRIORITIES, Shape, seeds, shapes
-from kubedsm_lab.replay.packing.tables import answer, sections, standings
+from kubedsm_lab.replay.packing.tables import answer, rankings, sections
 from kubedsm_lab.replay.runner import Workers, processors, progress, spread
 
 _ORIGIN = "**Computed** on snapshots: nothing here was measured on a real cluster."
@@ -76,7 +76,7 @@ def run(plan: Plan, workers: Workers) -> Findings:
         origin=_ORIGIN,
         method=f"{_METHOD}; {solved_by}, on {processors()} processors, {workers} calls at a time",
         sections=sections(done),
-        standings=standings(done, min(plan.limits)),
+        rankings=rankings(done, min(plan.limits)),
         results=msgspec.json.encode(results) + b"\n",
         reproducible=_encode_reproducible(done),
     )

@@ -25,7 +25,7 @@ from kubedsm.model.model import (
 )
 from kubedsm.model.snapshot import Snapshot
 from kubedsm_lab.baselines.arrivals import simulate_arrivals
-from kubedsm_lab.baselines.in_turn import Room
+from kubedsm_lab.baselines.in_turn import NodeUsage
 from kubedsm_lab.baselines.kube_scheduler import scores, total_scores
 
 NODES, PODS_PER_NODE, PRIORITIES = (4, 8, 16, 32), (4, 8), (1, 2, 4)
@@ -109,7 +109,7 @@ def shapes(priorities: Sequence[int]) -> Iterator[Shape]:
                         yield Shape(nodes, pods_per_node, levels, usage)
 
 
-def by_name(pod: Pod, fitting: Sequence[Node], room: Room, _rng: random.Random) -> Node:
+def by_name(pod: Pod, fitting: Sequence[Node], room: NodeUsage, _rng: random.Random) -> Node:
     """Choose a node as the paper's authors do to select seeds: by kube-scheduler's score plus a
     bonus for names early in the alphabet.
 

@@ -13,7 +13,7 @@ from kubedsm_lab.replay.packing.attempts import Attempt, Call, Category, categor
 from kubedsm_lab.replay.packing.instances import NODES, PODS_PER_NODE, PRIORITIES, USAGES
 from kubedsm_lab.replay.presets import REFERENCE
 from kubedsm_lab.replay.published import PUBLISHED
-from kubedsm_lab.replay.standings import Standing
+from kubedsm_lab.replay.rankings import Ranking
 from kubedsm_lab.replay.tables import Section, Table, beside, fill_sections, grid, number
 
 #: priorities of the published measurements
@@ -188,7 +188,7 @@ def _tabulate_costs(attempts: Sequence[Attempt]) -> Table:
         {
             "seconds": lambda each: number(each.mean(lambda call: call.took), 2),
             "most": lambda each: number(max(call.took for _, call in each.calls), 2),
-            "moves": lambda each: number(each.mean(lambda call: call.moves), 1),
+            "migrations": lambda each: number(each.mean(lambda call: call.moves), 1),
             "evictions": lambda each: number(each.mean(lambda call: call.evictions), 2),
             "kube-scheduler's evictions": theirs,
             "all proven, %": lambda each: number(each.mean(lambda call: 100 * call.proven), 0),
@@ -262,7 +262,7 @@ _TABLES: Mapping[str, Callable[[Sequence[Attempt]], Table]] = {
     "Table 1: seconds, and what is requested by pods placed": _table_1,
     "Without a gap": _tabulate_gapless,
     "By priorities": _tabulate_priorities,
-    "What it cost": _tabulate_costs,
+    "Cost": _tabulate_costs,
     "The paper's order, solved to the end": _tabulate_paper_order,
 }
 
@@ -280,14 +280,14 @@ def answer(attempts: Sequence[Attempt]) -> str:
     ours = outcomes.mean(lambda call: call.evictions) or 0.0
     theirs = statistics.fmean(each.evictions for each, _ in outcomes.calls)
     return (
-        f"Packing anew placed more than kube-scheduler within {limits[-1]:g} s, or proved that"
-        f" nobody can, in {number(outcomes.percent_of_calls(*_WELL), 0)} % of"
+        f"Packing placed more pods than kube-scheduler within {limits[-1]:g} s, or proved that"
+        f" no policy can, in {number(outcomes.percent_of_calls(*_WELL), 0)} % of"
         f" {len(outcomes.calls)} full clusters, with {ours:.1f} evictions each where"
         f" kube-scheduler's preemption took {theirs:.1f}."
     )
 
 
-def standings(attempts: Sequence[Attempt], seconds: float) -> list[Standing]:
+def rankings(attempts: Sequence[Attempt], seconds: float) -> list[Ranking]:
     """Rank KubeDSM's solver and kube-scheduler by the pods placed, for one time limit.
 
     More pods placed are compared by priority, highest first.
@@ -308,6 +308,6 @@ def standings(attempts: Sequence[Attempt], seconds: float) -> list[Standing]:
         for times, counts in ((100, more), (1, evicted))
     )
     return [
-        Standing("instances in which it places more", "%", less_is_better=False, values=shares),
-        Standing(EVICTIONS, "", less_is_better=True, values=means),
+        Ranking("instances in which it places more", "%", less_is_better=False, values=shares),
+        Ranking(EVICTIONS, "", less_is_better=True, values=means),
     ]

@@ -2,14 +2,14 @@
 
 import pytest
 
-from kubedsm_lab.replay.standings import Difference, Place, Standing, everyone, ours_and_best
+from kubedsm_lab.replay.rankings import Difference, Place, Ranking, everyone, ours_and_best
 
 AHEAD, LEVEL, BEHIND = Place.AHEAD, Place.LEVEL, Place.BEHIND
 
 
-def standing(noise=0.0, *, less_is_better=True, **values):
+def ranking(noise=0.0, *, less_is_better=True, **values):
     named = {name.replace("_", "-"): value for name, value in values.items()}
-    return Standing("p99", "ms", less_is_better, named, noise)
+    return Ranking("p99", "ms", less_is_better, named, noise)
 
 
 @pytest.mark.parametrize(
@@ -26,13 +26,13 @@ def standing(noise=0.0, *, less_is_better=True, **values):
     ],
 )
 def test_two_are_level_within_the_noise(noise, less, ours, theirs, place):
-    found = standing(noise, less_is_better=less, kubedsm=ours, other=theirs)
+    found = ranking(noise, less_is_better=less, kubedsm=ours, other=theirs)
     assert found.difference.place is place
     assert (len(found.winners) == 2) is (place is LEVEL)
 
 
 def test_ours_is_compared_with_the_best_of_the_others():
-    found = standing(kubedsm=60, cache_scheduler=40, kube_scheduler=50)
+    found = ranking(kubedsm=60, cache_scheduler=40, kube_scheduler=50)
     assert found.difference == Difference("cache-scheduler", 60, 40, BEHIND)
     assert (found.difference.by, found.difference.percent) == (20, 50)
     assert found.ranked == ["cache-scheduler", "kube-scheduler", "kubedsm"]
@@ -41,7 +41,7 @@ def test_ours_is_compared_with_the_best_of_the_others():
 
 @pytest.mark.parametrize("values", [{}, {"kubedsm": 1}, {"other": 1}])
 def test_nobody_is_compared_with_nobody(values):
-    found = standing(**values)
+    found = ranking(**values)
     assert found.difference is None
     assert ours_and_best([found])[1] == []
 
@@ -49,16 +49,16 @@ def test_nobody_is_compared_with_nobody(values):
 @pytest.mark.parametrize("value", [float("inf"), float("nan")])
 def test_a_figure_that_is_not_known_is_left_out(value):
     with pytest.raises(ValueError, match="p99: a figure is not finite"):
-        standing(kubedsm=1, other=value)
+        ranking(kubedsm=1, other=value)
 
 
 def test_the_tables_of_several():
     both = [
-        standing(kubedsm=75.04, other=100),
-        Standing("Jain", "", less_is_better=False, values={"kubedsm": 0.99172, "third": 0.5}),
-        standing(kubedsm=1234.5, other=0),
-        standing(kubedsm=12.5, other=2),
-        standing(kubedsm=0, other=0),
+        ranking(kubedsm=75.04, other=100),
+        Ranking("Jain", "", less_is_better=False, values={"kubedsm": 0.99172, "third": 0.5}),
+        ranking(kubedsm=1234.5, other=0),
+        ranking(kubedsm=12.5, other=2),
+        ranking(kubedsm=0, other=0),
     ]
     headings, lines = ours_and_best(both)
     assert len(headings) == len(lines[0])

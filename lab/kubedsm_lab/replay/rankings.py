@@ -52,7 +52,7 @@ class Difference:
 
 
 @attrs.frozen
-class Standing:
+class Ranking:
     #: name of the measurement
     """Ranking of policies by one measurement, such as p95 latency in ms."""
 
@@ -111,7 +111,7 @@ def _format_figure(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 10 ** (_DIGITS - 1) else f"{value:.{_DIGITS}g}"
 
 
-def ours_and_best(standings: Sequence[Standing]) -> Table:
+def ours_and_best(rankings: Sequence[Ranking]) -> Table:
     """Return a table with one line per measurement: KubeDSM's value, the best competitor's, and the
     difference.
     """
@@ -123,31 +123,31 @@ def ours_and_best(standings: Sequence[Standing]) -> Table:
             found.shown(each.unit),
             found.place.value,
         ]
-        for each in standings
+        for each in rankings
         if (found := each.difference) is not None
     ]
     return ["figure", "ours", "the best other", "difference", "ours is"], lines
 
 
-def everyone(standings: Sequence[Standing]) -> Table:
+def everyone(rankings: Sequence[Ranking]) -> Table:
     """Return a table with one line per measurement and one column per policy; the best values are
     bold.
     """
-    names = list(dict.fromkeys(name for each in standings for name in each.values))
+    names = list(dict.fromkeys(name for each in rankings for name in each.values))
     lines = [
         [
             f"{each.what}, {each.unit}".removesuffix(", "),
             *(_mark_winner(each, name) for name in names),
             f"{100 * each.noise:.3g} %",
         ]
-        for each in standings
+        for each in rankings
         if each.values
     ]
     return ["figure", *names, "level within"], lines
 
 
-def _mark_winner(standing: Standing, name: str) -> str:
-    if name not in standing.values:
+def _mark_winner(ranking: Ranking, name: str) -> str:
+    if name not in ranking.values:
         return UNKNOWN
-    shown = _format_figure(standing.values[name])
-    return f"**{shown}**" if name in standing.winners else shown
+    shown = _format_figure(ranking.values[name])
+    return f"**{shown}**" if name in ranking.winners else shown

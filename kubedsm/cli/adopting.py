@@ -1,0 +1,208 @@
+"""Opting namespaces and workloads in to the scheduler, and out again."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+
+import attrs
+import click
+
+from kubedsm.app.live_configuration import read_document_in
+from kubedsm.cli.cluster import connect_cluster
+from kubedsm.cli.console import remark, until_interrupted
+from kubedsm.cli.options import AdoptionOptions
+from kubedsm.config.settings import load
+from kubedsm.kube.calls import adoption, leases
+from kubedsm.kube.calls.adoption import DEFAULT_SCHEDULER, EXEMPT_NAMESPACES, KINDS, Template
+from kubedsm.kube.client.port import Cluster, ClusterError, NotFound, ObjectName, is_name
+from kubedsm.kube.joining import TIMEOUT
+from kubedsm.kube.wire.errors import WireError
+from kubedsm.model.model import Workload
+from kubedsm.process.clock import Clock, SystemClock
+from kubedsm.terminal.echo import echo
+from kubedsm.terminal.running import INTERRUPTED, nearest
+
+#: exit code if some targets failed
+NOT_ALL = 3
+#: seconds within which a live leader renews its Lease several times
+ALIVE = 3.0
+#: kinds by the names that kubectl accepts
+_KINDS = {
+    "deploy": "Deployment",
+    "sts": "StatefulSet",
+    "ds": "DaemonSet",
+    **{kind.lower(): kind for kind in KINDS},
+    **{plural: kind for kind, plural in KINDS.items()},
+}
+_POLICY = "manifests/overlays/opt-in"
+FORMS = "write NAMESPACE, or KIND/NAMESPACE/NAME such as deployment/shop/cart"
+
+
+#: a namespace, or a workload
+Target = str | Workload
+
+
+def parse_target(word: str, namespace: str | None) -> Target:
+    """Parse NAMESPACE, KIND/NAMESPACE/NAME, or KIND/NAME in `namespace`. Raises UsageError."""
+    first, *rest = word.split("/")
+    if first in ("namespace", "namespaces", "ns") and len(rest) == 1:
+        first, rest = rest[0], []
+    if not all(map(is_name, (first, *rest))):
+        raise click.UsageError(f"{word!r} names no namespace and no workload; {FORMS}")
+    if not rest:
+        return first
+    kind = _KINDS.get(first)
+    if kind is None:
+        near = nearest(first, list(_KINDS))
+        raise click.UsageError(f"{word}: {first} is no kind of workload; {FORMS}.{near}")
+    where, name = (rest[0], rest[1:]) if rest[1:] else (namespace, rest)
+    if where is None or len(name) > 1:
+        raise click.UsageError(f"{word}: name its namespace, as {first}/NAMESPACE/NAME or by -n")
+    return Workload(where, kind, name[0])
+
+
+def run_adoption(options: AdoptionOptions, *, leave: bool) -> int:
+    """Opt the targets in, or out; return the exit code."""
+    targets = [parse_target(word, options.namespace) for word in options.targets]
+    code = INTERRUPTED
+
+    async def act() -> None:
+        nonlocal code
+        async with connect_cluster(options.kubeconfig_path, options.context) as cluster:
+            adopting = Adoption(cluster, options, SystemClock())
+            code = await (adopting.opt_out(targets) if leave else adopting.opt_in(targets))
+
+    until_interrupted(act())
+    return code
+
+
+@attrs.frozen
+class Adoption:
+    """Opting in and out with the rights of the user; each change is printed."""
+
+    cluster: Cluster
+    options: AdoptionOptions
+    clock: Clock
+
+    async def opt_in(self, targets: Sequence[Target]) -> int:
+        """Opt in namespaces by a label, workloads by their pod template; return the exit code.
+
+        Raises ClickException if no scheduler leads, if a namespace is exempt, or if the admission
+        policy is absent.
+        """
+        namespaces = [target for target in targets if isinstance(target, str)]
+        for name in namespaces:
+            if name in (*EXEMPT_NAMESPACES, self.options.config_map.namespace):
+                raise click.ClickException(
+                    f"namespace {name} cannot opt in: pods of the cluster itself must not wait for"
+                    " KubeDSM"
+                )
+        if not self.options.force:
+            await self._require_leader(self.options.config_map)
+        if namespaces and await adoption.has_policy(self.cluster, timeout=TIMEOUT) is False:
+            raise click.ClickException(
+                f"the admission policy {adoption.POLICY_NAME} is absent: kubectl apply -k {_POLICY}"
+                " (Kubernetes 1.36 or newer). Without the policy, name each workload, such as"
+                f" deployment/{namespaces[0]}/NAME"
+            )
+        document = await read_document_in(self.cluster, self.options.config_map)
+        scheduler_name = load(*document).scheduler_name
+
+        async def join(target: Target) -> None:
+            if isinstance(target, str):
+                await self._opt_in_namespace(target)
+            else:
+                await self._set_scheduler(target, scheduler_name, exempt=False)
+
+        return await _change_each(targets, join)
+
+    async def opt_out(self, targets: Sequence[Target]) -> int:
+        """Opt out namespaces and workloads; return the exit code.
+
+        Running pods of a namespace continue; pods of a named workload are replaced. In a namespace
+        that stays opted in, a label of the pod template exempts the workload.
+        """
+        opted_in: set[str] = set()
+        if any(isinstance(target, Workload) for target in targets):
+            opted_in.update(await adoption.list_opted_in(self.cluster, timeout=TIMEOUT))
+            opted_in.difference_update(target for target in targets if isinstance(target, str))
+
+        async def leave(target: Target) -> None:
+            if isinstance(target, str):
+                await self._opt_out_namespace(target)
+            else:
+                exempt = target.namespace in opted_in
+                await self._set_scheduler(target, DEFAULT_SCHEDULER, exempt=exempt)
+
+        return await _change_each(targets, leave)
+
+    async def _opt_in_namespace(self, name: str) -> None:
+        await self._label(name, "true")
+        self._say(f"namespace/{name} opted in")
+        templates = await adoption.list_templates(self.cluster, name, timeout=TIMEOUT)
+        for found in templates:
+            if found.scheduler_name != DEFAULT_SCHEDULER or found.refuses_policy:
+                self._say(f"{found} keeps the scheduler of its pod template")
+        await self._restart_all(templates)
+        if templates and not self.options.restart:
+            self._say("running pods follow when they are replaced; --restart replaces them now")
+
+    async def _opt_out_namespace(self, name: str) -> None:
+        await self._label(name, None)
+        self._say(f"namespace/{name} opted out")
+        await self._restart_all(await adoption.list_templates(self.cluster, name, timeout=TIMEOUT))
+
+    async def _label(self, name: str, value: str | None) -> None:
+        if not self.options.dry_run:
+            await adoption.label_namespace(self.cluster, name, value, timeout=TIMEOUT)
+
+    async def _restart_all(self, templates: Sequence[Template]) -> None:
+        """Restart workloads whose scheduler the admission policy sets, if requested."""
+        at = datetime.fromtimestamp(self.clock.wall(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        for found in templates if self.options.restart else ():
+            if found.scheduler_name == DEFAULT_SCHEDULER and not found.refuses_policy:
+                self._say(found.describe_rollout())
+                if not self.options.dry_run:
+                    await adoption.restart(self.cluster, found, at, timeout=TIMEOUT)
+
+    async def _set_scheduler(self, workload: Workload, name: str, *, exempt: bool) -> None:
+        found = await adoption.get_template(self.cluster, workload, timeout=TIMEOUT)
+        if (found.scheduler_name, found.refuses_policy) == (name, exempt):
+            self._say(f"{found} has the scheduler {name} already")
+            return
+        self._say(found.describe_rollout())
+        if not self.options.dry_run:
+            await adoption.set_scheduler(self.cluster, found, name, exempt=exempt, timeout=TIMEOUT)
+        self._say(f"{found} {'opted out' if name == DEFAULT_SCHEDULER else 'opted in'}")
+
+    def _say(self, text: str) -> None:
+        echo(text + " (dry run)" * self.options.dry_run)
+
+    async def _require_leader(self, name: ObjectName) -> None:
+        """Raise ClickException unless a leader renews the Lease: opted-in pods would wait."""
+        terms = []
+        with suppress(NotFound):
+            terms.append((await leases.read(self.cluster, name, timeout=TIMEOUT)).term)
+            if terms[0].holder:
+                await self.clock.sleep(ALIVE)
+                terms.append((await leases.read(self.cluster, name, timeout=TIMEOUT)).term)
+        if terms[1:] and terms[1].holder and terms[0] != terms[1]:
+            return
+        raise click.ClickException(
+            f"no KubeDSM leads by the Lease {name}, and opted-in pods would wait: start the"
+            f" scheduler (kubectl -n {name.namespace} get pods), or opt in ahead of it by --force"
+        )
+
+
+async def _change_each(
+    targets: Sequence[Target], change: Callable[[Target], Awaitable[None]]
+) -> int:
+    """Change each target, and report failures; return 3 if some failed."""
+    code = 0
+    for target in targets:
+        try:
+            await change(target)
+        except (ClusterError, WireError) as error:
+            remark(f"{target}: {error}")
+            code = NOT_ALL
+    return code

@@ -1,0 +1,338 @@
+"""Migrations towards the users of workloads with demand by site, by steepest ascent.
+
+A step migrates one pod to a site where its workload gains. If the site is full, the step also
+migrates one pod away from there: to another node, to the cloud, or to the first pod's former node.
+The step with the greatest benefit above its price comes first; steps follow until no step has a
+benefit, or a limit is reached. Every step increases QoS, so suggesting terminates. Capacity freed
+by a step is used by that step only: steps are independent groups of migrations.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
+
+import attrs
+import numpy as np
+
+from kubedsm.model.model import NodeName, Pod, PodClass, Resources, Share, Tier, Uid, Workload
+from kubedsm.model.node_index import Column, Mask
+from kubedsm.objective.gains import LEAST_GAIN, Gain, Gains, leading_gain
+from kubedsm.objective.objective import NANO
+from kubedsm.optimizer.matching.problem import is_plain
+from kubedsm.optimizer.moving.edge_items import leaving_turn
+from kubedsm.optimizer.moving.migration_graph import Order
+from kubedsm.optimizer.moving.move_order import order_migrations
+from kubedsm.optimizer.moving.suggestion import Move, MoveKind, count_disruptions, count_legs
+from kubedsm.optimizer.moving.within_tier import OneMore
+from kubedsm.plugins.feasibility import Feasibility
+from kubedsm.plugins.fit import shortages
+from kubedsm.plugins.plugins import open_nodes
+
+#: best targets for which displacements are tried, and displacements of each
+_TARGETS, _DISPLACED = 40, 60
+
+#: site of an edge node (empty: none), or None for the cloud
+_Place = str | None
+
+
+@attrs.frozen(eq=False)
+class Step:
+    """Migrations that belong together, with QoS gain, and benefit less price, by priority level."""
+
+    moves: tuple[Move, ...]
+    gain: Gain
+    net: Gain
+    order: Order
+
+
+@attrs.frozen(eq=False)
+class _Target:
+    """Candidate: a pod of the workload goes from one place to a site."""
+
+    workload: Workload
+    source: _Place
+    site: str
+    net: Gain
+
+
+@attrs.define(eq=False)
+class SiteMoves:
+    """Search for migrations of a cluster in which some workloads have demand by site."""
+
+    one_more: OneMore
+    gains: Gains
+    #: gains in the unit of the price
+    worths: Gains
+    sites: Column
+    #: shares after the steps so far
+    shares: dict[Workload, Share] = attrs.field(init=False)
+    #: free capacity with all arrivals so far, and without departures
+    room: dict[NodeName, Resources] = attrs.field(init=False)
+    steps: list[Step] = attrs.field(factory=list, init=False)
+    _moved: set[Uid] = attrs.field(factory=set, init=False)
+    _masks: dict[_Place, Mask] = attrs.field(factory=dict, init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.shares = dict(self.gains.shares)
+        self.room = dict(self.one_more.room)
+        self._moved = {move.pod.uid for move in self.one_more.others}
+
+    def search(self) -> list[Step]:
+        """Return the steps to be carried out, best first."""
+        while not self.one_more.deadline.passed and (step := self._best_step()) is not None:
+            self.steps.append(step)
+            self.shares |= self._shares_after(step.moves)
+            for move in step.moves:
+                self._moved.add(move.pod.uid)
+                for name in {move.target, move.stopover or move.target}:
+                    self.room[name] -= move.pod.requests
+        return self.steps
+
+    def _best_step(self) -> Step | None:
+        best: Step | None = None
+        displaced = 0
+        for target in sorted(self._list_targets(), key=lambda each: each.net, reverse=True):
+            if self.one_more.deadline.passed or (best is not None and best.net >= target.net):
+                break
+            step = self._direct(target)
+            if step is None and displaced < _TARGETS:
+                displaced += 1
+                step = self._displace(target)
+            if step is not None and (best is None or step.net > best.net):
+                best = step
+        return best
+
+    def _list_targets(self) -> Iterator[_Target]:
+        """Yield the migrations of one pod with a benefit above their price, capacity aside."""
+        names = [site or "" for site in self.sites.values]
+        for workload, by_place in self._by_place.items():
+            share, target = self.shares[workload], self.gains.qos_targets(workload)
+            sited = share.sites is not None and target.demand is not None
+            for source in by_place:
+                if source is not None and not sited:
+                    continue
+                before = share if source is None else share.add(-1, source)
+                lost = self.gains.objective.worth_of(before, target)
+                lost -= self.gains.objective.worth_of(share, target)
+                gains = self.gains.objective.gains_by_site(before, target, names)
+                for site, gain in dict(zip(names, gains, strict=True)).items():
+                    if site != source and gain + lost > LEAST_GAIN * NANO:
+                        net = self._net({workload: before.add(1, site)}, 1)
+                        if leading_gain(net) > LEAST_GAIN * NANO:
+                            yield _Target(workload, source, site, net)
+
+    @cached_property
+    def _by_place(self) -> dict[Workload, dict[_Place, dict[PodClass, list[Pod]]]]:
+        """Movable pods of each workload, by place and class, in leaving order."""
+        snapshot, positions = self.one_more.snapshot, self.one_more.snapshot.index.positions
+        found: dict[Workload, dict[_Place, dict[PodClass, list[Pod]]]] = {}
+        for uid, name in snapshot.placed.items():
+            pod = snapshot.pods[uid]
+            if (
+                pod.workload not in self.gains.shares
+                or uid in self._moved
+                or self.one_more.movable(pod)
+            ):
+                continue
+            place: _Place = None
+            if snapshot.nodes[name].tier is Tier.EDGE:
+                place = _site_at(self.sites, positions[name])
+            by_place = found.setdefault(pod.workload, {})
+            by_place.setdefault(place, {}).setdefault(pod.pod_class, []).append(pod)
+        for by_place in found.values():
+            for by_class in by_place.values():
+                for pods in by_class.values():
+                    pods.sort(key=leaving_turn)
+        return found
+
+    def _pods_at(self, workload: Workload, place: _Place) -> Iterator[Pod]:
+        """Yield a pod of each class of the workload at the place, not migrated yet."""
+        for pods in self._by_place[workload].get(place, {}).values():
+            pod = next((each for each in pods if each.uid not in self._moved), None)
+            if pod is not None and not (self._moved and self._is_ruled(pod)):
+                yield pod
+
+    def _is_ruled(self, pod: Pod) -> bool:
+        """Return True if rules between pods concern the pod: other migrations may change them."""
+        return not is_plain(self.one_more.snapshot, [pod])
+
+    def _direct(self, target: _Target) -> Step | None:
+        """Return the step to a node of the site with capacity; None without one."""
+        for pod in self._pods_at(target.workload, target.source):
+            for node in self._open_at(pod, target.site):
+                if not shortages(pod.requests, self.room[node]):
+                    step = self._make_step([self._move(pod, node)])
+                    if step is not None:
+                        return step
+                    break
+        return None
+
+    def _open_at(self, pod: Pod, place: _Place) -> list[NodeName]:
+        """Return the nodes of a place that accept the pod, capacity aside, fewest replicas first.
+
+        Rules between pods are checked for the whole step.
+        """
+        index = self.one_more.snapshot.index
+        here = np.flatnonzero(open_nodes(pod.pod_class, index) & self._mask_of(place))
+        standing = self.one_more.snapshot.census.standing.get(pod.workload, {})
+        names = [index.names[position] for position in here.tolist()]
+        source = self.one_more.snapshot.placed[pod.uid]
+        return sorted(
+            (name for name in names if name != source),
+            key=lambda name: (standing.get(name, 0), -self.room[name].cpu, name),
+        )
+
+    def _mask_of(self, place: _Place) -> Mask:
+        if place not in self._masks:
+            index = self.one_more.snapshot.index
+            mask = index.at(index.of_tier(Tier.CLOUD if place is None else Tier.EDGE))
+            if place is not None:
+                mask &= self.sites.codes == self.sites.values.index(place or None)
+            self._masks[place] = mask
+        return self._masks[place]
+
+    def _displace(self, target: _Target) -> Step | None:
+        """Return the best step that frees capacity at the full site by another migration."""
+        best: Step | None = None
+        tried = 0
+        for pod in self._pods_at(target.workload, target.source):
+            for node in self._open_at(pod, target.site):
+                for victim in self._victims_on(node, pod):
+                    for to in self._places_for(victim, node, pod):
+                        tried += 1
+                        moves = [self._move(pod, node), self._move(victim, to)]
+                        after = self._shares_after(moves)
+                        net = self._net(after, 2)
+                        worse = best is not None and best.net >= net
+                        if worse or leading_gain(net) <= LEAST_GAIN * NANO:
+                            continue
+                        step = self._make_step(moves)
+                        if step is not None and (best is None or step.net > best.net):
+                            best = step
+                    if tried >= _DISPLACED or self.one_more.deadline.passed:
+                        return best
+        return best
+
+    def _victims_on(self, node: NodeName, pod: Pod) -> Iterator[Pod]:
+        """Yield pods of other workloads on the node whose departure makes room, one of a class."""
+        seen: set[tuple[Workload, PodClass]] = set()
+        for victim in self._residents.get(node, ()):
+            key = victim.workload, victim.pod_class
+            if key in seen or victim.workload == pod.workload or victim.uid in self._moved:
+                continue
+            seen.add(key)
+            if not shortages(pod.requests, self.room[node] + victim.requests):
+                yield victim
+
+    @cached_property
+    def _residents(self) -> dict[NodeName, list[Pod]]:
+        """Movable edge pods by node, in leaving order."""
+        found: dict[NodeName, list[Pod]] = {}
+        for by_place in self._by_place.values():
+            for place, by_class in by_place.items():
+                for pods in by_class.values() if place is not None else ():
+                    for pod in pods:
+                        found.setdefault(self.one_more.snapshot.placed[pod.uid], []).append(pod)
+        return found
+
+    def _places_for(self, victim: Pod, node: NodeName, pod: Pod) -> Iterator[NodeName]:
+        """Yield the nodes to which a victim could go, one of each place, by decreasing gain.
+
+        The former node of the displacing pod counts as free for the victim.
+        """
+        source = self.one_more.snapshot.placed[pod.uid]
+        places: list[_Place] = [*(site or "" for site in self.sites.values), None]
+        share, target = self.shares[victim.workload], self.gains.qos_targets(victim.workload)
+        here = _site_at(self.sites, self.one_more.snapshot.index.positions[node])
+
+        def loss(place: _Place) -> int:
+            after = share.add(-1, here)
+            return -self.gains.objective.worth_of(
+                after if place is None else after.add(1, place), target
+            )
+
+        for place in sorted(dict.fromkeys(places), key=lambda each: (loss(each), each is None)):
+            for name in self._open_at(victim, place):
+                room = self.room[name]
+                if name == source:
+                    room += pod.requests
+                if name != node and not shortages(victim.requests, room):
+                    yield name
+                    break
+
+    def _move(self, pod: Pod, target: NodeName) -> Move:
+        nodes, source = self.one_more.snapshot.nodes, self.one_more.snapshot.placed[pod.uid]
+        kind = MoveKind.between(nodes[source].tier or Tier.EDGE, nodes[target].tier or Tier.EDGE)
+        return Move(pod, source, target, kind)
+
+    def _make_step(self, moves: Sequence[Move]) -> Step | None:
+        """Return the step of the migrations if limits and rules between pods permit it, and its
+        benefit exceeds its price.
+        """
+        order = order_migrations(self._feasibility, moves, self.room)
+        if not isinstance(order, Order) or not self._is_within_limits(order.moves):
+            return None
+        net = self._net(self._shares_after(order.moves), count_disruptions(order.moves))
+        gained = self._sum(self.gains, self._shares_after(order.moves))
+        if min(leading_gain(net), leading_gain(gained)) <= LEAST_GAIN * NANO:
+            return None
+        return Step(order.moves, gained, net, order)
+
+    @cached_property
+    def _feasibility(self) -> Feasibility:
+        return Feasibility.of(self.one_more.snapshot)
+
+    def _is_within_limits(self, moves: Iterable[Move]) -> bool:
+        limits = self.one_more.limits
+        every = [
+            *self.one_more.others,
+            *(move for step in self.steps for move in step.moves),
+            *moves,
+        ]
+        kinds = [move.kind for move in every]
+        return (
+            count_legs(every) <= limits.max_moves
+            and kinds.count(MoveKind.EDGE_TO_EDGE) <= limits.max_edge_reorder
+            and kinds.count(MoveKind.CLOUD_TO_EDGE) <= limits.max_cloud_to_edge
+        )
+
+    def _shares_after(self, moves: Iterable[Move]) -> dict[Workload, Share]:
+        """Return the shares of the migrated workloads after the migrations."""
+        return shares_with(self.shares, moves, self.one_more.snapshot.index.positions, self.sites)
+
+    def _net(self, after: Mapping[Workload, Share], legs: int) -> Gain:
+        """Return the benefit of the changed shares less the price, by priority level."""
+        worth = self._sum(self.worths, after)
+        cost = round(self.one_more.limits.price * NANO) * legs
+        at = next((level for level, amount in enumerate(worth) if amount), 0)
+        return tuple(amount - cost * (level == at) for level, amount in enumerate(worth))
+
+    def _sum(self, gains: Gains, after: Mapping[Workload, Share]) -> Gain:
+        before = {workload: self.shares[workload] for workload in after}
+        pairs = zip(gains.of_shares(after), gains.of_shares(before), strict=True)
+        return tuple(then - now for then, now in pairs)
+
+
+def _site_at(sites: Column, position: int | None) -> str:
+    """Return the site of a node; empty for an unknown node, or without a site."""
+    return "" if position is None else sites.values[sites.codes[position]] or ""
+
+
+def shares_with(
+    shares: Mapping[Workload, Share],
+    moves: Iterable[Move],
+    positions: Mapping[NodeName, int],
+    sites: Column,
+) -> dict[Workload, Share]:
+    """Return the shares of the workloads that the migrations change, by site if counted."""
+    after: dict[Workload, Share] = {}
+    for move in moves:
+        workload = move.pod.workload
+        share = after.get(workload, shares[workload])
+        leaves = move.kind in (MoveKind.EDGE_TO_EDGE, MoveKind.EDGE_TO_CLOUD)
+        comes = move.kind in (MoveKind.EDGE_TO_EDGE, MoveKind.CLOUD_TO_EDGE, None)
+        if leaves and move.source is not None:
+            share = share.add(-1, _site_at(sites, positions.get(move.source)))
+        if comes:
+            share = share.add(1, _site_at(sites, positions.get(move.target)))
+        after[workload] = share
+    return after

@@ -1,0 +1,180 @@
+"""Admission policies: match constraints, CEL expressions, and mutations of new objects.
+
+Mutations are evaluated for created objects of every client, controllers included. Not emulated:
+operations other than CREATE, and mutations of the type ApplyConfiguration.
+"""
+
+from collections.abc import Mapping
+from contextlib import suppress
+from functools import lru_cache
+from typing import Any
+
+import orjson
+
+from kubedsm_lab.emulator.api.errors import ApiError, forbidden
+from kubedsm_lab.emulator.api.patching import JSON_PATCH, patched
+from kubedsm_lab.emulator.api.resources import (
+    MUTATING_ADMISSION_POLICIES,
+    MUTATING_ADMISSION_POLICY_BINDINGS,
+    NAMESPACES,
+    SERVED,
+    Object,
+    Resource,
+)
+from kubedsm_lab.emulator.api.selectors import label_selector_of
+from kubedsm_lab.emulator.api.store import Store
+
+
+class Expressions:
+    """Compiled CEL expressions of a policy: match conditions and variables."""
+
+    def __init__(self, spec: Object) -> None:
+        # Imported on demand: importing takes 0.1 s, and few clusters have policies.
+        import celpy  # noqa: PLC0415
+
+        self._celpy: Any = celpy
+        self._environment = celpy.Environment(annotations={"JSONPatch": celpy.celtypes.MessageType})
+        compiled = self.compile_text
+        self._conditions = [compiled(c["expression"]) for c in spec.get("matchConditions") or ()]
+        self._variables = {
+            v["name"]: compiled(v["expression"]) for v in spec.get("variables") or ()
+        }
+
+    def compile_text(self, text: str) -> Any:
+        return self._environment.program(self._environment.compile(text))
+
+    def evaluate(self, program: Any, known: Mapping[str, Any]) -> Any:
+        """Return the value of an expression as JSON; None if the evaluation fails."""
+        try:
+            return _as_json(program.evaluate(dict(known)))
+        except self._celpy.CELEvalError:
+            return None
+
+    def bind_variables(self, given: Object) -> dict[str, Any] | None:
+        """Return the variables of an evaluation; None if a match condition fails."""
+        celpy = self._celpy
+        known: dict[str, Any] = {name: celpy.json_to_cel(value) for name, value in given.items()}
+        if not all(self.evaluate(condition, known) for condition in self._conditions):
+            return None  # conditions cannot refer to variables
+        values: dict[Any, Any] = {}
+        known["variables"] = celpy.celtypes.MapType({})
+        for name, program in self._variables.items():
+            with suppress(celpy.CELEvalError):  # expressions with a reference to the variable fail
+                values[celpy.celtypes.StringType(name)] = program.evaluate(known)
+            known["variables"] = celpy.celtypes.MapType(values)
+        return known
+
+
+def _as_json(value: Any) -> Any:
+    """Convert a CEL value to plain JSON types."""
+    if isinstance(value, dict):
+        return {str(key): _as_json(each) for key, each in value.items()}
+    if isinstance(value, list):
+        return [_as_json(each) for each in value]
+    return str(value) if isinstance(value, str) else value
+
+
+def matches_request(
+    constraints: Object, operation: str, resource: Resource, subresource: str = ""
+) -> bool:
+    """Return True if a resource rule of the constraints matches the request."""
+    plural = f"{resource.plural}/{subresource}" if subresource else resource.plural
+    return any(
+        not {operation, "*"}.isdisjoint(rule["operations"])
+        and not {resource.group, "*"}.isdisjoint(rule["apiGroups"])
+        and not {resource.version, "*"}.isdisjoint(rule["apiVersions"])
+        and not {plural, "*/*"}.isdisjoint(rule["resources"])
+        for rule in constraints.get("resourceRules") or ()
+    )
+
+
+def mutate_new(store: Store, resource: Resource, obj: Object) -> Object:
+    """Return a new object after all bound mutating policies. Raises ApiError (403).
+
+    As on an API server, expressions see one entry of managedFields, with the time of the request.
+    """
+    for binding in store.list(MUTATING_ADMISSION_POLICY_BINDINGS):
+        policy = store.get(MUTATING_ADMISSION_POLICIES, "", binding["spec"]["policyName"])
+        if policy is None or not _selects(store, policy, binding, resource, obj):
+            continue
+        params = _find_parameter(store, policy["spec"], binding["spec"])
+        if params is None:
+            continue
+        time = {"manager": "emulator", "operation": "Update", "time": store.now()}
+        shown = {**obj, "metadata": {**obj["metadata"], "managedFields": [time]}}
+        given = {"object": shown, "params": params, "request": {"operation": "CREATE"}}
+        patches = _compile_policy(orjson.dumps(policy["spec"])).list_patches(given)
+        if patches is not None:
+            obj = patched(resource, obj, patches, JSON_PATCH)
+        elif policy["spec"].get("failurePolicy") != "Ignore":
+            name = policy["metadata"]["name"]
+            why = (
+                f"policy '{name}' with binding '{binding['metadata']['name']}' cannot be evaluated"
+            )
+            raise forbidden(resource, obj["metadata"].get("name", ""), why)
+    return obj
+
+
+def _selects(
+    store: Store, policy: Object, binding: Object, resource: Resource, obj: Object
+) -> bool:
+    """Return True if policy and binding match the creation of the object."""
+    constraints = policy["spec"]["matchConstraints"]
+    if not matches_request(constraints, "CREATE", resource):
+        return False
+    namespace = store.get(NAMESPACES, "", obj["metadata"].get("namespace", ""))
+    of_namespace = (namespace or {"metadata": {}})["metadata"].get("labels")
+    of_object = obj["metadata"].get("labels")
+    return all(
+        label_selector_of(given.get("namespaceSelector") or {}).matches(of_namespace)
+        and label_selector_of(given.get("objectSelector") or {}).matches(of_object)
+        for given in (constraints, binding["spec"].get("matchResources") or {})
+    )
+
+
+def _find_parameter(store: Store, policy: Object, binding: Object) -> Object | None:
+    """Return the parameter object; {} without a reference, None if absent and not required.
+
+    Raises ApiError (403) for an absent parameter with the action Deny.
+    """
+    reference, kind = binding.get("paramRef"), policy.get("paramKind")
+    if not reference or not kind:
+        return {}
+    resource = next(
+        each
+        for each in SERVED
+        if (each.api_version, each.kind) == (kind["apiVersion"], kind["kind"])
+    )
+    found = store.get(resource, reference.get("namespace", ""), reference["name"])
+    if found is None and reference.get("parameterNotFoundAction") != "Allow":
+        raise forbidden(resource, reference["name"], "no params found for policy binding")
+    return found
+
+
+class _MutatingPolicy:
+    """MutatingAdmissionPolicy with compiled expressions."""
+
+    def __init__(self, spec: Object) -> None:
+        self._expressions = Expressions(spec)
+        if any(mutation["patchType"] != "JSONPatch" for mutation in spec["mutations"]):
+            raise ApiError(501, "NotImplemented", "only mutations of type JSONPatch are emulated")
+        self._mutations = [
+            self._expressions.compile_text(mutation["jsonPatch"]["expression"])
+            for mutation in spec["mutations"]
+        ]
+
+    def list_patches(self, given: Object) -> list[Object] | None:
+        """Return the JSON patch operations; None if an expression fails."""
+        known = self._expressions.bind_variables(given)
+        found: list[Object] = []
+        for mutation in self._mutations if known is not None else ():
+            patches = self._expressions.evaluate(mutation, known or {})
+            if patches is None:
+                return None
+            found += patches
+        return found
+
+
+@lru_cache(maxsize=16)
+def _compile_policy(spec: bytes) -> _MutatingPolicy:
+    return _MutatingPolicy(orjson.loads(spec))

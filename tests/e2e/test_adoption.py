@@ -1,0 +1,188 @@
+"""Adopting namespaces and workloads, losing the scheduler, and leaving, by kubectl."""
+
+import json
+import re
+import signal
+import time
+from collections import Counter
+
+import pytest
+import yaml
+
+from support.kubectl import Kubectl, needs_kubectl
+from support.manifests import MANIFESTS, built, documents
+from support.processes import Scheduler, Server, kubedsm, write
+
+pytestmark = [pytest.mark.http, needs_kubectl]
+
+FALLBACK = 3
+POLICY = (MANIFESTS / "components" / "opt-in" / "policy.yaml").read_text()
+QUICK = POLICY.replace("duration('1m')", f"duration('{FALLBACK}s')")
+#: written by controllers at a rollout, whoever asks for it
+REVISION = "deployment.kubernetes.io/revision"
+OUR_KINDS = ("leases", "events", "endpoints")
+
+
+@pytest.fixture(scope="module")
+def server():
+    with Server() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def kubectl(server, tmp_path_factory):
+    return Kubectl(server.kubeconfig, tmp_path_factory.mktemp("adoption"))
+
+
+def deployment(name, replicas, namespace="shop"):
+    labels = {"app": name}
+    requests = {"cpu": "10m", "memory": "8Mi"}
+    container = {"name": "c", "image": "pause", "resources": {"requests": requests}}
+    spec = {"terminationGracePeriodSeconds": 0, "containers": [container]}
+    template = {"metadata": {"labels": labels}, "spec": spec}
+    spec = {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template}
+    metadata = {"name": name, "namespace": namespace}
+    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec}
+
+
+def apply(kubectl, folder, *objects):
+    return kubectl("apply", "-f", write(folder, "objects.yaml", yaml.safe_dump_all(objects)))
+
+
+def pods_of(kubectl, app, namespace="shop"):
+    found = json.loads(kubectl("-n", namespace, "get", "pods", "-l", f"app={app}", "-o", "json"))
+    return [pod for pod in found["items"] if "deletionTimestamp" not in pod["metadata"]]
+
+
+def schedulers(kubectl, app):
+    """Count the pods by scheduler and by having a node."""
+    return Counter(
+        (pod["spec"]["schedulerName"], "nodeName" in pod["spec"]) for pod in pods_of(kubectl, app)
+    )
+
+
+def command(server, *given):
+    return kubedsm(*given, "--kubeconfig", server.kubeconfig)
+
+
+@pytest.fixture(scope="module")
+def shop(kubectl, server):
+    kubectl("create", "namespace", "shop")
+    return kubectl
+
+
+def test_a_namespace_opts_in_and_no_pod_is_stranded_while_every_replica_is_down(
+    server, shop, tmp_path
+):
+    kubectl = shop
+    done = command(server, "opt-in", "shop")
+    assert (done.returncode, "no KubeDSM leads" in done.stderr) == (1, True)
+    with Scheduler(server) as scheduler:
+        scheduler.until("leading")
+        done = command(server, "opt-in", "shop")
+        assert (done.returncode, "opt-in is absent" in done.stderr) == (1, True)
+        kubectl("apply", "-f", write(tmp_path, "policy.yaml", QUICK))
+        done = command(server, "opt-in", "kube-system", "shop")
+        assert (done.returncode, "kube-system cannot opt in" in done.stderr) == (1, True)
+        done = command(server, "opt-in", "shop")
+        assert (done.returncode, done.stderr) == (0, "")
+        apply(kubectl, tmp_path, deployment("web", 3))
+        server.until(lambda: schedulers(kubectl, "web") == {("kubedsm", True): 3})
+        template = kubectl("-n", "shop", "get", "deployment", "web", "-o", "jsonpath={.spec}")
+        assert json.loads(template)["template"]["spec"]["schedulerName"] == "default-scheduler"
+        scheduler.process.kill()
+    apply(kubectl, tmp_path, deployment("early", 2))
+    time.sleep(FALLBACK + 1)
+    apply(kubectl, tmp_path, deployment("late", 100))
+    server.until(lambda: schedulers(kubectl, "late") == {("default-scheduler", True): 100})
+    # Created before anybody could know; the one command releases them.
+    assert schedulers(kubectl, "early") == {("kubedsm", False): 2}
+    done = command(server, "uninstall")
+    (line,) = [line for line in done.stdout.splitlines() if "waiting for the scheduler" in line]
+    *_, remedy = line.rpartition(": kubectl ")
+    kubectl(*remedy.split())
+    server.until(lambda: schedulers(kubectl, "early") == {("default-scheduler", True): 2})
+
+
+def test_a_leader_that_is_back_gets_the_new_pods_again(server, shop, tmp_path):
+    kubectl = shop
+    with Scheduler(server) as scheduler:
+        scheduler.until("leading")
+        apply(kubectl, tmp_path, deployment("back", 2))
+        server.until(lambda: schedulers(kubectl, "back") == {("kubedsm", True): 2})
+        exempt = command(server, "opt-out", "-n", "shop", "deploy/back")
+        assert exempt.returncode == 0
+        assert "rollout of deployment/shop/back" in exempt.stdout
+        server.until(lambda: schedulers(kubectl, "back") == {("default-scheduler", True): 2})
+        assert command(server, "opt-in", "deployment/shop/back").returncode == 0
+        server.until(lambda: schedulers(kubectl, "back") == {("kubedsm", True): 2})
+        assert command(server, "opt-out", "shop").returncode == 0
+        apply(kubectl, tmp_path, deployment("left", 1))
+        server.until(lambda: schedulers(kubectl, "left") == {("default-scheduler", True): 1})
+
+
+def picture(kubectl):
+    """All objects as users see them: without names of pods, versions, times and statuses."""
+    kinds = kubectl("api-resources", "--verbs=list", "-o", "name").split()
+    kinds = sorted({kind for kind in kinds if not kind.startswith(OUR_KINDS)})
+    items = json.loads(kubectl("get", ",".join(kinds), "-A", "-o", "json"))["items"]
+    seen = Counter()
+    for item in items:
+        metadata, spec = item["metadata"], item.get("spec", {})
+        if item["kind"] == "ReplicaSet" and spec["replicas"] == 0:
+            continue  # the history of rollouts
+        for field in ("uid", "resourceVersion", "creationTimestamp", "generation", "generateName"):
+            metadata.pop(field, None)
+        for reference in metadata.get("ownerReferences", ()):
+            reference.pop("uid")
+        annotations = metadata.get("annotations", {})
+        for key in [key for key in annotations if key.startswith(REVISION)]:
+            del annotations[key]
+        if item["kind"] == "Pod":
+            del metadata["name"], spec["nodeName"]
+        text = json.dumps([item["kind"], metadata, spec, item.get("data")], sort_keys=True)
+        seen[re.sub(r"kube-api-access-\w+", "", text)] += 1
+    return seen
+
+
+def test_after_uninstalling_the_cluster_differs_by_nothing_from_one_before(tmp_path):
+    objects = built(MANIFESTS / "overlays" / "opt-in").values()
+    manifests = write(tmp_path, "manifests.yaml", yaml.safe_dump_all(objects))
+    with Server() as server:
+        kubectl = Kubectl(server.kubeconfig, tmp_path)
+        kubectl("cordon", "-l", "kubedsm.io/tier=edge")
+        kubectl("delete", "namespace", "kubedsm")
+        kubectl("create", "namespace", "shop")
+        apply(kubectl, tmp_path, deployment("web", 3), deployment("other", 1))
+        server.until(lambda: schedulers(kubectl, "web") == {("default-scheduler", True): 3})
+        kubectl("uncordon", "-l", "kubedsm.io/tier=edge")
+        before = picture(kubectl)
+
+        kubectl("apply", "-f", manifests)
+        with Scheduler(server, "--configmap", "kubedsm/kubedsm") as scheduler:
+            scheduler.until("leading")
+            kubectl("cordon", "-l", "kubedsm.io/tier=edge")
+            assert command(server, "opt-in", "deployment/shop/web").returncode == 0
+            server.until(lambda: schedulers(kubectl, "web") == {("kubedsm", True): 3})
+            kubectl("-n", "shop", "rollout", "status", "deployment/web", "--timeout=60s")
+            kubectl("uncordon", "-l", "kubedsm.io/tier=edge")
+            scheduler.until("move")
+            assert scheduler.stop(signal.SIGTERM)[0] == 0
+        plan = command(server, "uninstall", "--opt-out")
+        assert plan.returncode == 0
+        assert "rollout of deployment/shop/web: its controller replaces 3 pods" in plan.stdout
+        done = command(server, "uninstall", "--opt-out", "--apply")
+        assert done.returncode == 0, done.stderr
+        assert "stays: labels of 4 nodes" in done.stdout
+        scale = kubectl("-n", "kubedsm", "get", "deploy/kubedsm", "-o", "jsonpath={.spec.replicas}")
+        assert scale == "0"
+        kubectl("delete", "-f", manifests, "--timeout=60s")
+        kubectl("-n", "shop", "rollout", "status", "deployment/web", "--timeout=60s")
+        server.until(lambda: schedulers(kubectl, "web") == {("default-scheduler", True): 3})
+        after = picture(kubectl)
+    assert (after - before, before - after) == (Counter(), Counter())
+
+
+def test_the_policy_is_in_the_overlay():
+    kinds = {given["kind"] for given in documents(MANIFESTS / "components/opt-in/policy.yaml")}
+    assert {kind for kind, _ in built(MANIFESTS / "overlays" / "opt-in")} >= kinds

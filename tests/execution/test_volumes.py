@@ -1,0 +1,166 @@
+"""Volumes that wait for their first consumer are bound before their pod, or released."""
+
+import asyncio
+from collections import Counter
+
+import pytest
+
+from kubedsm.kube.calls import writes
+from kubedsm.kube.client.port import Forbidden
+from kubedsm_lab.emulator.api.object_state import is_ready, node_of
+from kubedsm_lab.emulator.api.resources import NODES, PERSISTENT_VOLUME_CLAIMS, PODS
+from support.volumes import (
+    CLOUD,
+    EDGES,
+    claim,
+    homes,
+    local_volume,
+    mounting,
+    selected_nodes,
+    set_provisioning,
+    stateful_set,
+    storage_class,
+)
+from support.worlds import emulated
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+
+
+def ready(world, count):
+    pods = world.pods()
+    return len(pods) == count and all(map(is_ready, pods))
+
+
+async def test_a_stateful_set_gets_its_volumes_at_the_edge():
+    async with emulated(*EDGES, CLOUD) as world, world.scheduler():
+        storage_class(world.api)
+        stateful_set(world.api, "db", 3)
+        await world.until(lambda: ready(world, 3), 30)
+        nodes = {pod["metadata"]["name"]: node_of(pod) for pod in world.pods("db")}
+        assert homes(world.api) == {f"data-{name}": node for name, node in nodes.items()}
+        assert all(node.startswith("e") for node in nodes.values())
+
+
+async def test_pods_of_one_batch_never_share_a_static_volume():
+    async with emulated(*EDGES, CLOUD) as world, world.scheduler():
+        storage_class(world.api, provisioner="kubernetes.io/no-provisioner")
+        for name in ("e1", "e2"):
+            local_volume(world.api, f"pv-{name}", name)
+        stateful_set(world.api, "db", 3, cpu="100m", parallel=True)
+        await asyncio.sleep(20)
+        assert world.placed("db") == {"e1": 1, "e2": 1, None: 1}
+        [waiting] = [pod for pod in world.pods("db") if not node_of(pod)]
+        [condition] = waiting["status"]["conditions"]
+        assert "didn't find available persistent volumes to bind" in condition["message"]
+        local_volume(world.api, "pv-e3", "e3")
+        await world.until(lambda: ready(world, 3), 20)
+        assert world.invariants.binds.total() == 3
+
+
+async def test_a_volume_fits_if_its_size_and_class_do():
+    async with emulated(*EDGES, CLOUD) as world, world.scheduler():
+        storage_class(world.api, provisioner="kubernetes.io/no-provisioner")
+        local_volume(world.api, "small", "e1", "1Gi")
+        local_volume(world.api, "other", "e2", "10Gi", of="other")
+        local_volume(world.api, "large", "e3", "5Gi")
+        claim(world.api, "data", "2Gi")
+        world.deploy("web", 1, **mounting("data"))
+        await world.until(lambda: ready(world, 1), 20)
+        assert world.placed("web") == {"e3": 1}
+
+
+async def test_pods_that_share_a_claim_go_to_one_node():
+    async with emulated(*EDGES, CLOUD) as world, world.scheduler():
+        storage_class(world.api)
+        claim(world.api, "data")
+        world.deploy("web", 2, cpu="500m", **mounting("data"))
+        await world.until(lambda: ready(world, 2), 20)
+        assert list(world.placed("web").values()) == [2]
+
+
+async def test_a_node_that_cannot_provision_is_avoided():
+    async with emulated(*EDGES, CLOUD) as world, world.scheduler():
+        storage_class(world.api)
+        for name in ("e1", "e2"):
+            set_provisioning(world.api, name, "refused")
+        stateful_set(world.api, "db", 1)
+        await world.until(lambda: ready(world, 1), 60)
+        assert world.placed("db") == {"e3": 1}
+        assert selected_nodes(world.api) == {}
+
+
+async def test_a_provisioner_that_never_ends_holds_the_pod_until_the_deadline():
+    async with emulated(*EDGES[:2]) as world, world.scheduler() as runtime:
+        storage_class(world.api)
+        for name in ("e1", "e2"):
+            set_provisioning(world.api, name, "stuck")
+        stateful_set(world.api, "db", 1)
+        await world.until(lambda: selected_nodes(world.api), 10)
+        [first] = selected_nodes(world.api).values()
+        set_provisioning(world.api, {"e1": "e2", "e2": "e1"}[first], None)
+        await asyncio.sleep(590)
+        assert selected_nodes(world.api) == {"data-db-0": first}
+        assert runtime.mirror.held
+        await world.until(lambda: ready(world, 1), 60)
+        assert node_of(world.pods("db")[0]) != first
+        assert not runtime.mirror.held
+
+
+async def test_no_node_stays_selected_for_a_pod_that_is_deleted():
+    async with emulated(*EDGES, CLOUD) as world, world.scheduler() as runtime:
+        storage_class(world.api)
+        set_provisioning(world.api, "e1", "stuck")
+        claim(world.api, "data")
+        world.deploy("web", 1, nodeSelector={"kubernetes.io/hostname": "e1"}, **mounting("data"))
+        await world.until(lambda: selected_nodes(world.api), 10)
+        world.scale("web", 0)
+        await world.until(lambda: not selected_nodes(world.api), 10)
+        assert not runtime.mirror.held
+
+
+async def test_a_selection_that_a_killed_scheduler_left_is_withdrawn_if_the_pod_fits_no_more():
+    async with emulated(*EDGES[:2]) as world:
+        storage_class(world.api)
+        set_provisioning(world.api, "e1", "stuck")
+        set_provisioning(world.api, "e2", "stuck")
+        stateful_set(world.api, "db", 1)
+        async with world.scheduler():
+            await world.until(lambda: selected_nodes(world.api), 10)
+        [left] = selected_nodes(world.api).values()
+        patch = {"spec": {"unschedulable": True}}
+        world.api.patch(NODES, "", left, patch, "application/merge-patch+json")
+        other = {"e1": "e2", "e2": "e1"}[left]
+        set_provisioning(world.api, other, None)
+        async with world.scheduler():
+            await world.until(lambda: ready(world, 1), 120)
+        assert world.placed() == {other: 1}
+
+
+async def test_a_deleted_node_is_not_waited_for():
+    async with emulated(*EDGES, CLOUD) as world, world.scheduler():
+        storage_class(world.api)
+        set_provisioning(world.api, "e1", "stuck")
+        set_provisioning(world.api, "e2", "stuck")
+        stateful_set(world.api, "db", 1)
+        await world.until(lambda: selected_nodes(world.api), 10)
+        [node] = selected_nodes(world.api).values()
+        for name in {"e1", "e2"} | {node}:
+            world.api.delete(NODES, "", name)
+        await world.until(lambda: ready(world, 1), 60)
+
+
+async def test_without_the_right_the_pod_waits_and_says_which(monkeypatch):
+    async def refuse(*_, **__):
+        raise Forbidden(403, "Forbidden", "cannot patch resource persistentvolumeclaims")
+
+    monkeypatch.setattr(writes, "select_node", refuse)
+    async with emulated(*EDGES, CLOUD) as world, world.scheduler():
+        storage_class(world.api)
+        stateful_set(world.api, "db", 1)
+        await asyncio.sleep(10)
+        [pod] = world.api.list(PODS, "default")
+        [condition] = pod["status"]["conditions"]
+        assert "cannot patch resource persistentvolumeclaims" in condition["message"]
+        [left] = world.api.list(PERSISTENT_VOLUME_CLAIMS)
+        assert left["status"]["phase"] == "Pending"
+        assert Counter(world.placed()) == {None: 1}

@@ -1,0 +1,217 @@
+"""VolumeBinding: claims that wait for their first consumer, for pods one after the other."""
+
+import random
+
+import attrs
+import pytest
+
+from kubedsm.model.events import Change
+from kubedsm.model.model import ClaimReference
+from kubedsm.model.selectors import NodeSelectorTerm, Requirement
+from kubedsm.model.surroundings import (
+    Claim,
+    CSIDriver,
+    StorageCapacity,
+    StorageClass,
+    Surroundings,
+    Volume,
+)
+from kubedsm.plugins.feasibility import Feasibility
+from kubedsm.plugins.volume_binding import UNOBSERVED, VOLUME_BINDING, assign_claims
+from support.drawing import drawn
+from support.literal_volumes import Binder, unbound
+from support.rule_instances import HOST, ZONE, cluster, pod, zoned
+
+CSI, LOCAL, STATIC = "csi.example.com", "local-path", "static"
+CLASSES = (
+    StorageClass(STATIC, waits_for_consumer=True, provisioner="kubernetes.io/no-provisioner"),
+    StorageClass(LOCAL, waits_for_consumer=True, provisioner="rancher.io/local-path"),
+    StorageClass(CSI, waits_for_consumer=True, provisioner=CSI),
+)
+NODES = [zoned(f"n{n}", "xy"[n % 2], labels={HOST: f"n{n}"}) for n in range(4)]
+
+
+def on(*names, key=HOST):
+    return (NodeSelectorTerm((Requirement(key, "In", names),)),)
+
+
+def knowing(*things):
+    known = Surroundings()
+    for kind in (Claim, Volume, StorageClass, CSIDriver, StorageCapacity):
+        known = known.with_kind(kind)
+    for thing in (*CLASSES, *things):
+        known = known.with_object(thing)
+    return known
+
+
+def volume(name, capacity, *hosts, of=STATIC, **more):
+    nodes = on(*hosts) if hosts else None
+    modes = more.pop("access_modes", ("ReadWriteOnce",))
+    more = {"available": True} | more
+    return Volume(name, nodes, capacity=capacity, storage_class=of, access_modes=modes, **more)
+
+
+def mounting(name, *claims):
+    return pod(name, claims=tuple(ClaimReference("shop", claim) for claim in claims))
+
+
+def feasible(newcomer, known, placed=()):
+    feasibility = Feasibility.of(cluster(NODES, [newcomer, *(p for p, _ in placed)], known))
+    for each, name in placed:
+        feasibility = feasibility.with_pod(each, name)
+    return feasibility.feasible(newcomer, tier=False)
+
+
+def reasons(newcomer, known, placed=()):
+    feasibility = Feasibility.of(cluster(NODES, [newcomer, *(p for p, _ in placed)], known))
+    for each, name in placed:
+        feasibility = feasibility.with_pod(each, name)
+    rejections = feasibility.rejections(newcomer, tier=False)
+    return {name: rejections[name].reasons[0] for name in rejections}
+
+
+NO_VOLUME = "node(s) didn't find available persistent volumes to bind"
+ONE = mounting("a", "a")
+
+
+@pytest.mark.parametrize(
+    ("claim", "things", "nodes"),
+    [
+        (unbound("a", 5, STATIC), [volume("v", 5, "n1")], ["n1"]),
+        (unbound("a", 5, STATIC), [volume("v", 4, "n1")], []),
+        (unbound("a", 5, STATIC), [volume("v", 5, "n1", of=LOCAL)], []),
+        (unbound("a", 5, STATIC), [volume("v", 5, "n1", available=False)], []),
+        (unbound("a", 5, STATIC), [volume("v", 5, "n1", terminating=True)], []),
+        (unbound("a", 5, STATIC), [volume("v", 5, "n1", block=True)], []),
+        (unbound("a", 5, STATIC, access_modes=("ReadWriteMany",)), [volume("v", 5, "n1")], []),
+        (unbound("a", 5, STATIC), [volume("v", 5, "n1", claim=("shop", "b", ""))], []),
+        (unbound("a", 5, STATIC), [volume("v", 5, "n1", claim=("shop", "a", "uid-a"))], ["n1"]),
+        (unbound("a", 5, STATIC), [volume("v", 5, "n1", claim=("shop", "a", "other"))], []),
+        (
+            unbound("a", 5, STATIC, selector=(Requirement("disk", "In", ("ssd",)),)),
+            [volume("v", 5, "n1"), volume("w", 5, "n2", labels={"disk": "ssd"})],
+            ["n2"],
+        ),
+        (unbound("a", 5, LOCAL), [], ["n0", "n1", "n2", "n3"]),
+        (unbound("a", 5, LOCAL, selected_node="n2"), [], ["n2"]),
+        (unbound("a", 5, LOCAL, failed_on=frozenset({"n0", "n2"})), [], ["n1", "n3"]),
+        (
+            unbound("a", 5, LOCAL),
+            [StorageClass(LOCAL, True, "rancher.io/local-path", on("x", key=ZONE))],
+            ["n0", "n2"],
+        ),
+        (unbound("a", 5, CSI), [CSIDriver(CSI, reports_capacity=True)], []),
+        (
+            unbound("a", 5, CSI),
+            [
+                CSIDriver(CSI, reports_capacity=True),
+                StorageCapacity("s", "x", CSI, (Requirement(ZONE, "In", ("x",)),), capacity=5),
+                StorageCapacity("s", "y", CSI, (Requirement(ZONE, "In", ("y",)),), 9, maximum=4),
+                StorageCapacity("s", "none", CSI, None, capacity=9),
+            ],
+            ["n0", "n2"],
+        ),
+    ],
+)
+def test_nodes_on_which_a_claim_can_be_bound(claim, things, nodes):
+    assert feasible(ONE, knowing(claim, *things)) == nodes
+
+
+def test_pods_placed_before_take_volumes_and_storage():
+    a, b = unbound("a", 5, STATIC), unbound("b", 5, STATIC)
+    known = knowing(a, b, volume("v", 5, "n1"), volume("w", 9, "n1"), volume("x", 5, "n2"))
+    placed = [(mounting("first", "b"), "n1")]
+    assert feasible(ONE, known, placed) == ["n1", "n2"]
+    known = knowing(a, b, volume("v", 5, "n1"), volume("x", 5, "n2"))
+    assert feasible(ONE, known, placed) == ["n2"]
+    assert reasons(ONE, known, placed)["n1"] == NO_VOLUME
+    x = StorageCapacity("s", "x", CSI, (), capacity=9)
+    known = knowing(
+        unbound("a", 5, CSI), unbound("b", 5, CSI), CSIDriver(CSI, reports_capacity=True), x
+    )
+    assert len(feasible(ONE, known)) == 4
+    assert feasible(ONE, known, placed) == []
+    assert set(reasons(ONE, known, placed).values()) == {"node(s) did not have enough free storage"}
+
+
+def test_pods_that_share_a_claim_follow_the_first():
+    known = knowing(unbound("a", 5, LOCAL))
+    assert feasible(ONE, known, [(mounting("first", "a"), "n3")]) == ["n3"]
+
+
+def test_unobserved_storage_keeps_the_pod_waiting_with_the_reason():
+    known = attrs.evolve(knowing(unbound("a", 5, LOCAL)), storage_classes=None)
+    assert set(reasons(ONE, known).values()) == {UNOBSERVED.format("StorageClasses")}
+
+
+def _draw(rng):
+    """Return drawn surroundings, and pods with claims of them."""
+    things = [
+        volume(
+            f"v{n}",
+            rng.randint(1, 6),
+            *rng.choice([(), ("n0",), ("n1",), ("n2",), ("n1", "n3")]),
+            of=rng.choice((STATIC, LOCAL, CSI)),
+            available=rng.random() < 0.9,
+        )
+        for n in range(rng.randint(0, 6))
+    ]
+    claims = [f"c{n}" for n in range(6)]
+    for name in claims:
+        selected = rng.choice(("n0", "n1")) if rng.random() < 0.1 else ""
+        of = STATIC if not selected and rng.random() < 0.6 else rng.choice((LOCAL, CSI))
+        things.append(unbound(name, rng.randint(1, 5), of, selected_node=selected))
+    if rng.random() < 0.5:
+        things.append(CSIDriver(CSI, reports_capacity=True))
+    for zone in "xy":
+        segment = (Requirement(ZONE, "In", (zone,)),)
+        things.append(
+            StorageCapacity("s", zone, CSI, segment, rng.randint(0, 9), rng.choice((None, None, 4)))
+        )
+    if rng.random() < 0.3:
+        things.append(StorageClass(LOCAL, True, "rancher.io/local-path", on("x", key=ZONE)))
+    rng.shuffle(claims)
+    pods = [mounting(f"p{n}", *claims[n : n + rng.choice((1, 1, 2))]) for n in range(0, 5, 2)]
+    if rng.random() < 0.3:
+        pods.append(mounting("sharing", claims[0]))
+    return knowing(*things), pods
+
+
+def test_nodes_are_those_of_kube_scheduler_for_pods_one_after_the_other():
+    placed_at_all = 0
+    for seed in drawn(range(300)):
+        rng = random.Random(seed)
+        known, pods = _draw(rng)
+        snapshot = cluster(NODES, pods, known)
+        literal, feasibility = Binder(known, dict(snapshot.nodes)), Feasibility.of(snapshot)
+        for each in pods:
+            nodes = literal.feasible(each)
+            assert feasibility.feasible(each, tier=False) == nodes, (seed, each.name)
+            if nodes:
+                chosen = rng.choice(nodes)
+                literal.assume(each, chosen)
+                feasibility = feasibility.with_pod(each, chosen)
+                placed_at_all += 1
+        assigned = [each.volume for each in assign_claims(feasibility.scene).values()]
+        taken = [name for name in assigned if name]
+        assert len(taken) == len(set(taken))
+    assert placed_at_all > 100
+
+
+@pytest.mark.parametrize(
+    ("change", "retried"),
+    [
+        (Change(surrounding_after=volume("v", 1, "n1", of=LOCAL)), True),
+        (Change(surrounding_after=volume("v", 1, "n1", of=STATIC)), False),
+        (Change(surrounding_after=StorageCapacity("s", "x", LOCAL)), True),
+        (Change(surrounding_after=CSIDriver("other")), True),
+        (Change(surrounding_after=unbound("a", 5, LOCAL)), True),
+        (Change(surrounding_after=unbound("b", 5, LOCAL)), False),
+        (Change(pod_before=attrs.evolve(mounting("o", "b"), node_name="n1")), True),
+        (Change(pod_before=pod("o", on="n1")), False),
+    ],
+)
+def test_changes_that_may_help_a_waiting_pod(change, retried):
+    snapshot = cluster(NODES, [ONE], knowing(unbound("a", 5, LOCAL)))
+    candidate = Feasibility.of(snapshot).equivalence(ONE)
+    assert VOLUME_BINDING.hint(change, candidate, snapshot) is retried

@@ -1,0 +1,109 @@
+"""StorageClasses, PersistentVolumes, and StatefulSets with claims, on emulated clusters."""
+
+from kubedsm.kube.wire.annotations import SELECTED_NODE_ANNOTATION
+from kubedsm_lab.emulator.actors.volumes import LOCAL_PATH, PROVISIONING
+from kubedsm_lab.emulator.api.resources import (
+    NODES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PERSISTENT_VOLUMES,
+    STATEFUL_SETS,
+    STORAGE_CLASSES,
+)
+from kubedsm_lab.emulator.paper import node
+
+MERGE = "application/merge-patch+json"
+HOSTNAME = "kubernetes.io/hostname"
+EDGES = tuple(node(name, "edge", "2", "8Gi") for name in ("e1", "e2", "e3"))
+CLOUD = node("c1", "cloud", "20", "40Gi")
+
+
+def storage_class(api, name="local-path", provisioner=LOCAL_PATH, **more):
+    waits = {"provisioner": provisioner, "volumeBindingMode": "WaitForFirstConsumer"}
+    api.create(STORAGE_CLASSES, {"metadata": {"name": name}, **waits, **more})
+
+
+def local_volume(api, name, on, size="1Gi", of="local-path"):
+    """Create a static PersistentVolume on the disk of a node."""
+    term = {"matchExpressions": [{"key": HOSTNAME, "operator": "In", "values": [on]}]}
+    spec = {
+        "capacity": {"storage": size},
+        "accessModes": ["ReadWriteOnce"],
+        "storageClassName": of,
+        "local": {"path": f"/mnt/{name}"},
+        "nodeAffinity": {"required": {"nodeSelectorTerms": [term]}},
+    }
+    api.create(PERSISTENT_VOLUMES, {"metadata": {"name": name}, "spec": spec})
+
+
+def claim(api, name, size="1Gi", of="local-path", modes=("ReadWriteOnce",)):
+    spec = {
+        "accessModes": list(modes),
+        "storageClassName": of,
+        "resources": {"requests": {"storage": size}},
+    }
+    made = {"metadata": {"name": name, "namespace": "default"}, "spec": spec}
+    return api.create(PERSISTENT_VOLUME_CLAIMS, made, namespace="default")
+
+
+def mounting(*names):
+    """Return the fields of a pod spec that mount the claims."""
+    return {"volumes": [{"name": n, "persistentVolumeClaim": {"claimName": n}} for n in names]}
+
+
+def stateful_set(api, name, replicas, cpu="1", size="1Gi", parallel=False, **pod_spec):
+    """Create a StatefulSet whose pods have a claim of class local-path each."""
+    labels = {"app": name}
+    container = {"name": "c", "image": "pause", "resources": {"requests": {"cpu": cpu}}}
+    template = {
+        "metadata": {"labels": labels},
+        "spec": {
+            "schedulerName": "kubedsm",
+            "terminationGracePeriodSeconds": 1,
+            "containers": [container],
+            **pod_spec,
+        },
+    }
+    claims = {
+        "metadata": {"name": "data"},
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": "local-path",
+            "resources": {"requests": {"storage": size}},
+        },
+    }
+    spec = {
+        "replicas": replicas,
+        "serviceName": name,
+        "podManagementPolicy": "Parallel" if parallel else "OrderedReady",
+        "selector": {"matchLabels": labels},
+        "template": template,
+        "volumeClaimTemplates": [claims],
+    }
+    made = {"metadata": {"name": name, "namespace": "default"}, "spec": spec}
+    api.create(STATEFUL_SETS, made, namespace="default")
+
+
+def set_provisioning(api, name, fault):
+    """Have provisioning for a node fail: `refused` or `stuck`; None ends the fault."""
+    patch = {"metadata": {"annotations": {PROVISIONING: fault}}}
+    api.patch(NODES, "", name, patch, MERGE)
+
+
+def selected_nodes(api):
+    """Return the selected node of each claim that has one and is not bound."""
+    return {
+        claim["metadata"]["name"]: claim["metadata"]["annotations"][SELECTED_NODE_ANNOTATION]
+        for claim in api.list(PERSISTENT_VOLUME_CLAIMS)
+        if SELECTED_NODE_ANNOTATION in claim["metadata"].get("annotations", {})
+        and claim["status"]["phase"] != "Bound"
+    }
+
+
+def homes(api):
+    """Return the node of the volume of each bound claim."""
+    nodes = {}
+    for volume in api.list(PERSISTENT_VOLUMES):
+        if volume["status"]["phase"] == "Bound":
+            [term] = volume["spec"]["nodeAffinity"]["required"]["nodeSelectorTerms"]
+            nodes[volume["spec"]["claimRef"]["name"]] = term["matchExpressions"][0]["values"][0]
+    return nodes
