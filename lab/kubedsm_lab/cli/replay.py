@@ -8,11 +8,7 @@ from kubedsm.cli.options import OneOf, collect, output
 from kubedsm_lab.cli.options import cluster_file, executor, paced, processes, report_folder
 from kubedsm_lab.replay.options import ReplayOptions
 
-<<<<<<< HEAD
-PRESETS = ("paper", "packing", "load-aware", "hpa", "sites")
-=======
-PRESETS = ("paper", "packing", "load-aware", "hpa", "judgement")
->>>>>>> main
+PRESETS = ("paper", "packing", "load-aware", "hpa", "judgement", "sites")
 POLICIES = (
     "kubedsm",
     "kube-scheduler",
@@ -49,23 +45,15 @@ SOLVERS = ("highs", "cp-sat", "off")
         help="`paper`: its ten scenarios, all policies. `packing`:"
         " whole clusters repacked, compared with kube-scheduler; no emulation. `load-aware`:"
         " placement by measured load; response times are modelled. `hpa`: time for an autoscaled"
-<<<<<<< HEAD
-        " service to recover; response times are modelled. `sites`: requests served near users at"
-        " several sites, over a day; traffic is modelled.",
-=======
-        " service to recover; response times are modelled. `judgement`: an operator's scenes.",
->>>>>>> main
+        " service to recover; response times are modelled. `judgement`: an operator's scenes."
+        " `sites`: requests served near users at several sites, over a day; traffic is modelled.",
     ),
     click.option(
         "--full",
         is_flag=True,
         help="With --preset, all tables of the page in docs/explanation: evaluation.md, 5 seeds;"
-<<<<<<< HEAD
-        " packing.md, 100 seeds; load-aware.md, 10 seeds; hpa.md, 50 seeds; site-demand.md, 5"
-        " seeds.",
-=======
-        " packing.md, 100 seeds; load-aware.md, 10 seeds; hpa.md, 50 seeds; judgement.md, 5 seeds.",
->>>>>>> main
+        " packing.md, 100 seeds; load-aware.md, 10 seeds; hpa.md, 50 seeds; judgement.md, 5 seeds;"
+        " site-demand.md, 5 seeds.",
     ),
     click.option(
         "--solver",

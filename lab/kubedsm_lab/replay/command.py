@@ -45,11 +45,8 @@ EXPERIMENTS: Mapping[str, Preset[Any]] = {
     _PACKING: packing.PRESET,
     "load-aware": load_aware.PRESET,
     "hpa": hpa.PRESET,
-<<<<<<< HEAD
-    "sites": sites.PRESET,
-=======
     "judgement": judgement.PRESET,
->>>>>>> main
+    "sites": sites.PRESET,
 }
 #: runs that a page has room for
 _FILMED = 2

@@ -13,7 +13,7 @@ import numpy as np
 from kubedsm.config.settings import Configuration
 from kubedsm.model.model import Node, Pod, Tier
 from kubedsm.process.clock import VirtualClock
-from kubedsm_lab.baselines.in_turn import Choose, InTurn, Room, of_tier, pick
+from kubedsm_lab.baselines.in_turn import Choose, InTurn, NodeUsage, of_tier, pick
 from kubedsm_lab.baselines.kube_scheduler import kube_scheduler
 from kubedsm_lab.baselines.registry import KUBEDSM
 from kubedsm_lab.baselines.sencillo import random_node
@@ -84,7 +84,7 @@ def _choose_proportionally(
     moment: Moment,
     pod: Pod,
     fitting: Sequence[Node],
-    room: Room,
+    usage: NodeUsage,
     rng: random.Random,
 ) -> Node:
     """Choose an edge node at the site with the greatest shortfall below its part of the demand; a
@@ -97,10 +97,10 @@ def _choose_proportionally(
     whole = sum(rates.values())
     held = dict.fromkeys(rates, 0)
     total = 1
-    for name, pods in room.pods.items():
+    for name, pods in usage.pods.items():
         number = sum(other.workload == pod.workload for other in pods)
         total += number
-        site = room.nodes[name].labels[_ZONE]
+        site = usage.nodes[name].labels[_ZONE]
         if site in held:
             held[site] += number
 
@@ -183,7 +183,7 @@ async def _play_day(trial: Trial, demand: Demand) -> Record:
 
     policy = None
     if contender.choose is not None:
-        goals = configuration.promise, configuration.objective_function
+        goals = configuration.qos_target, configuration.objective_function
         policy = InTurn(contender.choose(demand, moment), *goals)
     rng = seed_rng(trial.seed, "cluster")
     async with EmulatedCluster(cluster, clock, rng, metrics=rate) as emulated:
