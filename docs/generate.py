@@ -25,8 +25,9 @@ from kubernetes_asyncio.client import models
 from prometheus_client.metrics import MetricWrapperBase
 from prometheus_client.metrics_core import Metric
 
-from kubedsm.cli.main import commands
+from kubedsm.cli.main import MODULES, commands
 from kubedsm.config.fields import write_section
+from kubedsm.config.load_aware import DEMAND_QUERIES
 from kubedsm.config.settings import Configuration, schema
 from kubedsm.kube.calls.permissions import FEATURES, Rule, rules
 from kubedsm.model.mirror import ClusterMirror
@@ -49,6 +50,8 @@ PART = re.compile(r"(<!-- generated: (\S+) -->\n).*?(<!-- end: \2 -->\n)", re.DO
 
 #: meaning of each configuration key, by section
 MEANINGS: dict[str, dict[str, str]] = tomllib.loads((DOCS / "configuration.toml").read_text())
+#: section of the keys of one entry of `services`
+SERVICE = "services.NAME"
 #: keys with values too long for a table
 LISTED = "loadAware.queries."
 
@@ -68,7 +71,7 @@ def list_keys(properties: dict[str, Any], prefix: str = "") -> Iterator[tuple[st
     """Yield each dotted key with its JSON Schema; keys of `services` without a prefix."""
     for key, given in properties.items():
         if key == "services":
-            yield from list_keys(given["additionalProperties"]["properties"], "services.NAME.")
+            yield from list_keys(given["additionalProperties"]["properties"], f"{SERVICE}.")
         elif "properties" in given:
             yield from list_keys(given["properties"], f"{prefix}{key}.")
         else:
@@ -107,12 +110,18 @@ def write_configuration() -> str:
             continue
         section, _, name = key.rpartition(".")
         meaning = MEANINGS[section or "document"][name]
+        if "." in section and section != SERVICE:  # rows of the outermost section
+            section, _, name = key.partition(".")
         row = f"| `{name}` | {format_default(given)} | {format_allowed(given)} | {meaning} |"
         sections.setdefault(section, []).append(row)
     head = "| key | default | allowed | meaning |"
     parts = [table(head, sections.pop(""))]
     parts += [f"### `{name}`\n\n{table(head, rows)}" for name, rows in sections.items()]
     return "\n".join(parts)
+
+
+def write_demand_queries() -> str:
+    return f"```yaml\n{msgspec.yaml.encode(DEMAND_QUERIES).decode()}```\n"
 
 
 def write_queries() -> str:
@@ -123,6 +132,8 @@ def write_queries() -> str:
 # Commands
 
 ELECTION = "--leader-elect"
+#: module of the commands that check and inspect an installation
+INSPECTING = "kubedsm.cli.installation"
 
 
 def list_commands(
@@ -171,11 +182,15 @@ def is_of_lab(name: str) -> bool:
     return name.split()[1:2] != [] and name.split()[1] in lab["entry-points"]["kubedsm.commands"]
 
 
-OPERATING = {"run", "config", "rbac", "approve", "opt-in", "opt-out", "uninstall"}
+OPERATING = {"run", "config", "rbac", "completion", "approve", "opt-in", "opt-out", "uninstall"}
 
 
 def is_operating(name: str) -> bool:
     return name == "kubedsm" or name.split()[1] in OPERATING
+
+
+def is_inspecting(name: str) -> bool:
+    return name != "kubedsm" and MODULES.get(name.split()[1], "").startswith(INSPECTING)
 
 
 def is_bench(name: str) -> bool:
@@ -354,10 +369,14 @@ def write_packages() -> str:
 PARTS: dict[str, Callable[[], str]] = {
     "configuration": write_configuration,
     "queries": write_queries,
+    "demand-queries": write_demand_queries,
     "operate": lambda: write_commands(commands, "kubedsm", is_operating),
     "inspect": lambda: write_commands(
-        commands, "kubedsm", lambda name: not is_operating(name) and not is_of_lab(name)
+        commands,
+        "kubedsm",
+        lambda name: not (is_operating(name) or is_inspecting(name) or is_of_lab(name)),
     ),
+    "installation": lambda: write_commands(commands, "kubedsm", is_inspecting),
     "lab": lambda: write_commands(
         commands, "kubedsm", lambda name: is_of_lab(name) and not is_bench(name)
     ),

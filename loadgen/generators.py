@@ -261,7 +261,7 @@ def _wave_height(name: str, rest: Mapping[str, int], parameters: Wavy) -> int:
             height = min(height, int((total - used) // requests[name]))
     if height <= 0:
         raise GeneratorError(
-            f"base: at {parameters.base:g} times the edge there is room for no wave of {name}"
+            f"base: at {parameters.base:g} times the edge no capacity is left for a wave of {name}"
         )
     return height
 

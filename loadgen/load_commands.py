@@ -28,30 +28,30 @@ from loadgen.parameters import (
     "endpoints",
     type=ENDPOINT,
     multiple=True,
-    help="Where requests go instead of where the scenario says: for one service with NAME=, for "
-    "every one without; {service} is the service's name. May be repeated.",
+    help="Target URL instead of the scenario's: for one service with NAME=, for every service "
+    "without; {service} stands for the service's name. May be repeated.",
 )
 @click.option(
     "--arrivals",
     type=click.Choice(["uniform", "poisson"]),
     default="uniform",
     show_default=True,
-    help="Equal gaps, or those of independent users.",
+    help="Arrival process: equal gaps, or a Poisson process.",
 )
-@click.option("--seed", type=int, default=0, show_default=True, help="Of poisson arrivals.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of poisson arrivals.")
 @click.option(
     "--max-connections",
     type=click.IntRange(1, 60_000),
     default=256,
     show_default=True,
-    help="Requests under way at once; others wait, and their time counts.",
+    help="Concurrent requests; further ones wait, and their wait counts.",
 )
 @click.option(
     "--timeout",
     type=SPAN,
     default="30s",
     show_default=True,
-    help="A request is given up that long after it was due.",
+    help="Timeout of a request, from when it is due.",
 )
 @csv_option
 @output_option
@@ -76,16 +76,16 @@ def _add_common_options(command: _Command) -> _Command:
         click.option(
             "--max-rate",
             type=click.FloatRange(0.001, 1e6),
-            help="Requests a second of all clients together, at the most.  [no bound]",
+            help="Maximum request rate of all clients together.  [no bound]",
         ),
         click.option(
             "--timeout",
             type=SPAN,
             default="15s",
             show_default=True,
-            help="A request is given up that long after it was sent.",
+            help="Timeout of a request, from when it is sent.",
         ),
-        click.option("--url", type=URL, required=True, help="Where requests go."),
+        click.option("--url", type=URL, required=True, help="Target URL."),
     ):
         command = option(command)
     return command
@@ -99,7 +99,7 @@ def _add_common_options(command: _Command) -> _Command:
     type=SPAN,
     default="30s",
     show_default=True,
-    help="In which requests are sent.",
+    help="Concurrency model of the clients.",
 )
 @csv_option
 @_add_common_options
@@ -126,23 +126,25 @@ def _span_option(option: str, name: str, seconds: int, what: str) -> Callable[[_
     type=click.IntRange(1, 10_000),
     help="Clients of HOLD, without FIND.  [result of FIND]",
 )
-@_span_option("--find-time", "find_seconds", 60, "Of each number of clients that FIND tries.")
-@_span_option("--hold-time", "hold_seconds", 900, "Of HOLD.")
-@_span_option("--window", "window_seconds", 30, "Of each of HOLD's windows.")
-@_span_option("--p99", "p99", 1, "The p99 that a good window has at the most.")
+@_span_option(
+    "--find-time", "find_seconds", 60, "Duration of each number of clients that FIND tries."
+)
+@_span_option("--hold-time", "hold_seconds", 900, "Duration of HOLD.")
+@_span_option("--window", "window_seconds", 30, "Duration of a window of HOLD.")
+@_span_option("--p99", "p99", 1, "Maximum p99 of a good window.")
 @click.option(
     "--errors",
     type=click.FloatRange(0, 100),
     default=1.0,
     show_default=True,
-    help="The answers other than 200 that a good window has at the most, in percent.",
+    help="Maximum percentage of responses other than 200 in a good window.",
 )
 @click.option(
     "--streak",
     type=click.IntRange(1),
     default=1,
     show_default=True,
-    help="Good windows in a row, after a bad one, that are a recovery.",
+    help="Consecutive good windows after a bad one that count as recovery.",
 )
 @_add_common_options
 def hpa(**given: Any) -> None:
@@ -160,22 +162,26 @@ def hpa(**given: Any) -> None:
 @click.command()
 @click.option("--host", default="0.0.0.0", show_default=True)  # noqa: S104 - a pod's own address
 @click.option(
-    "--port", type=click.IntRange(0, 65535), default=8080, show_default=True, help="0 takes any."
+    "--port",
+    type=click.IntRange(0, 65535),
+    default=8080,
+    show_default=True,
+    help="Port; 0 takes any.",
 )
-@click.option("--name", default="loadgen", show_default=True, help="What it answers with.")
+@click.option("--name", default="loadgen", show_default=True, help="Name in the responses.")
 @click.option(
     "--service-time",
     type=DURATION,
     default="0s",
     show_default=True,
-    help="A request takes a slot for that long, or for as long as its work takes.",
+    help="Minimum service time of a request; its work may take longer.",
 )
 @click.option(
     "--concurrency",
     type=click.IntRange(1, 1000),
     default=1,
     show_default=True,
-    help="Slots: requests that are worked on at once; others wait, first come first served.",
+    help="Concurrent requests; further ones wait in order of arrival.",
 )
 @click.option("--cpu", type=MILLISECONDS, default="0s", help="CPU time of a request.")
 @click.option(
@@ -185,24 +191,29 @@ def hpa(**given: Any) -> None:
     help="Cores that all requests share, as under a CFS quota, such as 500m.  [no limit]",
 )
 @click.option(
-    "--pi-decimals", type=click.IntRange(0, 1_000_000), default=0, help="Worked out for a request."
+    "--pi-decimals",
+    type=click.IntRange(0, 1_000_000),
+    default=0,
+    help="Decimals of pi computed per request.",
 )
-@click.option("--memory", type=MEGABYTES, default="0", help="Held all the time; MB without unit.")
-@click.option("--net", type=SIZE, default="0", help="Of each answer; bytes without unit.")
-@click.option("--disk", type=SIZE, default="0", help="Written for a request; bytes without unit.")
+@click.option(
+    "--memory", type=MEGABYTES, default="0", help="Memory held while it runs; MB without unit."
+)
+@click.option("--net", type=SIZE, default="0", help="Size of a response; bytes without unit.")
+@click.option("--disk", type=SIZE, default="0", help="Bytes written to disk per request.")
 @click.option(
     "--call",
     "calls",
     multiple=True,
     type=URL,
-    help="Another service that is called for each request, all of them at once. May be repeated.",
+    help="Downstream service to call for each request, concurrently with others. May be repeated.",
 )
 @click.option(
     "--drain",
     type=DURATION,
     default="500ms",
     show_default=True,
-    help="After SIGTERM new requests are taken for that long, by those who have not heard of it.",
+    help="Time after SIGTERM in which new requests are still accepted.",
 )
 def serve(**given: Any) -> None:
     """Serve requests over HTTP at the cost given by the options.

@@ -67,15 +67,13 @@ class Server:
         self.ready = True
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
-        self._requests = Counter(
-            "http_requests", "Requests that came, whatever became of them.", registry=self.registry
-        )
+        self._requests = Counter("http_requests", "Received requests.", registry=self.registry)
         self._in_flight = Gauge(
-            "http_requests_in_flight", "Requests without an answer yet.", registry=self.registry
+            "http_requests_in_flight", "Requests in progress.", registry=self.registry
         )
         self._duration = Histogram(
             "http_request_duration_seconds",
-            "From a request's coming to its answer, waiting for a slot included.",
+            "Time from a request's arrival to its response, including the wait for a slot.",
             buckets=BUCKETS,
             registry=self.registry,
         )

@@ -116,10 +116,18 @@ def _fill_in(step: Step, event: MoveAccepted | ReplacementClaimed) -> Step:
     match event:
         case ReplacementClaimed(move, pod) if step.replacement_of == move:
             return attrs.evolve(step, pod=pod)
-        case MoveAccepted(move, settle, _) if step.move == move and step.kind is StepKind.SETTLE:
-            return attrs.evolve(step, timeout=settle)
-        case MoveAccepted(move, _, grace) if step.move == move and step.kind in WAITS_FOR_DELETION:
-            return attrs.evolve(step, timeout=step.timeout + grace)
+        case MoveAccepted(move) if step.move == move:
+            return _set_timeout(step, event)
+    return step
+
+
+def _set_timeout(step: Step, accepted: MoveAccepted) -> Step:
+    if step.kind is StepKind.SETTLE:
+        return attrs.evolve(step, timeout=accepted.settle)
+    if step.kind is StepKind.AWAIT_READY:
+        return attrs.evolve(step, timeout=max(step.timeout, accepted.ready_within))
+    if step.kind in WAITS_FOR_DELETION:
+        return attrs.evolve(step, timeout=step.timeout + accepted.grace)
     return step
 
 

@@ -52,6 +52,8 @@ class MoveAccepted:
     settle: float = 0.0
     #: termination grace period of the old pod in seconds, added to deadlines
     grace: float = 0.0
+    #: seconds within which the replacement should be Ready, if more than the migration's deadline
+    ready_within: float = 0.0
 
 
 @attrs.frozen(slots=True)

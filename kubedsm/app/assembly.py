@@ -169,6 +169,7 @@ class Runtime:
                 self.queue.add,
                 self.effects.note_begin,
                 self.ended_migrations.record_end,
+                self.ended_migrations.record_left_alone,
             ),
             orphans,
             self.attempts.end_bind,
@@ -227,6 +228,7 @@ class Runtime:
                 self.preemptor.observe,
                 self._tiers.observe,
                 self.effects.observe,
+                changes.observe_demand,
                 SlowerEdges(self.workload_events).observe,
                 listener.mirror_changed,
             ),
@@ -309,6 +311,7 @@ class Runtime:
             lambda: current.current,
             self.sites.away,
             self.migrator.suggestion_request if self.migrator else None,
+            self.manager.migrations.deferrals.find,
         )
 
     def _apply_event(self, event: ClusterEvent) -> None:

@@ -9,13 +9,22 @@ Only the leader queries: a new leader has all results immediately after the elec
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
 import attrs
 import structlog
 
-from kubedsm.app.load_reading import OPTIONAL, Reading, queries_of, read_load, select_usable
+from kubedsm.app.load_reading import (
+    DEMAND,
+    OPTIONAL,
+    REQUESTS,
+    SECONDS,
+    Reading,
+    queries_of,
+    read_load,
+    select_usable,
+)
 from kubedsm.app.prometheus import Answers, Asker, Failure, Vector
 from kubedsm.config.current import CurrentConfiguration
 from kubedsm.config.load_aware import LoadAware
@@ -89,6 +98,7 @@ def combine_answers(
     snapshot: Snapshot,
     now: Callable[[], float],
     answers: Answers,
+    site_labels: Sequence[str] = (),
 ) -> Round:
     """Combine new with earlier query results. Pure, and therefore safe in any thread."""
     at, oldest = now(), STALE * load.period
@@ -110,15 +120,20 @@ def combine_answers(
         if vector or name in OPTIONAL:
             known[name] = Known(queries[name], vector, at)
     vectors = {name: each.vector for name, each in known.items()}
-    reading = read_load(vectors, snapshot, load.node_label, at)
+    reading = read_load(vectors, snapshot, load.node_label, at, site_labels)
     for name in [name for name, each in known.items() if each.at == at and each.vector]:
         result, why = _classify_objects(reading, name)
         if result is not None:
             results[name], wrong[name] = result, why
         if result == "empty" and name not in OPTIONAL:
             del known[name]
-    answered = min((known[name].at for name in OPTIONAL if name in known), default=at)
-    measured = attrs.evolve(reading.measured, window=load.window, answered=answered)
+    timed = (known[name].at for name in (SECONDS, REQUESTS) if name in known)
+    measured = attrs.evolve(
+        reading.measured,
+        window=load.window,
+        answered=min(timed, default=at),
+        demand_answered=DEMAND in known or DEMAND not in queries,
+    )
     return Round(known, results, wrong, measured)
 
 
@@ -187,7 +202,15 @@ class LoadMonitor:
         configuration = self.configuration.current
         load, queries = configuration.load_aware, queries_of(configuration)
         snapshot = self.mirror.snapshot()
-        then = partial(combine_answers, load, queries, self._known, snapshot, self.clock.wall)
+        then = partial(
+            combine_answers,
+            load,
+            queries,
+            self._known,
+            snapshot,
+            self.clock.wall,
+            site_labels=configuration.site.label,
+        )
         most = max(BYTES, BYTES_EACH * (len(snapshot.nodes) + len(snapshot.pods)))
         round_ = await self.asker.ask(load, queries, BUDGET, most, then)
         if _query_inputs(configuration) != _query_inputs(self.configuration.current):
@@ -199,7 +222,9 @@ class LoadMonitor:
         less = round_.known.keys() != self._known.keys()
         self._known = round_.known
         if not round_.known:
-            self._apply_sample(NOTHING_MEASURED)
+            # Without any answer, the last demand by site is better than none.
+            lost = attrs.evolve(NOTHING_MEASURED, demand_answered=DEMAND not in queries)
+            self._apply_sample(lost)
         elif round_.news or less:
             self._apply_sample(round_.measured)
         self._report_missing(queries, round_)
@@ -228,7 +253,7 @@ class LoadMonitor:
 
 def _query_inputs(configuration: Configuration) -> object:
     """Return the configuration values that determine the Prometheus queries, to detect changes."""
-    return configuration.load_aware, queries_of(configuration)
+    return configuration.load_aware, configuration.site.label, queries_of(configuration)
 
 
 def _server_of(load: LoadAware) -> object:

@@ -7,6 +7,7 @@ outside the cluster are skipped: the server may measure other clusters, too.
 import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Self, TypeVar
 
 import attrs
@@ -15,6 +16,7 @@ from kubedsm.app.prometheus import Sample, Vector
 from kubedsm.config.settings import Configuration
 from kubedsm.model.measured import Answers, Measured, Usage
 from kubedsm.model.model import NodeName, Pod, Tier, Uid, Workload
+from kubedsm.model.node_index import site_of
 from kubedsm.model.snapshot import Snapshot
 
 K = TypeVar("K")
@@ -27,16 +29,23 @@ _TIERS = {tier.value: tier for tier in Tier}
 KINDS = ("cpu", "memory", "net", "disk")
 #: query names
 SECONDS, REQUESTS = "answers_seconds", "answers_requests"
+DEMAND = "demand_requests"
 #: may be empty: no requests have been answered yet
-OPTIONAL = (SECONDS, REQUESTS)
-QUERIES = (*(f"{of}_{kind}" for of in ("node", "pod") for kind in KINDS), SECONDS, REQUESTS)
+OPTIONAL = (SECONDS, REQUESTS, DEMAND)
+QUERIES = (*(f"{of}_{kind}" for of in ("node", "pod") for kind in KINDS), *OPTIONAL)
 
 
 def queries_of(configuration: Configuration) -> dict[str, str]:
     """Return the non-empty PromQL queries of the configuration, by name."""
     load, answers = configuration.load_aware, configuration.latency.queries
     of_nodes, of_pods = (attrs.asdict(q) for q in (load.queries.node, load.queries.pod))
-    given = (*of_nodes.values(), *of_pods.values(), answers.seconds, answers.requests)
+    given = (
+        *of_nodes.values(),
+        *of_pods.values(),
+        answers.seconds,
+        answers.requests,
+        configuration.site.demand_query,
+    )
     asked = dict(zip(QUERIES, given, strict=True))
     return {name: load.fill_window(query) for name, query in asked.items() if query}
 
@@ -66,6 +75,17 @@ def _why_unusable(sample: Sample, now: float, oldest: float) -> str:
     return "" if abs(now - sample.at) <= oldest else f"not within {oldest:g} s of now"
 
 
+#: labels with namespace and name of the requested workload or Service, by precedence
+_REQUESTED = (
+    ("namespace", "workload"),
+    ("dst_namespace", "dst_deployment"),
+    ("exported_namespace", "exported_service"),
+    ("namespace", "service"),
+)
+#: labels with namespace and name of the pod at which requests enter
+_ENTRANCES = (("controller_namespace", "controller_pod"), ("namespace", "pod"))
+
+
 @attrs.frozen
 class _Named:
     """Index of nodes, pods and workloads by the labels of Prometheus series."""
@@ -77,16 +97,19 @@ class _Named:
     #: by namespace and name, as the next
     pods: Mapping[tuple[str, str], Pod]
     workloads: Mapping[tuple[str, str], Workload]
+    site_labels: Sequence[str] = ()
 
     @classmethod
-    def of(cls, snapshot: Snapshot, node_label: Sequence[str]) -> Self:
+    def of(
+        cls, snapshot: Snapshot, node_label: Sequence[str], site_labels: Sequence[str] = ()
+    ) -> Self:
         nodes = {a: node.name for node in snapshot.nodes.values() for a in node.addresses}
         nodes |= {name: name for name in snapshot.nodes}
         pods = {(pod.namespace, pod.name): pod for pod in snapshot.pods.values()}
         # Of two workloads of one name, the first kind of these: Deployment, Job, StatefulSet.
         workloads = sorted({pod.workload for pod in pods.values()}, reverse=True)
         names = {(workload.namespace, workload.name): workload for workload in workloads}
-        return cls(snapshot, node_label, nodes, pods, names)
+        return cls(snapshot, node_label, nodes, pods, names, site_labels)
 
     def find_node(self, labels: Mapping[str, str]) -> NodeName | None:
         said = next((labels[label] for label in self.node_label if label in labels), "")
@@ -107,6 +130,38 @@ class _Named:
         tier = _TIERS.get(labels.get("tier", ""))
         return (workload, tier, "") if workload and tier else None
 
+    def find_demand(self, labels: Mapping[str, str]) -> tuple[Workload, str] | None:
+        """Return the workload that a series of requests is for, and the site where they enter."""
+        workload, site = self._find_requested(labels), labels.get("site") or self._find_site(labels)
+        return (workload, site) if workload and site else None
+
+    def _find_requested(self, labels: Mapping[str, str]) -> Workload | None:
+        """Return the workload named by the series, or with the name of the requested Service."""
+        service, at, _ = (labels.get("exported_service") or labels.get("service", "")).partition(
+            "@"
+        )
+        if at:
+            # A Service as Traefik names it, with namespace, name and port.
+            return self._joined.get(service.rpartition("-")[0])
+        for namespace, name in _REQUESTED:
+            if labels.get(namespace) and labels.get(name):
+                return self.workloads.get((labels[namespace], labels[name]))
+        return None
+
+    @cached_property
+    def _joined(self) -> Mapping[str, Workload]:
+        return {f"{namespace}-{name}": of for (namespace, name), of in self.workloads.items()}
+
+    def _find_site(self, labels: Mapping[str, str]) -> str:
+        """Return the site of the node, or of the node of the pod, at which requests enter."""
+        node = self.nodes.get(labels.get("node", ""))
+        for namespace, pod in _ENTRANCES:
+            entrance = self.pods.get((labels.get(namespace, ""), labels.get(pod, "")))
+            if node is None and entrance is not None:
+                node = self.snapshot.placed.get(entrance.uid)
+        found = self.snapshot.nodes.get(node or NodeName(""))
+        return site_of(found, self.site_labels) if found else ""
+
     def _pod_answering(self, pod: Pod) -> "_Answering | None":
         node = self.snapshot.nodes.get(self.snapshot.placed.get(pod.uid, NodeName("")))
         return (pod.workload, node.tier, pod.uid) if node and node.tier else None
@@ -126,10 +181,15 @@ class Reading:
 
 
 def read_load(
-    vectors: Mapping[str, Vector], snapshot: Snapshot, node_label: Sequence[str], at: float
+    vectors: Mapping[str, Vector],
+    snapshot: Snapshot,
+    node_label: Sequence[str],
+    at: float,
+    site_labels: Sequence[str] = (),
 ) -> Reading:
     """Combine usable vectors by query into a measurement at `at`, in seconds since the epoch."""
-    named, used, doubled = _Named.of(snapshot, node_label), Counter[str](), Counter[str]()
+    named = _Named.of(snapshot, node_label, site_labels)
+    used, doubled = Counter[str](), Counter[str]()
 
     def values_of(query: str, about: Callable[[Mapping[str, str]], K | None]) -> dict[K, float]:
         """Return a query's values by node, pod or workload, without objects that have several
@@ -152,8 +212,19 @@ def read_load(
     answers = _mean_answers(
         values_of(SECONDS, named.find_answering), values_of(REQUESTS, named.find_answering)
     )
+    # Of a workload without requests, the former demand is kept.
+    present = named.workloads.values() if DEMAND in vectors else ()
+    demand: dict[Workload, dict[str, float]] = {workload: {} for workload in present}
+    for sample in vectors.get(DEMAND, ()):
+        found = named.find_demand(sample.labels)
+        if found is not None:
+            workload, site = found
+            by_site = demand[workload]
+            by_site[site] = by_site.get(site, 0.0) + sample.value
+            used[DEMAND] += 1
     usage = {name: Usage(*(of.get(name) for of in nodes)) for name in set().union(*nodes)}
-    return Reading(Measured(at, usage, _mean_usage(pods, snapshot), answers), used, doubled)
+    measured = Measured(at, usage, _mean_usage(pods, snapshot), answers, demand=demand)
+    return Reading(measured, used, doubled)
 
 
 def _mean_usage(by_pod: Sequence[Mapping[Uid, float]], snapshot: Snapshot) -> dict[Workload, Usage]:

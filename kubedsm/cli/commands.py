@@ -24,6 +24,7 @@ from kubedsm.cli.options import (
     migration_options,
     migration_requests,
     output,
+    output_of_names,
     scheduler_address,
 )
 
@@ -43,8 +44,9 @@ if TYPE_CHECKING:
     metavar="NAMESPACE",
     callback=check_namespace,
     show_default="any",
-    help="Namespace of the pod or workload.",
+    help="Namespace of the pod or workload; with --all, pending pods of this namespace only.",
 )
+@click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="The default.")
 @click.option(
     "--all", "everyone", is_flag=True, help="Every pending pod, each as if it were alone."
 )
@@ -57,8 +59,8 @@ if TYPE_CHECKING:
 @config_file
 @kubeconfig_file
 @kubeconfig_context
-@output
-def explain(**given: Any) -> None:
+@output_of_names
+def explain(everywhere: bool, **given: Any) -> None:
     """Explain a pod, node, workload, migration or decision.
 
     POD is NAME or NAMESPACE/NAME. KIND/NAME is pod/NAME, node/NAME, deployment/NAME,
@@ -67,10 +69,13 @@ def explain(**given: Any) -> None:
     The running scheduler explains its decisions. If there is none, or it has no decision about a
     pod, the cluster does: by the pod's Events, and its nodes as they are now. `feasible` is
     kube-scheduler's verdict; a node that belongs to no tier is reported apart. For another
-    scheduler's pod the command says how to opt in. With --all -o json there is one object a line.
+    scheduler's pod the command says how to opt in. With --all -o json there is one object a line;
+    -o name prints names for a next command.
     """
     from kubedsm.cli import explaining
 
+    if everywhere and given["namespace"] is not None:
+        raise click.UsageError("-n and -A: only one of them")
     explaining.explain(**given)
 
 
@@ -137,7 +142,7 @@ def place(dump_path: str, config_path: str | None, output: str) -> None:
 def suggest(options: MigrationOptions, budget: float) -> None:
     """Suggest migrations, with reasons; with --apply, execute them.
 
-    A running scheduler is asked to execute them, whatever its suggester.mode. If none runs, this
+    A running scheduler executes them on request, in every suggester.mode. If none runs, this
     process takes the scheduler's Lease and executes them. Measured response times come from the
     running scheduler, if it answers.
     """

@@ -19,7 +19,7 @@ from kubedsm.explain.client import qos_targets_at
 from kubedsm.explain.facts import QosTargetFacts
 from kubedsm.kube.client.port import ObjectName
 from kubedsm.model.model import MIGRATION_ANNOTATION, QOS_ANNOTATION, RATE_ANNOTATION, Pod
-from kubedsm.objective.qos_targets import newest_requesting_pods
+from kubedsm.objective.qos_targets import newest_pods
 from kubedsm.planner.rebalancing_requests import migration_mode
 from kubedsm.terminal.console import Console
 from kubedsm.terminal.echo import echo
@@ -65,7 +65,7 @@ def list_workloads(dump_path: str, origins: Origins) -> list[dict[str, Any]]:
     configuration = origins.configuration
     snapshot = snapshot_of(read_dump(dump_path, decide=False), configuration)
     targets = configuration.policy.qos_targets_in(snapshot)
-    pods = {pod.workload: pod for pod in snapshot.pods.values()} | newest_requesting_pods(snapshot)
+    pods = newest_pods(snapshot, snapshot.census.shares)
     found = []
     for workload in snapshot.census.shares:
         pod, target = pods[workload], targets(workload)
@@ -82,17 +82,17 @@ def list_workloads(dump_path: str, origins: Origins) -> list[dict[str, Any]]:
 
 def _find_qos_origin(pod: Pod, effective: float, origins: Origins) -> str:
     if pod.wishes is None or pod.wishes.qos is None:
-        return origins.of_service(pod.workload, "qos", "latency_target")
+        return origins.of_service(pod.workload, pod.labels, "qos", "latency_target")
     capped = f", at most {effective:g}" if effective < pod.wishes.qos else ""
     return f"annotation {QOS_ANNOTATION} of {pod}{capped}"
 
 
 def _find_weight_origin(pod: Pod, origins: Origins) -> str:
     """Return the origin of the weight, and of the request rate if weights follow traffic."""
-    own = origins.of_service(pod.workload, "weight")
+    own = origins.of_service(pod.workload, pod.labels, "weight")
     if origins.configuration.objective.weight == "equal":
         return own
-    rate_from = origins.of_service(pod.workload, "rate")
+    rate_from = origins.of_service(pod.workload, pod.labels, "rate")
     declared = pod.wishes is not None and pod.wishes.rate is not None
     if rate_from == DEFAULT and declared and origins.configuration.tenants.max_rate:
         rate_from = f"annotation {RATE_ANNOTATION} of {pod}"
@@ -104,7 +104,7 @@ def _find_weight_origin(pod: Pod, origins: Origins) -> str:
 def _find_mode_origin(pod: Pod, mode: str, origins: Origins) -> str:
     if mode != migration_mode(attrs.evolve(pod, wishes=None), origins.configuration):
         return f"annotation {MIGRATION_ANNOTATION} of {pod}"
-    own = origins.of_service(pod.workload, "mode")
+    own = origins.of_service(pod.workload, pod.labels, "mode")
     return own if own != DEFAULT else origins.of_key(("migration", "mode"))
 
 

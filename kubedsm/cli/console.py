@@ -9,6 +9,7 @@ import threading
 from collections.abc import Coroutine, Iterator
 from typing import Any
 
+import msgspec
 import orjson
 import structlog
 
@@ -22,6 +23,14 @@ def print_json(value: object) -> None:
     """Print the value on stdout as one line of JSON."""
     sys.stdout.buffer.write(escape_json(orjson.dumps(value)) + b"\n")
     sys.stdout.buffer.flush()
+
+
+def print_document(document: Any, output: str) -> None:
+    """Print a document as JSON or YAML."""
+    if output == "yaml":
+        echo(msgspec.yaml.encode(document).decode(), nl=False)
+    else:
+        print_json(document)
 
 
 def remark(text: str) -> None:

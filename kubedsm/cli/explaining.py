@@ -1,14 +1,20 @@
 """Command `kubedsm explain`: requests to the running scheduler, or reads of the cluster."""
 
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
 from kubedsm.cli.cluster import describe_scheduler, find_scheduler, names_scheduler, read_snapshot
-from kubedsm.cli.console import log_to, print_json, remark, until_interrupted
+from kubedsm.cli.console import (
+    log_to,
+    print_document,
+    remark,
+    until_interrupted,
+)
 from kubedsm.cli.inputs import configuration_at, mirror_of, read_dump
 from kubedsm.config.settings import Configuration
 from kubedsm.explain import client
@@ -37,6 +43,7 @@ from kubedsm.model.model import NodeName, Pod
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.process.clock import SystemClock
 from kubedsm.terminal.console import Console
+from kubedsm.terminal.echo import echo
 
 Explanations = Sequence[Explanation[Any]]
 
@@ -61,16 +68,7 @@ def explain(
     log_to(level="ERROR")
     configuration = configuration_at(config_path)
 
-    def show(explanations: Iterable[Explanation[Any]]) -> None:
-        console, explanation = Console(), None
-        for explanation in explanations:
-            if output == "json":
-                print_json(as_json(explanation))
-            else:
-                console.print(render_text(explanation))
-        if explanation is None and output == "text":
-            console.print("No pod waits for a node.")
-
+    show = partial(_show, subject=subject, namespace=namespace, output=output)
     if dump_path is not None:
         dump = read_dump(dump_path)
         snapshot = mirror_of(dump, configuration).snapshot()
@@ -86,6 +84,39 @@ def explain(
         show(await _ask(server, subject, configuration, kubeconfig_path, context))
 
     until_interrupted(ask())
+
+
+def _show(
+    explanations: Iterable[Explanation[Any]],
+    subject: Subject | None,
+    namespace: str | None,
+    output: str,
+) -> None:
+    """Print explanations; without a subject, those of pending pods in the namespace, if given."""
+    console, shown = Console(), 0
+    for explanation in explanations:
+        document = as_json(explanation)
+        if subject is None and namespace and not document["pod"].startswith(f"{namespace}/"):
+            continue
+        shown += 1
+        if output == "text":
+            console.print(render_text(explanation))
+        elif output == "name":
+            echo(_name_subject(subject, document))
+        else:
+            if output == "yaml" and shown > 1:
+                echo("---")
+            print_document(document, output)
+    if not shown and output == "text":
+        where = f" in namespace {namespace}" if namespace else ""
+        console.print(f"No pod{where} waits for a node.")
+
+
+def _name_subject(subject: Subject | None, document: Mapping[str, Any]) -> str:
+    """Return the subject in the form that the command accepts, such as pod/shop/cart-1."""
+    if subject is None:
+        return f"pod/{document['pod']}"
+    return subject.name if subject.kind == "workload" else f"{subject.kind}/{subject.name}"
 
 
 async def _ask(

@@ -20,7 +20,8 @@ LAB_COMMANDS = ("bench", "chaos", "compare", "demo", "emulate", "record", "repla
 GROUPS = {
     "Operate": ("run", "suggest", "approve", "pack"),
     "Adopt": ("opt-in", "opt-out", "uninstall"),
-    "Inspect": ("explain", "watch", "record"),
+    "Inspect": ("status", "explain", "watch", "logs", "record"),
+    "Diagnose": ("check", "version", "support-bundle"),
     "Configure": ("config", "rbac", "completion"),
     "Try": ("place", "demo", "emulate", "replay", "compare", "bench", "chaos"),
 }
@@ -30,6 +31,9 @@ KUBECTL_OPTIONS = ("--kubeconfig", "--context", "-n", "--namespace", "-o", "--ou
 MODULES = {
     **{name: f"kubedsm.cli.{name}" for name in ("config", "rbac", "run")},
     **dict.fromkeys(("opt-in", "opt-out", "uninstall"), "kubedsm.cli.adoption"),
+    **dict.fromkeys(
+        ("check", "logs", "status", "support-bundle", "version"), "kubedsm.cli.installation"
+    ),
     **dict.fromkeys(
         ("approve", "completion", "explain", "pack", "place", "suggest", "watch"),
         "kubedsm.cli.commands",

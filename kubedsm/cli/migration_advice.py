@@ -83,7 +83,9 @@ def advise(
     away = Away.from_snapshot(snapshot, configuration.site.label)
     kept, seen = reason_by_site(away), away.close_waiting(snapshot) if away else snapshot
     suggestion = configuration.policy.suggest(
-        seen, lambda pod: kept(pod) or reason_to_stay(pod, configuration), deadline
+        seen,
+        lambda pod: kept(pod) or reason_to_stay(pod, configuration, snapshot.surroundings),
+        deadline,
     )
     complete = suggestion.proven or not deadline.passed
     return Advice(snapshot, suggestion, configuration, list_stages(suggestion.legs), complete)

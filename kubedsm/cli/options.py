@@ -120,9 +120,14 @@ def dump_file(text: str, **settings: Any) -> Decorator:
     return click.option("--from", "dump_path", type=path, help=text, **settings)
 
 
-output, output_or_yaml = (
+output, output_or_yaml, output_of_names, output_of_list = (
     click.option("-o", "--output", type=OneOf(formats), default="text", help="Output format.")
-    for formats in (["text", "json"], ["text", "json", "yaml"])
+    for formats in (
+        ["text", "json"],
+        ["text", "json", "yaml"],
+        ["text", "json", "yaml", "name"],
+        ["text", "wide", "json", "yaml", "name"],
+    )
 )
 config_file = click.option(
     "--config",
@@ -446,5 +451,6 @@ class RemovalOptions:
 
 
 scheduler_config_map = _config_map(
-    "ConfigMap of the scheduler; its Lease has the same name.", default="kubedsm/kubedsm"
+    "ConfigMap of the scheduler; its Lease, Deployment and ServiceAccount have the same name.",
+    default="kubedsm/kubedsm",
 )

@@ -117,7 +117,7 @@ def advise(snapshot: Snapshot, configuration: Configuration) -> PackAdvice:
     settings = configuration.optimiser
     packed = policy.pack_pods(
         seen,
-        lambda pod: kept(pod) or reason_to_stay(pod, configuration),
+        lambda pod: kept(pod) or reason_to_stay(pod, configuration, snapshot.surroundings),
         start_deadline(settings.budget),
         tier_share=settings.tier_share,
         allow_evictions=settings.allow_evictions,

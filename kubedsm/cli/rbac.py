@@ -1,16 +1,13 @@
 """The command `kubedsm rbac`: the RBAC rights that each feature needs, as a list or as roles."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from kubedsm.cli.options import OneOf, check_namespace, output_or_yaml
-from kubedsm.kube.calls.permissions import FEATURES, PLACING, Feature, Rule, rules
+from kubedsm.kube.calls.permissions import FEATURES, PLACING, Feature, Rule, rules, unused_features
 from kubedsm.kube.client.port import APPROVALS
-
-if TYPE_CHECKING:
-    from kubedsm.config.settings import Configuration
 
 _GROUP = "rbac.authorization.k8s.io"
 
@@ -52,7 +49,7 @@ def rbac(
     from kubedsm.terminal.echo import echo
     from kubedsm.terminal.fitted_table import table
 
-    unused = _list_unused(configuration_at(config_path)) if config_path else set()
+    unused = unused_features(configuration_at(config_path)) if config_path else set()
     features = [f for f in FEATURES if f.name not in unused and f.name not in without]
     if output == "json":
         print_json({"features": [_feature_json(feature) for feature in features]})
@@ -61,18 +58,6 @@ def rbac(
     else:
         rows = ((f.name, f.does, "\n".join(map(_list_rights, rules([f])))) for f in features)
         Console().print(table(("feature", "purpose", "rights"), rows))
-
-
-def _list_unused(configuration: "Configuration") -> set[str]:
-    """Return the names of features that the configuration disables: their RBAC rights are
-    unnecessary.
-    """
-    unused = set()
-    if "apply" not in {configuration.suggester.mode, configuration.packing_mode}:
-        unused |= {"migrations", "requests"}
-    if configuration.preemption != "enabled":
-        unused.add("preemption")
-    return unused
 
 
 def _list_rights(rule: Rule) -> str:

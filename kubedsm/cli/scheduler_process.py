@@ -94,6 +94,7 @@ async def serve(options: RunOptions, stop: Stop) -> None:
                 dry_run=options.dry_run,
                 leader=lambda: None if find_leader().leading else find_leader().leader,
                 mandatory=page_app,
+                add_routes=monitoring.add_routes,
             ) as diagnostics,
             asyncio.TaskGroup() as tasks,
         ):

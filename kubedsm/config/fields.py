@@ -28,7 +28,7 @@ _PERCENTAGE = re.compile(r"[0-9]{1,3}(?:\.[0-9]{1,6})?%", re.ASCII)
 #: patterns of names in Kubernetes
 LABEL = "[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?"
 SUBDOMAIN = rf"{LABEL}(?:\.{LABEL})*"
-_VALUE = "[A-Za-z0-9](?:[-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?"
+VALUE = "[A-Za-z0-9](?:[-_.A-Za-z0-9]{0,61}[A-Za-z0-9])?"
 
 #: a JSON Schema
 Schema = dict[str, Any]
@@ -258,8 +258,8 @@ def _text_schema(pattern: str, what: str) -> Schema:
     return {"type": ["string", "null"], "pattern": pattern, "description": what}
 
 
-LABEL_KEY = text(re.compile(rf"(?:{SUBDOMAIN}/)?{_VALUE}"), "a label key, such as kubedsm.io/tier")
-LABEL_VALUE = text(re.compile(_VALUE), "a label value, such as edge")
+LABEL_KEY = text(re.compile(rf"(?:{SUBDOMAIN}/)?{VALUE}"), "a label key, such as kubedsm.io/tier")
+LABEL_VALUE = text(re.compile(VALUE), "a label value, such as edge")
 
 
 def several(one: Kind, *, least: int = 1) -> Kind:

@@ -37,7 +37,22 @@ _CREDENTIALS = (
     "credentials belong in the Secret kubedsm-prometheus, with the keys server, token and ca.crt"
 )
 _LOOPS = 'device!~"lo|veth.*|cni.*|flannel.*"'
-_QUERY = text(re.compile(rf"(?:\S[\S\s]{{0,{_LONGEST - 1}}})?"), "a PromQL query, or empty")
+QUERY = text(re.compile(rf"(?:\S[\S\s]{{0,{_LONGEST - 1}}})?"), "a PromQL query, or empty")
+#: requests/s by workload and by the site at which they enter the cluster
+DEMAND_QUERIES = {
+    "ingress-nginx": (
+        "sum by(exported_namespace,exported_service,namespace,service,controller_namespace,"
+        f"controller_pod,node,site)(rate(nginx_ingress_controller_requests[{WINDOW}]))"
+    ),
+    "traefik": (
+        "sum by(exported_service,service,namespace,pod,node,site)"
+        f"(rate(traefik_service_requests_total[{WINDOW}]))"
+    ),
+    "linkerd": (
+        "sum by(dst_namespace,dst_deployment,namespace,pod,node,site)"
+        f'(rate(request_total{{direction="outbound",dst_deployment!=""}}[{WINDOW}]))'
+    ),
+}
 _PROMETHEUS_LABEL = text(re.compile("[a-zA-Z_][a-zA-Z0-9_]{0,99}"), "a label of Prometheus")
 
 _WITHOUT_UNIT = re.compile(r"(?P<amount>.*)B/s")
@@ -98,24 +113,24 @@ class NodeQueries:
 
     #: millicores
     cpu: str = setting(
-        f'sum by(instance)(rate(node_cpu_seconds_total{{mode!="idle"}}[{WINDOW}]))*1000', _QUERY
+        f'sum by(instance)(rate(node_cpu_seconds_total{{mode!="idle"}}[{WINDOW}]))*1000', QUERY
     )
     #: bytes
     memory: str = setting(
         f"avg_over_time(node_memory_MemTotal_bytes[{WINDOW}])"
         f" - avg_over_time(node_memory_MemAvailable_bytes[{WINDOW}])",
-        _QUERY,
+        QUERY,
     )
     #: bytes/s, both
     net: str = setting(
         f"sum by(instance)(rate(node_network_receive_bytes_total{{{_LOOPS}}}[{WINDOW}])"
         f" + rate(node_network_transmit_bytes_total{{{_LOOPS}}}[{WINDOW}]))",
-        _QUERY,
+        QUERY,
     )
     disk: str = setting(
         f"sum by(instance)(rate(node_disk_read_bytes_total[{WINDOW}])"
         f" + rate(node_disk_written_bytes_total[{WINDOW}]))",
-        _QUERY,
+        QUERY,
     )
 
 
@@ -129,11 +144,11 @@ class PodQueries:
 
     cpu: str = setting(
         _of_pods(f'rate(container_cpu_usage_seconds_total{{container!=""}}[{WINDOW}])') + "*1000",
-        _QUERY,
+        QUERY,
     )
     memory: str = setting(
         _of_pods(f'avg_over_time(container_memory_working_set_bytes{{container!=""}}[{WINDOW}])'),
-        _QUERY,
+        QUERY,
     )
     #: per pod: containers share the network namespace
     net: str = setting(
@@ -141,14 +156,14 @@ class PodQueries:
             f"rate(container_network_receive_bytes_total[{WINDOW}])"
             f" + rate(container_network_transmit_bytes_total[{WINDOW}])"
         ),
-        _QUERY,
+        QUERY,
     )
     disk: str = setting(
         _of_pods(
             f'rate(container_fs_reads_bytes_total{{container!=""}}[{WINDOW}])'
             f' + rate(container_fs_writes_bytes_total{{container!=""}}[{WINDOW}])'
         ),
-        _QUERY,
+        QUERY,
     )
 
 
@@ -217,9 +232,9 @@ class AnswerQueries:
     """
 
     #: seconds spent on requests, per second
-    seconds: str = setting("", _QUERY)
+    seconds: str = setting("", QUERY)
     #: requests answered, per second
-    requests: str = setting("", _QUERY)
+    requests: str = setting("", QUERY)
 
     def __attrs_post_init__(self) -> None:
         for name, given, other in (

@@ -5,7 +5,7 @@ from difflib import get_close_matches
 
 from kubedsm.config.documents import shown
 from kubedsm.config.fields import did_you_mean
-from kubedsm.config.services import EVERY_SERVICE, keys_for
+from kubedsm.config.services import ENDING, EVERY_SERVICE, is_label_key, keys_for
 from kubedsm.config.settings import Configuration
 from kubedsm.model.model import Node, Tier, Tiers, Workload
 from kubedsm.model.snapshot import Snapshot
@@ -24,7 +24,9 @@ _WITHOUT = {
 
 def list_unmatched(services: Iterable[str], workloads: Iterable[Workload]) -> list[str]:
     """Return the keys of `services` without a matching workload."""
-    keys = [key for key in services if key != EVERY_SERVICE]
+    keys = [
+        key for key in services if key not in (EVERY_SERVICE, *ENDING) and not is_label_key(key)
+    ]
     spoken_for = {key for workload in workloads for key in keys_for(workload)} if keys else set()
     return [key for key in keys if key not in spoken_for]
 

@@ -100,11 +100,11 @@ class Origins:
         line = self.lines.get(key)
         return DEFAULT if line is None else f"{self.source}:{line}"
 
-    def of_service(self, workload: Workload, *fields: str) -> str:
+    def of_service(self, workload: Workload, labels: Mapping[str, str], *fields: str) -> str:
         """Return the origin of the `services` entry that sets one of these fields for the
         workload.
         """
-        deciding = entries_for(self.configuration.services, workload)
+        deciding = entries_for(self.configuration.services, workload, labels)
         for name in fields:
             if name in deciding:
                 key, _ = deciding[name]

@@ -6,6 +6,7 @@ from typing import Literal, get_args
 
 import attrs
 
+from kubedsm.config.calendar import FREEZES, WINDOWS, Freeze, Window
 from kubedsm.config.documents import DocumentError, at, shown
 from kubedsm.config.duration import format_duration
 from kubedsm.config.fields import (
@@ -30,7 +31,7 @@ from kubedsm.config.fields import (
     whole,
     write_section,
 )
-from kubedsm.config.load_aware import AnswerQueries
+from kubedsm.config.load_aware import DEMAND_QUERIES, QUERY, AnswerQueries
 from kubedsm.config.services import MODE, MOST_REQUESTS, RATE, Mode
 from kubedsm.model.model import Tiers
 from kubedsm.model.sites import SITE_LABELS
@@ -85,6 +86,12 @@ class SiteSettings:
     label: tuple[str, ...] = setting(SITE_LABELS, several(LABEL_KEY, least=0))
     #: seconds
     settle: float = setting(120.0, duration("0s", "24h"))
+    #: query, or a name in `DEMAND_QUERIES`; empty: demand is not measured
+    demand: str = setting("", QUERY)
+
+    @property
+    def demand_query(self) -> str:
+        return DEMAND_QUERIES.get(self.demand, self.demand)
 
 
 @attrs.frozen(field_transformer=validate_fields)
@@ -152,6 +159,24 @@ class OptimiserSettings:
     allow_evictions: bool = setting(False, flag())
 
 
+_COUNT = whole(0, 10_000)
+
+
+@attrs.frozen(field_transformer=validate_fields)
+class BudgetSettings:
+    """Configuration section of budgets: begun migrations in any hour or day; None: no limit."""
+
+    workload_per_hour: int | None = setting(None, _COUNT)
+    workload_per_day: int | None = setting(None, _COUNT)
+    cluster_per_hour: int | None = setting(None, _COUNT)
+    cluster_per_day: int | None = setting(None, _COUNT)
+
+    @property
+    def limited(self) -> bool:
+        """Return True if any budget is set."""
+        return any(value is not None for value in attrs.astuple(self))
+
+
 @attrs.frozen(field_transformer=validate_fields)
 class MigrationSettings:
     mode: Mode = setting("surge", MODE)
@@ -164,6 +189,10 @@ class MigrationSettings:
     cooldown: float = setting(0.0, duration("0s", "24h"))
     drain_delay: float = setting(2.0, duration("0s", "1h"))
     deadline: float = setting(60.0, duration("100ms", "24h"))
+    #: none: at any time
+    windows: tuple[Window, ...] = setting((), WINDOWS)
+    freezes: tuple[Freeze, ...] = setting((), FREEZES)
+    budget: BudgetSettings = subsection(BudgetSettings)
 
 
 @attrs.frozen(field_transformer=validate_fields)

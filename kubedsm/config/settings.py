@@ -9,6 +9,7 @@ from typing import Any, Literal
 import attrs
 import msgspec
 
+from kubedsm.config.calendar import Calendar
 from kubedsm.config.documents import CONFIGURATION, DocumentError, at, content, reading, source_of
 from kubedsm.config.duration import format_duration
 from kubedsm.config.fields import (
@@ -39,7 +40,17 @@ from kubedsm.config.sections import (
     SuggesterSettings,
     TenantSettings,
 )
-from kubedsm.config.services import EVERY_SERVICE, SERVICES, Mode, Service, service_of
+from kubedsm.config.services import (
+    BY_LABEL,
+    ENDING,
+    EVERY_SERVICE,
+    SERVICES,
+    Mode,
+    Service,
+    entries_for,
+    is_label_key,
+    service_of,
+)
 from kubedsm.config.yaml_text import parse_all_yaml, parse_yaml
 from kubedsm.model.model import Tiers, Workload
 from kubedsm.objective.fragmentation import Measure
@@ -92,6 +103,12 @@ class Configuration:
     load_aware: LoadAware = subsection(LoadAware)
 
     def __attrs_post_init__(self) -> None:
+        for key, service in self.services.items() if self.has_label_keys else ():
+            said = [name for name, value in write_section(service).items() if value is not None]
+            for name in said if is_label_key(key) else ():
+                if name not in BY_LABEL:
+                    with at("services"), at(key), at(name):
+                        raise DocumentError(f"a label sets {' and '.join(BY_LABEL)} only")
         if self.latency.edge < self.latency.cloud:
             return
         edge, cloud = format_duration(self.latency.edge), format_duration(self.latency.cloud)
@@ -113,14 +130,31 @@ class Configuration:
             if len(self._known) >= _REMEMBERED:
                 self._known.clear()
             said = self.services.get(EVERY_SERVICE, _NO_ENTRY)
-            if self.services.keys() - {EVERY_SERVICE}:
+            if workload.kind in ENDING or self.services.keys() - {EVERY_SERVICE}:
                 said = service_of(self.services, workload)
             qos = 1.0 if said.qos is None else said.qos
             if said.latency_target is not None:
                 qos = self.latency.times.qos(said.latency_target)
-            target = QosTarget(qos, 1.0 if said.weight is None else said.weight)
+            # Pods that end are not migrated: from an edge that others need later, none would leave.
+            most = 0 if workload.kind in ENDING and not qos else None
+            target = QosTarget(qos, 1.0 if said.weight is None else said.weight, most)
             known = self._known[workload] = said, target
         return known
+
+    @cached_property
+    def has_label_keys(self) -> bool:
+        return any(map(is_label_key, self.services))
+
+    def select_by_labels(self, workload: Workload, labels: Mapping[str, str]) -> dict[str, float]:
+        """Return `qos` and `weight` of the workload, each if the entry of a label sets the
+        field.
+        """
+        entries = entries_for(self.services, workload, labels)
+        return {
+            name: getattr(entry, name)
+            for name, (key, entry) in entries.items()
+            if is_label_key(key)
+        }
 
     @cached_property
     def _known(self) -> dict[Workload, tuple[Service, QosTarget]]:
@@ -166,6 +200,7 @@ class Configuration:
             self.load_aware.goal,
             self.cloud.percentage_of_nodes,
             self._site_goal,
+            self.select_by_labels if self.has_label_keys else None,
         )
 
     @property
@@ -206,6 +241,20 @@ class Configuration:
     def packing_mode(self) -> ApplyMode:
         """Mode of capacity packing (migrations for unschedulable pods): apply, suggest or off."""
         return self.optimiser.mode or self.suggester.mode
+
+    @cached_property
+    def has_calendar(self) -> bool:
+        """Return True if any windows or freezes of migrations are configured."""
+        common, services = self.migration, self.services.values()
+        return bool(common.windows or common.freezes) or any(
+            each.windows or each.freezes for each in services
+        )
+
+    def calendar(self, workload: Workload) -> Calendar:
+        """Return the windows and freezes of the workload's migrations."""
+        entry, common = self._entry_of(workload), self.migration
+        windows = common.windows if entry.windows is None else entry.windows
+        return Calendar(windows, (*common.freezes, *(entry.freezes or ())))
 
     def migration_mode(self, workload: Workload) -> Mode:
         return self._entry_of(workload).mode or self.migration.mode

@@ -86,6 +86,8 @@ class WorkloadRow(_Row, frozen=True):
     weight: float = 0.0
     #: missing pods relative to the QoS target
     missing: int = 0
+    #: edge pods above the QoS target, which stay until other workloads need the capacity
+    surplus: int = 0
     #: number of Ready pods, and of pending pods
     ready: int = 0
     waiting: int = 0
@@ -146,6 +148,19 @@ class NewsRow(_Row, frozen=True):
     warning: bool = False
 
 
+class SiteRow(_Row, frozen=True):
+    """Demand of the users at one site, and the replicas there, of all workloads with demand."""
+
+    #: empty: edge nodes without a site
+    site: str
+    #: part of the demand that is served from there, and its target
+    reached: float
+    target: float
+    #: replicas present, and missing
+    replicas: int
+    missing: int = 0
+
+
 class StatusRow(_Row, frozen=True):
     """Row with the scheduler's status on the page, under the key `now`."""
 
@@ -187,6 +202,8 @@ class StatusRow(_Row, frozen=True):
     waiting: int = 0
     moving: int = 0
     planned: int = 0
+    #: sites with demand, in name order
+    sites: tuple[SiteRow, ...] = ()
 
 
 Row = NodeRow | PodRow | WorkloadRow | MoveRow | NewsRow | StatusRow

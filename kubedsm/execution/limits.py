@@ -1,4 +1,8 @@
-"""Limits of concurrent binds and migrations, workload cooldowns, and restrictions of a dry run."""
+"""Limits of concurrent binds and migrations, workload cooldowns, and restrictions of a dry run.
+
+A workload whose replacements repeatedly are not Ready in time is left alone: each attempt starts a
+pod, and deletes it after minutes.
+"""
 
 from collections import Counter
 from collections.abc import Collection
@@ -13,6 +17,8 @@ from kubedsm.process.backoff import Doubling
 
 #: additional cooldown of a workload after a failed or rolled back migration
 BACK_OFF = Doubling(10.0, 300.0)
+#: late replacements in a row until a workload is left alone, and for how many seconds it is
+LATE_IN_A_ROW, LEFT_ALONE = 2, 3600.0
 #: seconds after the cooldown until previous failures of a workload are forgotten
 FORGOTTEN = 600.0
 
@@ -81,6 +87,16 @@ def is_admissible(
     )
 
 
+@attrs.frozen(slots=True)
+class LeftAlone:
+    """State of a workload that is left alone: end, and what it is left alone for."""
+
+    until: float
+    #: hash of the pod template, and `migration.deadline`: another one may be ready in time
+    template: str
+    deadline: float
+
+
 class Cooldowns:
     """Cooldown periods of workloads after migrations, longer after repeated failures."""
 
@@ -88,6 +104,9 @@ class Cooldowns:
         self._configuration = configuration
         self._ends: dict[Workload, float] = {}
         self._failures: Counter[Workload] = Counter()
+        #: replacements in a row that were not Ready in time
+        self._late: Counter[Workload] = Counter()
+        self._left_alone: dict[Workload, LeftAlone] = {}
 
     def __len__(self) -> int:
         return len(self._ends)
@@ -96,13 +115,41 @@ class Cooldowns:
         """Begin the cooldown period of a workload whose migration has ended."""
         self._ends = {of: end for of, end in self._ends.items() if now < end + FORGOTTEN}
         self._failures = Counter({of: n for of, n in self._failures.items() if of in self._ends})
+        self._late = Counter({of: n for of, n in self._late.items() if of in self._ends})
         until = now + self._configuration.current.migration.cooldown
         if failed:
             until += BACK_OFF.delay_after(self._failures[workload])
             self._failures[workload] += 1
         else:
             del self._failures[workload]
+            del self._late[workload]
         self._ends[workload] = until
+
+    def note_late(self, workload: Workload, template: str, now: float) -> bool:
+        """Count a replacement that was not Ready in time; return True if the workload is left alone
+        from now on.
+        """
+        self._late[workload] += 1
+        if self._late[workload] < LATE_IN_A_ROW:
+            return False
+        deadline = self._configuration.current.migration.deadline
+        self._left_alone[workload] = LeftAlone(now + LEFT_ALONE, template, deadline)
+        return True
+
+    def list_left_alone(self, now: float) -> dict[Workload, LeftAlone]:
+        """Return the workloads that are left alone, except after a longer `migration.deadline`."""
+        deadline = self._configuration.current.migration.deadline
+        self._left_alone = {
+            of: found
+            for of, found in self._left_alone.items()
+            if now < found.until and deadline <= found.deadline
+        }
+        return dict(self._left_alone)
+
+    def end_left_alone(self, workload: Workload) -> None:
+        """Migrate the workload's pods again, as its pod template has changed."""
+        del self._left_alone[workload]
+        del self._late[workload]
 
     def list_resting(self, now: float) -> frozenset[Workload]:
         """Return the workloads in a cooldown period, which must not be migrated."""

@@ -43,6 +43,9 @@ log = structlog.get_logger()
 
 #: seconds between attempts, and the back-off after refusals
 RETRY = 1.0
+#: deadline of a replacement's readiness in multiples of the pod's start-up time; and its limit in
+#: seconds: a pod that lost its readiness once seems to have started slowly
+SLACK, LONGEST_START = 2.0, 900.0
 REFUSED = Doubling(RETRY, most=16.0)
 
 
@@ -58,6 +61,8 @@ class Accepted:
     ready_to_keep: int
     #: the pod with its owner
     found: LivePod
+    #: seconds that its replacement may take to become Ready, if more than usual
+    ready_within: float = 0.0
 
 
 @attrs.frozen(slots=True)
@@ -89,7 +94,8 @@ class MigrationCalls:
             return f"it cannot be checked: {error}"
         reason = live_reason_to_stay(found, owner, mode, services, budgets)
         keep = 1 if mode is MoveMode.RECREATE else owner.ready_others + 1
-        return reason or Accepted(owner.min_ready_seconds, found.grace, keep, found)
+        within = _ready_within(found)
+        return reason or Accepted(owner.min_ready_seconds, found.grace, keep, found, within)
 
     async def detach(
         self, step: Step, pod: Pod, _: Accepted | None, is_pending: IsPending, report: Report
@@ -257,6 +263,11 @@ class MigrationCalls:
             case Fate.WAIT:
                 pass
         return ""
+
+
+def _ready_within(live: LivePod) -> float:
+    """Return the seconds within which a replacement of the pod should be Ready."""
+    return min(max(SLACK * live.started_within, live.starts_within), LONGEST_START)
 
 
 def _no_replacement(owner: LiveOwner) -> str:

@@ -11,17 +11,24 @@ import attrs
 
 from kubedsm.config.current import CurrentConfiguration
 from kubedsm.config.sections import MigrationSettings
-from kubedsm.execution.limits import Cooldowns, Underway, is_admissible
+from kubedsm.execution.deferrals import Deferral, Deferrals
+from kubedsm.execution.limits import LATE_IN_A_ROW, Cooldowns, Underway, is_admissible
 from kubedsm.execution.migration_calls import Accepted
 from kubedsm.explain.migration_outcome import MoveOutcome, Outcome
 from kubedsm.model.mirror import ClusterMirror, ReplacementClaim, ReservationError
-from kubedsm.model.model import NodeName, Pod, Resources, Uid, Workload
+from kubedsm.model.model import TEMPLATE_HASH_LABEL, NodeName, Pod, Resources, Uid, Workload
+from kubedsm.model.sites import is_unreachable
 from kubedsm.optimizer.moving.suggestion import Cause
 from kubedsm.optimizer.placing.batch import rejection_elsewhere
 from kubedsm.process.clock import Clock
+from plans.advance import NOT_IN_TIME
 from plans.migration import MoveMode, MoveOrder
 from plans.steps import TERMINAL, Plan, Step, StepKind, StepState
 
+#: reason of the deferral of a workload that is left alone
+LATE = f"{LATE_IN_A_ROW} replacements in a row were not Ready in time"
+#: label with the template's hash, of pods of a StatefulSet
+_REVISION_LABEL = "controller-revision-hash"
 #: steps before any modification, and waiting steps with a possible rollback
 STARTS = frozenset({StepKind.START})
 WAITS_FOR_REPLACEMENT = frozenset({
@@ -86,7 +93,11 @@ class Migrations:
     _on_begun: Callable[[MoveOutcome], None]
     #: called at the end of each migration, including migrations without a start
     _on_ended: Callable[[MoveOutcome], None]
+    #: called with a workload that is left alone from now on, as replacements were not Ready within
+    #: some seconds
+    _on_left_alone: Callable[[Workload, float], None]
     _cooldowns: Cooldowns = attrs.field(init=False)
+    deferrals: Deferrals = attrs.field(init=False)
     groups: dict[str, _Group] = attrs.field(factory=dict, init=False)
     _moves: dict[str, Migration] = attrs.field(factory=dict, init=False)
     #: start steps awaiting admission by the limits, by migration, in order of arrival
@@ -95,6 +106,10 @@ class Migrations:
     @_cooldowns.default
     def _begin_without_cooldowns(self) -> Cooldowns:
         return Cooldowns(self._configuration)
+
+    @deferrals.default
+    def _begin_without_migrations(self) -> Deferrals:
+        return Deferrals(self._configuration, self._clock)
 
     @property
     def limits(self) -> MigrationSettings:
@@ -116,6 +131,27 @@ class Migrations:
     def resting(self) -> frozenset[Workload]:
         """Return the workloads in a cooldown period after a migration."""
         return self._cooldowns.list_resting(self._clock.monotonic())
+
+    def list_deferred(self) -> dict[Workload, Deferral]:
+        """Return the workloads whose migrations are deferred: by a window, a freeze or a budget, or
+        as their last replacements were not Ready in time.
+        """
+        by_rule = self.deferrals.list_deferred(self._mirror.snapshot().census.shares)
+        return self._list_left_alone() | by_rule
+
+    def _list_left_alone(self) -> dict[Workload, Deferral]:
+        """Return the workloads that are left alone, until their pods have another template."""
+        now = self._clock.monotonic()
+        left_alone = self._cooldowns.list_left_alone(now)
+        for pod in self._mirror.pods() if left_alone else ():
+            found = left_alone.get(pod.workload)
+            if found is not None and _template_of(pod) not in ("", found.template):
+                del left_alone[pod.workload]
+                self._cooldowns.end_left_alone(pod.workload)
+        return {
+            workload: Deferral(self._clock.wall() + each.until - now, LATE)
+            for workload, each in left_alone.items()
+        }
 
     def arriving(self) -> dict[NodeName, Resources]:
         """Return the future capacity usage of migrations without a reservation, by node."""
@@ -177,8 +213,8 @@ class Migrations:
         """Queue the first step of a migration until the migration limits admit the start."""
         self._waiting[step.move] = step
 
-    def admit_starts(self) -> Iterator[tuple[Migration, Step, Pod | None]]:
-        """Yield the admitted migrations with start steps and pods; None for a deleted pod.
+    def admit_starts(self) -> Iterator[tuple[Migration, Step, Pod | str]]:
+        """Yield the admitted migrations with start steps and pods, or the reason of a refusal.
 
         Namespaces with fewer migrations in progress come first, then steps in order of arrival.
         """
@@ -191,7 +227,11 @@ class Migrations:
             pod = self._mirror.pod(Uid(step.pod))
             if pod is None or pod.node_name is None:
                 del self._waiting[name]
-                yield move, step, None
+                yield move, step, "the pod is gone"
+                continue
+            if deferral := self._find_deferral(self.groups[move.plan_id]):
+                del self._waiting[name]
+                yield move, step, str(deferral)
                 continue
             breaks_first = move.order.mode is MoveMode.RECREATE
             now = self._clock.monotonic()
@@ -200,6 +240,19 @@ class Migrations:
                 del self._waiting[name]
                 move.pod, move.underway = pod, underway
                 yield move, step, pod
+
+    def _find_deferral(self, group: _Group) -> Deferral | None:
+        """Return why a group without started migrations may not begin now; then cancel the group.
+
+        A group that has begun is finished.
+        """
+        if group.begun:
+            return None
+        workloads = [outcome.move.pod.workload for outcome in group.group.moves]
+        found = [self.deferrals.find(workload, workloads) for workload in dict.fromkeys(workloads)]
+        deferral = next(filter(None, found), None)
+        group.cancelled |= deferral is not None
+        return deferral
 
     def reserve_capacity(self, step: Step, pod: Pod, accepted: Accepted) -> str:
         """Reserve capacity on the target node and claim the replacement pod; return the reason if
@@ -212,7 +265,11 @@ class Migrations:
         if not reason and evaluate and not group.group.worth():
             group.cancelled |= group.group.for_others
             reason = "the group's benefit no longer exceeds its cost"
+        if not reason and (deferral := self._find_deferral(group)):
+            reason = str(deferral)
         if not reason:
+            if not group.begun:
+                self.deferrals.charge(planned.move.pod.workload for planned in group.group.moves)
             group.begun = True
             move.accepted = accepted
             self._on_begun(move.present)
@@ -280,14 +337,32 @@ class Migrations:
         """Forget the ended migrations of a plan, and begin the cooldowns of their workloads."""
         ended = self.groups.pop(plan.id)
         failed: dict[Workload, bool] = {}
+        late: dict[Workload, tuple[str, float]] = {}
         for order, planned in zip(ended.group.orders, ended.group.moves, strict=True):
             del self._moves[order.id]
             workload = planned.move.pod.workload
             # The second leg of a detour has no original pod.
             lost = order.pod != "" and not ended.cancelled and self._has_failed(plan, order)
             failed[workload] = failed.get(workload, False) or lost
+            within = self._find_lateness(plan, order)
+            if within is not None:
+                late[workload] = _template_of(planned.move.pod), within
         for workload, has_failed in failed.items():
             self._cooldowns.begin(workload, self._clock.monotonic(), failed=has_failed)
+        for workload, (template, seconds) in late.items():
+            if self._cooldowns.note_late(workload, template, self._clock.monotonic()):
+                self._on_left_alone(workload, seconds)
+
+    def _find_lateness(self, plan: Plan, order: MoveOrder) -> float | None:
+        """Return the seconds within which the replacement was not Ready although its node was
+        reachable; None if it was Ready, or the migration failed otherwise.
+        """
+        target = self._mirror.node(NodeName(order.target))
+        if target is None or is_unreachable(target):
+            return None
+        late = NOT_IN_TIME[StepKind.AWAIT_READY]
+        steps = (s for s in plan.steps if s.move == order.id and s.state is StepState.FAILED)
+        return next((s.timeout for s in steps if s.reason == late), None)
 
     def _has_failed(self, plan: Plan, order: MoveOrder) -> bool:
         """Return True if the migration failed, unless the pod was deleted before the start."""
@@ -297,6 +372,11 @@ class Migrations:
         pod = self._mirror.pod(Uid(order.pod))
         leaving = pod is None or pod.terminating
         return not (leaving and lost[0].kind is StepKind.START)
+
+
+def _template_of(pod: Pod) -> str:
+    """Return the hash of the pod's template; empty if unknown, as for a detached pod."""
+    return pod.labels.get(TEMPLATE_HASH_LABEL) or pod.labels.get(_REVISION_LABEL, "")
 
 
 def _judge_outcome(steps: Sequence[Step]) -> Outcome:

@@ -482,8 +482,8 @@ class PlacementManager:
 
     def _admit(self) -> None:
         for migration, step, pod in self.migrations.admit_starts():
-            if pod is None:
-                self.report(migration.plan_id, CallRefused(step.id, "the pod is gone"))
+            if isinstance(pod, str):
+                self.report(migration.plan_id, CallRefused(step.id, pod))
             else:
                 start = partial(self._start, migration, step, pod)
                 self._spawn(self._run_step(migration.plan_id, step, start))
@@ -511,4 +511,4 @@ class PlacementManager:
             "migration begun", pod=str(pod), source=pod.node_name, target=step.node, mode=mode.value
         )
         settle = checked.min_ready + self.migrations.limits.drain_delay
-        self.report(plan_id, MoveAccepted(step.move, settle, checked.grace))
+        self.report(plan_id, MoveAccepted(step.move, settle, checked.grace, checked.ready_within))

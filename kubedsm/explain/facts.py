@@ -205,3 +205,5 @@ class WorkloadFacts(msgspec.Struct, frozen=True):
     sites: tuple[SiteFacts, ...] = ()
     #: share of requests served from near their users; None without demand by site
     near: float | None = None
+    #: reason why its migrations may not begin now, with the end of the deferral
+    deferred: str = ""

@@ -43,11 +43,12 @@ class Diagnostics:
         dry_run: bool = False,
         leader: Callable[[], str | None] = lambda: None,
         mandatory: web.Application | None = None,
+        add_routes: Callable[[web.Application], None] = lambda _: None,
     ) -> None:
         """Prepare the HTTP routes of the diagnostics server.
 
-        `mandatory`: application with additional routes. `leader`: returns None for a leading
-        process, otherwise the leading host, or "" for unknown.
+        `mandatory`: application with additional routes. `add_routes`: adds further routes.
+        `leader`: returns None for a leading process, otherwise the leading host, or "" for unknown.
         """
         self._explanations = explanations
         self._decisions = explanations.decisions
@@ -63,6 +64,7 @@ class Diagnostics:
         app.router.add_get("/decisions/pending", self._list_pending)
         app.router.add_get("/decisions/targets", self._qos_targets)
         app.router.add_get("/decisions/scheduler", self._describe_scheduler)
+        add_routes(app)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=GRACE)
         self.url = ""
 

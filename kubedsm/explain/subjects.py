@@ -153,6 +153,8 @@ class Explanations:
     _away: Callable[[], Away]
     #: request for currently suggested migrations; None without a suggester
     _suggestion: Callable[[], WhatIfRequest | None] | None
+    #: reason why migrations of a workload may not begin now
+    _deferral: Callable[[Workload], object | None]
     _lock: asyncio.Lock = attrs.field(factory=asyncio.Lock, init=False)
 
     async def explain(
@@ -202,7 +204,10 @@ class Explanations:
                 workload = find_workload(snapshot, name)
                 if workload is None:
                     return None
-                return WorkloadExplainer(snapshot, configuration, workload, suggested).explain
+                deferral = str(self._deferral(workload) or "")
+                return WorkloadExplainer(
+                    snapshot, configuration, workload, suggested, deferral
+                ).explain
             case "migration":
                 migration = MigrationExplainer.find(record, name, snapshot, configuration)
                 return None if migration is None else migration.explain

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 import attrs
 
-from kubedsm.config.services import entries_for
+from kubedsm.config.services import ENDING, entries_for
 from kubedsm.config.settings import Configuration
 from kubedsm.explain.explainer import Explainer
 from kubedsm.explain.explanation import (
@@ -21,7 +21,9 @@ from kubedsm.explain.facts import QosTargetFacts, SiteFacts, TierTimes, Workload
 from kubedsm.explain.verdicts import count_rejections
 from kubedsm.model.model import NodeName, Pod, PodClass, Share, Tier, Workload
 from kubedsm.model.snapshot import Snapshot
-from kubedsm.objective.objective import QosTarget, SiteShare, count_target_pods, list_sites
+from kubedsm.objective.objective import QosTarget, count_target_pods
+from kubedsm.objective.qos_targets import newest_pods
+from kubedsm.objective.site_shares import SiteShare, list_sites
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.planner.plurals import counted
 from kubedsm.planner.what_if import WhatIfResponse
@@ -77,6 +79,8 @@ class WorkloadExplainer:
     workload: Workload
     #: currently suggested migrations, if known
     suggested: WhatIfResponse | None = None
+    #: reason why its migrations may not begin now
+    deferral: str = ""
 
     def explain(self) -> Explanation[WorkloadFacts]:
         workload = self.workload
@@ -85,12 +89,18 @@ class WorkloadExplainer:
         sites = list_sites(share, target)
         wanted = count_target_pods(target.qos, share.total)
         missing = max(0, wanted - share.edge)
+        surplus = target.count_surplus(share)
         met = f"{counted(missing, 'pod')} missing" if missing else "the QoS target is met"
+        if surplus and workload.kind not in ENDING:
+            stays = "stays until others need the capacity"
+            met += f", and the surplus of {counted(surplus, 'pod')} {stays}"
         has = f"{workload} has {share.edge} of its {counted(share.total, 'pod')} at the edge"
         lines: list[Words] = [
             (f"{has} and targets {wanted} ({percent(target.qos)}): {met}.",),
             (self._describe_source(),),
         ]
+        if self.deferral:
+            lines.append((f"{self.deferral[:1].upper()}{self.deferral[1:]}.",))
         if target.most is not None and target.most < wanted:
             most = f"No more than {target.most} are scheduled to the edge"
             lines.append((f"{most}: its response time is longer there.",))
@@ -108,6 +118,7 @@ class WorkloadExplainer:
             target=qos_target(workload, snapshot, self.configuration.policy),
             sites=tuple(SiteFacts(s.site, s.part, s.wanted, s.replicas) for s in sites),
             near=near,
+            deferred=self.deferral,
         )
         title = f"Why {workload} has {share.edge} at the edge"
         sections = (*_section_sites(sites), *self._list_sections(missing))
@@ -115,10 +126,15 @@ class WorkloadExplainer:
 
     def _describe_source(self) -> str:
         """Describe the `services` entry that sets the workload's QoS target, or the default."""
-        entries = entries_for(self.configuration.services, self.workload)
+        newest = newest_pods(self.snapshot, (self.workload,))
+        labels = newest[self.workload].labels if newest else {}
+        entries = entries_for(self.configuration.services, self.workload, labels)
         for field, key in (("qos", "qos"), ("latency_target", "latencyTarget")):
             if field in entries:
-                entry, _ = entries[field]
+                entry, found = entries[field]
+                if found is ENDING.get(entry):
+                    kind = f"A {entry} targets no pods at the edge unless services says so"
+                    return f"{kind}: {self.workload} or {entry} is the key."
                 return f"Its QoS target is set by services, {entry}: {key}."
         return "Nothing is configured for it, so its QoS target is the default, 100%."
 
@@ -171,7 +187,8 @@ class WorkloadExplainer:
         if not edge:
             return "there is no edge node"
         if len(rules) < len(edge):
-            return "an edge node would accept it; the benefit of a migration is below its cost now"
+            below = "an edge node would accept it; the benefit of a migration is below its cost now"
+            return self.deferral or below
         return f"no edge node is feasible: {count_rejections(rules)}"
 
     def _find_tier(self, name: NodeName | None) -> str:

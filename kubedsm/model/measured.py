@@ -60,8 +60,11 @@ class Measured:
     answers: Mapping[Workload, Mapping[Tier, Answers]] = attrs.field(factory=dict)
     #: response times smoothed for QoS targets: small changes are ignored
     steady: Mapping[Workload, Mapping[Tier, Answers]] = attrs.field(factory=dict)
-    #: requests/s of workloads by the site of their users, smoothed
+    #: requests/s of workloads by the site of their users, smoothed as parts of all requests; for a
+    #: sample without an answer: the previous values
     demand: Mapping[Workload, Mapping[str, float]] = attrs.field(factory=dict)
+    #: False: demand was asked for, without an answer
+    demand_answered: bool = True
     #: nodes of pods at sampling time; later pods are in no node's usage
     placed: Mapping[Uid, NodeName] = attrs.field(factory=dict, repr=False)
     #: seconds before `at` that the sample covers
@@ -86,8 +89,9 @@ class Measured:
 
         `NOTHING_MEASURED` stays unchanged, and has no successor.
         """
+        demand = self._smooth_demand(before)
         if not self.at:
-            return self
+            return self if demand == self.demand else attrs.evolve(self, demand=demand)
         known = attrs.evolve(before, before=None) if before.at else None
         steady = {
             workload: {
@@ -107,12 +111,28 @@ class Measured:
         return attrs.evolve(
             self,
             steady=steady,
+            demand=demand,
             placed=placed,
             before=known,
             came=came,
             left=left,
             slower=slower,
         )
+
+    def _smooth_demand(self, before: "Measured") -> Mapping[Workload, Mapping[str, float]]:
+        """Return the demand by site, retaining former values in place of small changes, of few
+        requests, and of missing answers.
+        """
+        if not self.demand_answered:
+            return before.demand
+        smoothed: dict[Workload, Mapping[str, float]] = {}
+        for workload, now in self.demand.items():
+            then = before.demand.get(workload)
+            if self.is_enough(sum(now.values())) and (then is None or _differ(now, then)):
+                smoothed[workload] = now
+            elif then is not None:
+                smoothed[workload] = then
+        return smoothed
 
     def is_enough(self, rate: float) -> bool:
         """Return True if the request rate, in requests/s, suffices for a reliable average response
@@ -137,6 +157,15 @@ class Measured:
             return None
         edge, cloud = told[Tier.EDGE], told[Tier.CLOUD]
         return True if edge > cloud * (1 + MARGIN) else False if edge < cloud else None
+
+
+def _differ(now: Mapping[str, float], then: Mapping[str, float]) -> bool:
+    """Return True if any site's part of the requests changed by more than `STEADY` of all."""
+    total, former = sum(now.values()), sum(then.values())
+    return any(
+        abs(now.get(site, 0.0) / total - then.get(site, 0.0) / former) > STEADY
+        for site in now.keys() | then.keys()
+    )
 
 
 def only_in(

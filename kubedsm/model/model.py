@@ -42,6 +42,8 @@ NodeName = NewType("NodeName", str)
 MIGRATING_LABEL = "kubedsm.io/migrating"
 #: "true" on a pod that must not be migrated
 DO_NOT_DISRUPT_ANNOTATION = "kubedsm.io/do-not-disrupt"
+#: kinds of workloads whose pods end by themselves, or are not replaced: no services
+ENDING_KINDS = ("CronJob", "Job", "Pod")
 TEMPLATE_HASH_LABEL = "pod-template-hash"
 #: a ReplicaSet deletes equal pods by lowest cost first
 DELETION_COST_ANNOTATION = "controller.kubernetes.io/pod-deletion-cost"

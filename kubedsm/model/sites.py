@@ -35,10 +35,10 @@ def sites_of(nodes: Iterable[Node], labels: Sequence[str]) -> dict[str, list[Nod
 
 def is_partitioned(nodes: Sequence[Node]) -> bool:
     """Return True if the site counts as partitioned: all of its nodes are unreachable."""
-    return len(nodes) >= _FEWEST and all(map(_is_unreachable, nodes))
+    return len(nodes) >= _FEWEST and all(map(is_unreachable, nodes))
 
 
-def _is_unreachable(node: Node) -> bool:
+def is_unreachable(node: Node) -> bool:
     return any(taint.key == _UNREACHABLE for taint in node.taints)
 
 

@@ -146,6 +146,7 @@ class StorageCapacity:
 Surrounding = Namespace | Claim | Volume | StorageClass | CSINode | CSIDriver | StorageCapacity
 #: namespace and name of a claim or a capacity; name of any other object
 Key = tuple[str, ...]
+_SHARED_MODES = frozenset({"ReadWriteMany", "ReadOnlyMany"})
 #: kinds of objects inside namespaces
 NAMESPACED = (Claim, StorageCapacity)
 
@@ -238,6 +239,21 @@ class Surroundings:
             if not claim.volume and of is not None:
                 found.add(CSIVolume(of.provisioner, str(claim)))
         return frozenset(found)
+
+    def find_unshared(self, keys: Iterable[Key]) -> str:
+        """Return the first of the claims that only one node can mount at a time; empty for none.
+
+        An unknown claim counts as such.
+        """
+        known = self.of(Claim)
+        return next(
+            (
+                "/".join(key)
+                for key in keys
+                if key not in known or _SHARED_MODES.isdisjoint(known[key].access_modes)
+            ),
+            "",
+        )
 
     @cached_property
     def waiting_claims(self) -> Mapping[Key, Claim]:

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from kubedsm.model.model import Share, Workload
 from kubedsm.objective.fragmentation import Ints
-from kubedsm.objective.site_demand import SiteDemand, reachable_share
+from kubedsm.objective.site_demand import SiteDemand
 
 NANO = 1e9
 #: Floating-point tolerance: 7% of 100 pods is slightly more than 7, and must not require 8.
@@ -56,6 +56,10 @@ class QosTarget:
         """
         wanted = count_target_pods(self.qos, total)
         return wanted if self.most is None else min(wanted, self.most)
+
+    def count_surplus(self, share: Share) -> int:
+        """Return how many of the workload's pods at the edge exceed the target."""
+        return max(0, share.edge - self.count_wanted(share.total))
 
 
 #: Function from workloads to QoS targets; unconfigured workloads have the default.
@@ -139,7 +143,7 @@ class Objective:
         """
         if not total or qos_target.demand is None:
             return 0
-        qos = min(qos_target.qos, reachable_share(qos_target.demand, total))
+        qos = min(qos_target.qos, qos_target.demand.reachable(total))
         score = round(unit * qos_target.weight * _value_near(self, near, qos))
         beyond = 0 if qos_target.most is None else max(0, edge - qos_target.most)
         return score - round(unit * qos_target.weight * self.most * (beyond / total))
@@ -213,35 +217,6 @@ def _value_of(objective: Objective, edge: int, total: int, qos: float) -> float:
     # Cached: thousands of workloads typically have only a few distinct shares.
     kept, below = objective.values_around(edge / total, qos)
     return float(kept if edge >= count_target_pods(qos, total) else below)
-
-
-@attrs.frozen(slots=True)
-class SiteShare:
-    """Site of a workload with demand by site: fraction of the requests, and replicas there."""
-
-    site: str
-    #: fraction of the workload's requests
-    part: float
-    #: replicas that the QoS target wants there
-    wanted: int
-    replicas: int
-
-
-def list_sites(share: Share, qos_target: QosTarget) -> list[SiteShare]:
-    """Return the sites with demand for a workload, or with replicas of it, in name order.
-
-    Empty without demand by site.
-    """
-    demand, total = qos_target.demand, share.total
-    if demand is None or share.sites is None:
-        return []
-    number = count_target_pods(min(qos_target.qos, reachable_share(demand, total)), total)
-    wanted = demand.apportion(number, total)
-    parts, there = dict(demand.parts), dict(share.sites)
-    return [
-        SiteShare(site, parts.get(site, 0.0), wanted.get(site, 0), there.get(site, 0))
-        for site in sorted(parts.keys() | there.keys())
-    ]
 
 
 @lru_cache(2**13)

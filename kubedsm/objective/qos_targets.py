@@ -2,21 +2,22 @@
 
 1. A latency target becomes the edge share at which the mean response time is that target:
    Q = (tC - target) / (tC - tE), clipped to 0..1 (arXiv 2501.07130v1).
-2. Tenants lower the targets of their own workloads, or raise them within the operator's limit.
-3. If the objective weighs traffic, weights are multiplied by request rates: configured rates,
+2. Labels of pods set QoS factors and weights.
+3. Tenants lower the targets of their own workloads, or raise them within the operator's limit.
+4. If the objective weighs traffic, weights are multiplied by request rates: configured rates,
    then measured, then declared by tenants. The QoS is then that of requests, not of workloads.
-4. Demand by site: configured, then measured, then declared by tenants. With a latency target,
+5. Demand by site: configured, then measured, then declared by tenants. With a latency target,
    the near share counts requests within the target, and the QoS factor is 1.
-5. Namespace fairness: the workloads of one namespace share the weight of that namespace, unless
+6. Namespace fairness: the workloads of one namespace share the weight of that namespace, unless
    no other namespace competes for capacity. Without this step, a tenant that divides one Deployment
    into four has four terms in the objective.
-6. If the edge responds to a workload more slowly than the cloud, the edge receives no further
+7. If the edge responds to a workload more slowly than the cloud, the edge receives no further
    pods of the workload.
 
 Every step is a function from targets to targets.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import cache
 
 import attrs
@@ -29,29 +30,38 @@ from kubedsm.objective.site_demand import SiteGoal
 
 #: Request rate of a workload in requests/s; None if unknown.
 Rates = Callable[[Workload], float | None]
+#: `qos` and `weight` that labels of pods set for a workload.
+Labelled = Callable[[Workload, Mapping[str, str]], Mapping[str, float]]
 
 
 def resolve_qos_targets(
     targets: QosTargets,
     snapshot: Snapshot,
     *,
+    labelled: Labelled | None = None,
     latency: "LatencyGoal | None" = None,
     max_tenant_qos: float = 0.0,
     rates: Rates | None = None,
     max_declared_rate: float = 0.0,
     namespace_weights: Mapping[str, float] | None = None,
     sites: SiteGoal | None = None,
+    sited: Iterable[Workload] | None = None,
 ) -> QosTargets:
-    """Resolve the QoS targets by applying all steps to the configured targets; cached."""
+    """Resolve the QoS targets by applying all steps to the configured targets; cached.
+
+    sited: workloads whose demand by site matters; None: all.
+    """
     if latency is not None:
         targets = apply_latency_targets(targets, latency, snapshot.measured)
+    if labelled is not None:
+        targets = apply_label_targets(targets, snapshot, labelled)
     if snapshot.census.wishing:
         targets = apply_tenant_targets(targets, snapshot, max_tenant_qos)
     if rates is not None:
         rates = complete_rates(rates, snapshot, max_declared_rate)
         targets = weigh_by_traffic(targets, snapshot.census.shares, rates)
     if sites is not None:
-        targets = apply_demand(targets, sites, snapshot)
+        targets = apply_demand(targets, sites, snapshot, sited)
     namespaces = {workload.namespace for workload in snapshot.census.shares}
     if namespace_weights is not None and len(namespaces) > 1:
         targets = share_namespace_weights(targets, snapshot.census.shares, namespace_weights)
@@ -113,17 +123,35 @@ def apply_latency_targets(targets: QosTargets, goal: LatencyGoal, measured: Meas
     return _override_targets(targets, changed)
 
 
+def apply_label_targets(targets: QosTargets, snapshot: Snapshot, labelled: Labelled) -> QosTargets:
+    """Set the QoS factors and weights that entries for labels of the newest pods define."""
+    changed = {}
+    for workload, pod in newest_pods(snapshot, snapshot.census.shares).items():
+        values = labelled(workload, pod.labels)
+        if values:
+            target = targets(workload)
+            qos, weight = values.get("qos", target.qos), values.get("weight", target.weight)
+            most = None if qos else target.most
+            changed[workload] = attrs.evolve(target, qos=qos, weight=weight, most=most)
+    return _override_targets(targets, changed)
+
+
 def newest_requesting_pods(snapshot: Snapshot) -> dict[Workload, Pod]:
     """Return the newest pod of each workload for which any pod carries tenant annotations about
     QoS.
-
-    During a rollout annotations may differ between pods: the newest pod represents the tenant's
-    current request.
     """
-    requesting = snapshot.census.wishing
+    return newest_pods(snapshot, snapshot.census.wishing)
+
+
+def newest_pods(snapshot: Snapshot, workloads: Collection[Workload]) -> dict[Workload, Pod]:
+    """Return the newest pod of each of the workloads.
+
+    During a rollout annotations and labels may differ between pods: the newest pod represents the
+    tenant's current request.
+    """
     newest: dict[Workload, Pod] = {}
-    for pod in snapshot.pods.values() if requesting else ():
-        if pod.workload not in requesting or pod.scheduler_name != snapshot.scheduler_name:
+    for pod in snapshot.pods.values() if workloads else ():
+        if pod.workload not in workloads or pod.scheduler_name != snapshot.scheduler_name:
             continue
         known = newest.get(pod.workload)
         if known is None or (pod.created, pod.name) > (known.created, known.name):
@@ -140,19 +168,22 @@ def apply_tenant_targets(targets: QosTargets, snapshot: Snapshot, max_qos: float
         if pod.wishes is not None and pod.wishes.qos is not None:
             target = targets(workload)
             qos = min(pod.wishes.qos, max(target.qos, max_qos))
-            changed[workload] = attrs.evolve(target, qos=qos)
+            most = None if qos else target.most
+            changed[workload] = attrs.evolve(target, qos=qos, most=most)
     return _override_targets(targets, changed)
 
 
-def find_demand(goal: SiteGoal, snapshot: Snapshot) -> dict[Workload, Mapping[str, float]]:
-    """Return the demand of workloads by site, as weights: configured demand, else measured, else
-    declared by tenants.
+def find_demand(
+    goal: SiteGoal, snapshot: Snapshot, workloads: Iterable[Workload] | None = None
+) -> dict[Workload, Mapping[str, float]]:
+    """Return the demand of the given or all workloads by site, as weights: configured demand, else
+    measured, else declared by tenants.
     """
     newest = newest_requesting_pods(snapshot)
     found: dict[Workload, Mapping[str, float]] = {}
     if goal.demand is None and not (newest or snapshot.measured.demand):
         return found
-    for workload in snapshot.census.shares:
+    for workload in snapshot.census.shares if workloads is None else workloads:
         demand = None if goal.demand is None else goal.demand(workload)
         if demand is None:
             demand = snapshot.measured.demand.get(workload)
@@ -164,11 +195,16 @@ def find_demand(goal: SiteGoal, snapshot: Snapshot) -> dict[Workload, Mapping[st
     return found
 
 
-def apply_demand(targets: QosTargets, goal: SiteGoal, snapshot: Snapshot) -> QosTargets:
+def apply_demand(
+    targets: QosTargets,
+    goal: SiteGoal,
+    snapshot: Snapshot,
+    workloads: Iterable[Workload] | None = None,
+) -> QosTargets:
     """Give workloads their demand by site; with a latency target, every request counts."""
     changed = {}
     known: frozenset[str] | None = None
-    for workload, weights in find_demand(goal, snapshot).items():
+    for workload, weights in find_demand(goal, snapshot, workloads).items():
         known = goal.known_sites(snapshot) if known is None else known
         demand = goal.demand_of(workload, weights, known)
         if demand is not None:
@@ -229,18 +265,21 @@ def share_namespace_weights(
 ) -> QosTargets:
     """Scale the weights of present workloads to sum up to the weight of their namespace.
 
-    Unconfigured namespaces weigh 1.
+    Unconfigured namespaces weigh 1. Workloads that target nothing, such as Jobs, share the weight
+    among themselves.
     """
-    total: dict[str, float] = {}
+    total: dict[tuple[str, bool], float] = {}
     for workload in present:
-        namespace = workload.namespace
-        total[namespace] = total.get(namespace, 0.0) + targets(workload).weight
+        target = targets(workload)
+        group = workload.namespace, target.qos > 0
+        total[group] = total.get(group, 0.0) + target.weight
 
     def scale_target(workload: Workload) -> QosTarget:
         target, namespace = targets(workload), workload.namespace
-        if namespace not in total:
+        among = total.get((namespace, target.qos > 0))
+        if among is None:
             return target
-        part = target.weight / max(total[namespace], target.weight) if target.weight else 0.0
+        part = target.weight / max(among, target.weight) if target.weight else 0.0
         return attrs.evolve(target, weight=part * weights.get(namespace, 1.0))
 
     return scale_target
@@ -269,5 +308,8 @@ def without_caps(targets: QosTargets) -> QosTargets:
 
 
 def is_capped(targets: QosTargets, workload: Workload) -> bool:
-    """Return True if the workload has a cap: no further pod of the workload may go to the edge."""
-    return targets(workload).most is not None
+    """Return True if the workload has a cap below its target: no further pod of the workload may go
+    to the edge.
+    """
+    target = targets(workload)
+    return target.most is not None and target.qos > 0

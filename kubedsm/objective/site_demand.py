@@ -7,8 +7,7 @@ share is the sum of benefits over the requests. With a single site it is the edg
 """
 
 import heapq
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import lru_cache
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from operator import itemgetter
 
 import attrs
@@ -32,10 +31,20 @@ class SiteDemand:
     neighbour: float
     #: benefits of pairs with a latency of their own: users' site, serving site
     pairs: tuple[tuple[tuple[str, str], float], ...] = ()
+    _reached: dict[int, float] = attrs.field(factory=dict, init=False, eq=False, repr=False)
+
+    def reachable(self, total: int) -> float:
+        """Return the greatest near share of `total` pods with unlimited capacity everywhere."""
+        if total not in self._reached:
+            self._reached[total] = self.near(self.apportion(total, total).items(), total)
+        return self._reached[total]
 
     def near(self, replicas: Iterable[tuple[str, int]], total: int) -> float:
         """Return the near share of a workload with `total` pods and the given replicas by site."""
-        spare = {site: float(number) for site, number in replicas if number > 0}
+        if not self.pairs:
+            own, number, _ = self.left_at(dict(replicas), total)
+            return self.near_of(own, number, total)
+        spare = {site: float(number) for site, number in replicas}
         unmet: dict[str, float] = {}
         pairs = dict(self.pairs)
         served = 0.0
@@ -47,10 +56,7 @@ class SiteDemand:
                 spare[site] -= here
             if wanted > here:
                 unmet[site] = wanted - here
-        if not pairs:
-            served += self.neighbour * min(sum(spare.values()), sum(unmet.values()))
-        else:
-            served += self._serve_elsewhere(unmet, spare, pairs)
+        served += self._serve_elsewhere(unmet, spare, pairs)
         return round(served / total, _DIGITS) if total else 0.0
 
     def _serve_elsewhere(
@@ -82,20 +88,51 @@ class SiteDemand:
         """Return the near share with one more replica, for each of the sites."""
         there = dict(replicas)
         if self.pairs:
-            return [self._near_with(there, total, site) for site in sites]
-        # Without pairs, only the demand left at the site matters.
-        parts = dict(self.parts)
+            more = ({**there, site: there.get(site, 0) + 1} for site in sites)
+            return [self.near(replicas_then.items(), total) for replicas_then in more]
+        own, number, left = self.left_at(there, total)
         by_left: dict[float, float] = {}
         found = []
         for site in sites:
-            left = min(max(parts.get(site, 0.0) * total - there.get(site, 0), 0.0), 1.0)
-            if left not in by_left:
-                by_left[left] = self._near_with(there, total, site)
-            found.append(by_left[left])
+            here = min(left.get(site, 0.0), 1.0)
+            if here not in by_left:
+                by_left[here] = self.near_of(own + here, number + 1, total)
+            found.append(by_left[here])
         return found
 
-    def _near_with(self, there: Mapping[str, int], total: int, site: str) -> float:
-        return self.near({**there, site: there.get(site, 0) + 1}.items(), total)
+    def best_near(
+        self, replicas: Iterable[tuple[str, int]], total: int, more: int, sites: Container[str]
+    ) -> float:
+        """Return the greatest near share with `more` replicas at the given sites, without pairs of
+        latencies.
+        """
+        own, number, left = self.left_at(dict(replicas), total)
+        open_to = [amount for site, amount in left.items() if site in sites]
+        whole = sum(int(amount + _SLACK) for amount in open_to)
+        parts = sorted(
+            (max(amount - int(amount + _SLACK), 0.0) for amount in open_to), reverse=True
+        )
+        own += min(whole, more) + sum(parts[: max(more - whole, 0)])
+        return self.near_of(own, number + more, total)
+
+    def left_at(self, there: Mapping[str, int], total: int) -> tuple[float, int, dict[str, float]]:
+        """Return the demand served by the own site, the number of replicas, and the demand left at
+        each site; all in pods.
+        """
+        own, left = 0.0, {}
+        for site, part in self.parts:
+            here = there.get(site, 0)
+            wanted = part * total
+            own += min(wanted, here)
+            left[site] = max(wanted - here, 0.0)
+        return own, sum(there.values()), left
+
+    def near_of(self, own: float, number: int, total: int) -> float:
+        """Return the near share if `own` pods of demand are served by the own site, of `number`
+        replicas.
+        """
+        elsewhere = min(number - own, total - own)
+        return round((own + self.neighbour * elsewhere) / total, _DIGITS) if total else 0.0
 
     def apportion(self, number: int, total: int) -> dict[str, int]:
         """Return how many of `number` replicas each site should have, of a workload of `total`
@@ -123,12 +160,6 @@ class SiteDemand:
         for site in rest[:left]:
             found[site] += 1
         return {site: count for site, count in found.items() if count}
-
-
-@lru_cache(2**12)
-def reachable_share(demand: SiteDemand, total: int) -> float:
-    """Return the greatest near share that `total` pods reach with unlimited capacity everywhere."""
-    return demand.near(demand.apportion(total, total).items(), total)
 
 
 @attrs.frozen

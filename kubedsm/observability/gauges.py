@@ -12,6 +12,7 @@ from kubedsm.model.model import Share, Tier, Workload
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.fragmentation import SCALE, Fragmentation, request_mix
 from kubedsm.objective.objective import QosTargets
+from kubedsm.objective.site_shares import sum_sites
 from kubedsm.observability.reading import Reading
 from kubedsm.plugins.plugins import BY_NAME
 
@@ -27,7 +28,9 @@ def families(reading: Reading) -> Iterator[Metric]:
     """Yield all gauge metrics of the scheduler, and counters that other components maintain."""
     snapshot = reading.snapshot
     yield from _queue_families(reading)
-    yield from workload_families(snapshot.census.shares, reading.policy.qos_targets_in(snapshot))
+    snapshot_by_site, targets = reading.policy.resolve(snapshot)
+    yield from workload_families(snapshot.census.shares, targets)
+    yield from site_families(snapshot_by_site.census.shares, targets)
     yield from answer_families(snapshot)
     yield from _node_families(reading)
     yield from _load_families(reading)
@@ -124,6 +127,51 @@ def workload_families(
         f"Workloads above the limit of {MOST} with series of their own.",
         len(shares) - len(shown),
     )
+
+
+def site_families(shares: Mapping[Workload, Share], qos_targets: QosTargets) -> Iterator[Metric]:
+    """Yield gauge metrics of demand and replicas by site, and of near shares by workload."""
+    sites = sum_sites(shares, qos_targets)[:MOST]
+    for name, text, values in (
+        (
+            "demand_pods",
+            "Pods that the demand of a site's users asks for.",
+            [each.demand for each in sites],
+        ),
+        (
+            "target_share",
+            "Part of a site's demand that QoS targets ask to serve from there.",
+            [each.target_share for each in sites],
+        ),
+        (
+            "reached_share",
+            "Part of a site's demand that replicas there serve.",
+            [each.reached_share for each in sites],
+        ),
+        (
+            "replicas",
+            "Replicas at a site, of workloads with demand by site.",
+            [each.replicas for each in sites],
+        ),
+        (
+            "missing_replicas",
+            "Replicas missing at a site, of workloads with demand by site.",
+            [each.missing for each in sites],
+        ),
+    ):
+        named = zip([each.site for each in sites], values, strict=True)
+        yield _gauges(f"kubedsm_site_{name}", text, "site", named)
+    near = GaugeMetricFamily(
+        "kubedsm_workload_near_share",
+        "Part of a workload's requests that is served near users; only with demand by site.",
+        labels=LABELS,
+    )
+    for workload in choose_workloads({w: s for w, s in shares.items() if s.sites is not None}):
+        share, demand = shares[workload], qos_targets(workload).demand
+        if demand is not None and share.sites is not None:
+            labels = (workload.namespace, workload.kind, workload.name)
+            near.add_metric(labels, demand.near(share.sites, share.total))
+    yield near
 
 
 def answer_families(snapshot: Snapshot) -> Iterator[Metric]:

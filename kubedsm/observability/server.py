@@ -75,7 +75,7 @@ class Monitoring:
         PlatformCollector(registry=instruments.registry)
         self._runner = _make_runner(
             lambda: alive(runtime.supervisor.list_failing()),
-            lambda: readiness(runtime, leadership()),
+            self._check_readiness,
             self._respond_metrics,
         )
         #: empty if the default address is unavailable
@@ -89,6 +89,17 @@ class Monitoring:
 
     async def __aexit__(self, *_: object) -> None:
         await self._runner.cleanup()
+
+    def add_routes(self, app: web.Application) -> None:
+        """Serve /readyz and /metrics in the application, too: for `kubedsm check` and `status`."""
+        app.router.add_get("/readyz", self._respond_readiness)
+        app.router.add_get("/metrics", self._respond_metrics)
+
+    def _check_readiness(self) -> Health:
+        return readiness(self._runtime, self._leadership())
+
+    async def _respond_readiness(self, request: web.Request) -> web.Response:
+        return _respond_health(self._check_readiness(), request)
 
     async def _respond_metrics(self, _: web.Request) -> web.Response:
         return web.Response(body=await self.scrape(), headers={"Content-Type": CONTENT_TYPE})

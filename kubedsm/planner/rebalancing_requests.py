@@ -1,5 +1,6 @@
 """Planner requests for running pods: suggest migrations, and pack pods to free capacity."""
 
+import math
 from collections.abc import Container, Mapping, Sequence
 from functools import cache
 
@@ -10,6 +11,7 @@ from kubedsm.config.settings import Configuration
 from kubedsm.model.model import NodeName, Pod, Resources, Tier, Uid, Workload
 from kubedsm.model.sites import NOTHING_AWAY, Away
 from kubedsm.model.snapshot import Snapshot
+from kubedsm.model.surroundings import Surroundings
 from kubedsm.objective.fragmentation import Fragmentation, request_mix
 from kubedsm.objective.lasting import Quiet
 from kubedsm.objective.objective import quality
@@ -32,6 +34,7 @@ BELOW_PRICE = (
     "{} would free capacity, but the benefit of {:.1f} pod-seconds does not exceed the cost of"
     " {:.1f}"
 )
+OVER_BUDGET = "the migrations that would free capacity exceed the budget of the cluster"
 _TEMPORARY = frozenset({Cause.WORKLOAD_MOVING, Cause.WORKLOAD_RESTING})
 
 
@@ -50,6 +53,10 @@ class MigrationRequest:
     away: Away = NOTHING_AWAY
     #: capacity required by migrations in progress, without reservation so far
     arriving: Mapping[NodeName, Resources] = attrs.field(factory=dict)
+    #: workloads whose migrations a window, a freeze or a budget defers, with the reason
+    deferred: Mapping[Workload, str] = attrs.field(factory=dict)
+    #: migrations that the budget of the cluster permits; None: no limit
+    most_moves: int | None = None
 
     def snapshot(self, context: PlanningContext) -> Snapshot:
         """Return the cluster without partitioned sites, and with the pods of plans fixed.
@@ -75,9 +82,10 @@ class MigrationRequest:
         Workloads blocked only by a migration in progress or a cooldown are added to `waited_for`.
         """
         configuration, site_reason = context.configuration(), reason_by_site(self.away)
+        surroundings = context.mirror.snapshot().surroundings
 
         def reason(pod: Pod) -> Reason | None:
-            found = site_reason(pod) or reason_to_stay(pod, configuration)
+            found = site_reason(pod) or reason_to_stay(pod, configuration, surroundings)
             found = found or self._temporary_reason(pod, context)
             if found is not None and found.cause in _TEMPORARY:
                 waited_for.add(pod.workload)
@@ -88,7 +96,10 @@ class MigrationRequest:
     def _temporary_reason(self, pod: Pod, context: PlanningContext) -> Reason | None:
         if pod.uid in context.followed or pod.workload in self.moving:
             return Cause.WORKLOAD_MOVING.of()
-        return Cause.WORKLOAD_RESTING.of() if pod.workload in self.resting else None
+        if pod.workload in self.resting:
+            return Cause.WORKLOAD_RESTING.of()
+        why = self.deferred.get(pod.workload)
+        return None if why is None else Cause.WORKLOAD_DEFERRED.of(why)
 
 
 @attrs.frozen(slots=True)
@@ -109,6 +120,9 @@ class SuggestRequest(MigrationRequest):
         policy = context.policy()
         if not isinstance(policy, MigratingPolicy):
             raise TypeError(f"{policy} does not migrate")
+        if self.most_moves is not None and isinstance(policy, KubeDSM):
+            most = min(policy.limits.max_moves, self.most_moves)
+            policy = attrs.evolve(policy, limits=attrs.evolve(policy.limits, max_moves=most))
         waited_for = set[Workload]()
         suggestion = policy.suggest(
             self.snapshot(context),
@@ -166,11 +180,15 @@ class PackRequest(MigrationRequest):
         )
         left |= dict.fromkeys(waiting, NONE_PROVEN if packed.placed_proven else NONE_FOUND)
         paying = []
+        permitted = math.inf if self.most_moves is None else self.most_moves
         for part in split_parts(packed.legs, packed.awaited, packed.evicted):
             benefit = sum(self.quiet.lasting(move.pod.workload) for move in part.awaited)
             cost = configuration.migration.price * part.disruptions
-            if benefit > cost:
+            if part.disruptions > permitted:
+                left |= {move.pod.uid: OVER_BUDGET for move in part.awaited}
+            elif benefit > cost:
                 paying.append(part)
+                permitted -= part.disruptions
             else:
                 text = BELOW_PRICE.format(counted(part.disruptions, "migration"), benefit, cost)
                 left |= {move.pod.uid: text for move in part.awaited}
@@ -258,11 +276,13 @@ def migration_mode(pod: Pod, configuration: Configuration) -> Mode:
     return "recreate" if mode == "surge" and pod.workload.kind != "Deployment" else mode
 
 
-def reason_to_stay(pod: Pod, configuration: Configuration) -> Reason | None:
+def reason_to_stay(
+    pod: Pod, configuration: Configuration, surroundings: Surroundings
+) -> Reason | None:
     """Return the reason why the migration would be refused at its start, if known before."""
     mode = migration_mode(pod, configuration)
     if mode == "off":
         return Cause.MIGRATION_OFF.of()
-    if pod.pod_class.rules.claims and mode == "surge":
-        return Cause.CLAIM_NOT_SHARED.of()
+    if mode == "surge" and (claim := surroundings.find_unshared(pod.pod_class.rules.claim_keys)):
+        return Cause.CLAIM_NOT_SHARED.of(claim)
     return None

@@ -13,11 +13,13 @@ import msgspec
 import structlog
 
 from kubedsm.config.current import CurrentConfiguration
+from kubedsm.config.duration import format_duration
 from kubedsm.events.event_recorder import EventRecorder
 from kubedsm.events.event_writer import WorkloadEvents
+from kubedsm.execution.limits import LATE_IN_A_ROW, LEFT_ALONE
 from kubedsm.explain.decisions import Decisions
 from kubedsm.explain.effects import Around, Effect, Response, expect_change
-from kubedsm.explain.event_notes import note_migration
+from kubedsm.explain.event_notes import Note, note_migration
 from kubedsm.explain.listener import Listener
 from kubedsm.explain.migration_outcome import MoveOutcome, Outcome
 from kubedsm.model.events import Change
@@ -193,6 +195,17 @@ class MigrationRecorder:
         replacement = ended.replacement
         if completed and replacement is not None and replacement.node_name is not None:
             self.recorder.record_bind(replacement, replacement.node_name)
+
+    def record_left_alone(self, workload: Workload, ready_within: float) -> None:
+        """Log and report that no more pods of the workload are migrated for a while."""
+        text = (
+            f"{LATE_IN_A_ROW} migrations in a row failed: the replacement was not Ready within"
+            f" {format_duration(round(ready_within))}. No pod is migrated for"
+            f" {format_duration(LEFT_ALONE)}, or until the pod template changes or"
+            " migration.deadline is raised"
+        )
+        log.warning("migrations suspended", workload=str(workload), note=text)
+        self.workload_events.add_note(workload, Note("MigrationsSuspended", text, warning=True))
 
 
 def _why_unknown(sample: Measured, workload: Workload) -> str:

@@ -343,7 +343,11 @@ def validate_moves(
             each,
             snapshot,
             away,
-            lambda pod: forbidden(pod) or kept(pod) or reason_to_stay(pod, configuration),
+            lambda pod: (
+                forbidden(pod)
+                or kept(pod)
+                or reason_to_stay(pod, configuration, snapshot.surroundings)
+            ),
         )
         if isinstance(found, str) or each.uid in moves:
             refused[each.uid] = found if isinstance(found, str) else "it is requested twice"

@@ -115,7 +115,7 @@ class Packer:
         migrator.listener.packing_ended("nothing" if found is None else "proposed", seconds)
         self._back_off(None if packing.rests else state)
         wait = migrator.changes.worth_another_look() if packing.may_pay_later else math.inf
-        self._again_at = answered + wait
+        self._again_at = answered + min(wait, migrator.seconds_deferred())
 
     async def _apply_packing(
         self, snapshot: Snapshot, packing: PackResponse, seconds: float

@@ -31,7 +31,7 @@ from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.gains import Gains, leading_gain
 from kubedsm.optimizer.moving.site_moves import shares_with
 from kubedsm.optimizer.moving.suggestion import Leg, Move, MoveKind, Suggestion, count_edge_changes
-from kubedsm.optimizer.moving.within_tier import find_concentrated, is_still_worthwhile
+from kubedsm.optimizer.moving.within_tier import is_still_worthwhile, still_spreads
 from kubedsm.optimizer.programming.in_order import describe_unproven
 from kubedsm.planner.rebalancing_requests import SuggestRequest, SuggestResponse, migration_mode
 from kubedsm.planner.requests import NoResponseError, Planner
@@ -86,11 +86,14 @@ class Migrator:
 
     def about_candidates(self, request: Callable[..., Q], **more: object) -> Q:
         """Construct a planner request of the given class with the current restrictions of
-        migrations: workloads migrating or in cooldown, and sites.
+        migrations: workloads migrating, in cooldown or deferred, and sites.
         """
+        deferred = self.manager.migrations.list_deferred()
         return request(
             moving=frozenset(self.manager.migrations.moving_each()),
             resting=self.manager.migrations.resting(),
+            deferred={workload: str(deferral) for workload, deferral in deferred.items()},
+            most_moves=self.manager.migrations.deferrals.count_left(),
             quiet=self.changes.quiet(),
             away=self.sites.away(),
             arriving=self.manager.migrations.arriving(),
@@ -109,6 +112,11 @@ class Migrator:
     def suggestion_request(self) -> WhatIfRequest | None:
         """Return the request for the migrations to be suggested now; None before all is known."""
         return self.what_if((), ()) if self.synced.is_set() else None
+
+    def seconds_deferred(self) -> float:
+        """Return the time until a deferral of migrations ends; inf without deferrals."""
+        ends = (each.until for each in self.manager.migrations.list_deferred().values())
+        return max(LOOK, min(ends, default=math.inf) - self.clock.wall())
 
     # validation
 
@@ -162,7 +170,11 @@ class Migrator:
         groups: dict[str, Group] = {}
         plans: dict[int, str] = {}
         choices: list[MoveOutcome] = []
-        for number, legs in legs_by_group(suggestion):
+        by_group = list(legs_by_group(suggestion))
+        if self.manager.migrations.deferrals.count_left() is not None:
+            # A budget is spent on the greatest benefit first.
+            by_group.sort(key=lambda group: -max(leg.move.gain for leg in group[1]))
+        for number, legs in by_group:
             plan_id = f"plan-{next(self._plans)}"
             moves = [leg.move for leg in legs if not leg.continues]
             orders = tuple(order_of(plan_id, leg, self.configuration.current) for leg in legs)
@@ -183,8 +195,7 @@ class Migrator:
         if all(move.load_scores for move in moves):
             return all(is_still_worthwhile(snapshot, policy.load, move) for move in moves)
         if all(move.rebalances for move in moves):
-            at_risk = find_concentrated(snapshot)
-            return any(move.pod.workload in at_risk for move in moves)
+            return any(still_spreads(snapshot, move) for move in moves)
         snapshot, qos_targets = policy.resolve(snapshot)
         sited = any(qos_targets(move.pod.workload).demand is not None for move in moves)
         if not sited and all(move.kind is MoveKind.EDGE_TO_EDGE for move in moves):
@@ -293,6 +304,7 @@ class Suggester:
         migrator, may_pay_later = self.migrator, suggested.suggestion.may_pay_later
         self._nothing_at = None if suggested.rests else state
         wait = migrator.changes.worth_another_look() if may_pay_later else math.inf
+        wait = min(wait, migrator.seconds_deferred())
         self._again_at = migrator.clock.monotonic() + wait
         migrator.proposed = None
 

@@ -45,7 +45,6 @@ class WorkloadChanges:
     _stopping: dict[Uid, float] = attrs.field(factory=dict, init=False)
 
     def observe(self, change: Change) -> None:
-        self._observe_demand(change)
         before, after = change.pod_before, change.pod_after
         self._count(before, after)
         pod = after or before
@@ -72,7 +71,7 @@ class WorkloadChanges:
         if after is None or after.finished:
             self._stopping.pop(pod.uid, None)
 
-    def _observe_demand(self, change: Change) -> None:
+    def observe_demand(self, change: Change) -> None:
         """End the quiet period of workloads whose measured demand by site changed: the benefit of
         a replica at a site lasts no longer than the demand there.
         """

@@ -22,8 +22,8 @@ INTERRUPTED, PIPE_CLOSED = 130, 141
 class Commands(click.Group):
     """Click command group that imports each command's module only when needed.
 
-    `modules` maps each command to a module. The command is the attribute of the same name, or the
-    attribute named after a colon.
+    `modules` maps each command to a module. The command is the attribute of the same name, with
+    underscores for hyphens, or the attribute named after a colon.
     """
 
     def __init__(self, *args: Any, modules: Mapping[str, str] | None = None, **kwargs: Any) -> None:

@@ -4,6 +4,7 @@ import copy
 import json
 
 import pytest
+import yaml
 from click.testing import CliRunner
 
 from kubedsm.cli.main import commands
@@ -34,6 +35,13 @@ def pod(name, cpu="1", namespace="shop", on=None, **spec):
     }
 
 
+def owned(replica, name="a"):
+    """Return the pod as one of a StatefulSet: pods without a controller target nothing."""
+    owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": name, "uid": "1"}
+    replica["metadata"]["ownerReferences"] = [{**owner, "controller": True}]
+    return replica
+
+
 @pytest.fixture
 def explain(tmp_path):
     def run(*arguments, items):
@@ -60,7 +68,7 @@ def test_scores_choice_and_what_would_help(explain):
         node("full"),
         node("small", cpu="500m"),
         pod("b", cpu="3500m", on="full"),
-        pod("a"),
+        owned(pod("a")),
     ]
     (said,) = explained(explain, "a", items=items)
     by_name = {n["node"]: n for n in said["nodes"]}
@@ -84,16 +92,13 @@ def test_preferences_then_replicas_decide_where_qos_does_not(explain, tmp_path):
         node("e1"),
         node("e2", labels={"disk": "ssd"}),
         node("c1", "cloud", labels={"disk": "ssd"}),
-        pod("a", affinity=affinity),
+        owned(pod("a", affinity=affinity)),
     ]
     (said,) = explained(explain, "a", items=items)
     assert said["chosen"] == "e2"
     assert {n["node"]: n["penalty"] for n in said["nodes"]} == {"e1": 200, "e2": 0, "c1": 0}
     assert "200 less preferred" in explain("a", items=items).output
-    owner = {"apiVersion": "apps/v1", "kind": "StatefulSet", "name": "a", "uid": "1"}
-    items = [node("e1"), node("e2"), pod("a-0", on="e1"), pod("a-1")]
-    for replica in items[2:]:
-        replica["metadata"]["ownerReferences"] = [{**owner, "controller": True}]
+    items = [node("e1"), node("e2"), owned(pod("a-0", on="e1")), owned(pod("a-1"))]
     (said,) = explained(explain, "a-1", items=items)
     assert {n["node"]: n["company"] for n in said["nodes"]} == {"e1": 1, "e2": 0}
     assert said["chosen"] == "e2"
@@ -153,6 +158,25 @@ def test_all_pending_pods_each_as_if_alone(explain):
     (said,) = explained(explain, "--all", items=[node("e1"), gated])
     assert said["nodes"][0]["reasons"] == ["waiting for scheduling gates: [hold]"]
     assert said["message"] == "0/1 nodes are available: waiting for scheduling gates: [hold]."
+
+
+def test_pending_pods_of_a_namespace_and_names_for_the_next_command(explain):
+    items = [node("e1"), pod("a"), pod("b", namespace="other")]
+    assert [e["pod"] for e in explained(explain, "--all", "-A", items=items)] == [
+        "other/b",
+        "shop/a",
+    ]
+    assert [e["pod"] for e in explained(explain, "--all", "-n", "other", items=items)] == [
+        "other/b"
+    ]
+    named = explain("--all", "-o", "name", items=items)
+    assert named.stdout == "pod/other/b\npod/shop/a\n"
+    assert explain("deploy/a", "-n", "shop", "-o", "name", items=items).stdout == ""
+    assert explain("shop/a", "-o", "name", items=items).stdout == "pod/shop/a\n"
+    documents = [*yaml.safe_load_all(explain("--all", "-o", "yaml", items=items).stdout)]
+    assert [each["pod"] for each in documents] == ["other/b", "shop/a"]
+    none = explain("--all", "-n", "third", items=items)
+    assert none.stdout == "No pod in namespace third waits for a node.\n"
 
 
 def test_a_pod_of_another_scheduler_is_never_put_anywhere_and_told_how_to_opt_in(explain):

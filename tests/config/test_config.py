@@ -18,7 +18,8 @@ from kubedsm.config.sections import (
 )
 from kubedsm.config.services import Service
 from kubedsm.config.settings import Configuration, dump, load, load_file
-from kubedsm.model.model import Tiers, Workload
+from kubedsm.model.model import Tier, Tiers, Workload
+from support.placement_instances import asking, node, snapshot
 
 FULL = """
 apiVersion: kubedsm.io/v1alpha1
@@ -135,7 +136,11 @@ REFUSALS: dict[str | bytes, str] = {
     "services: {shop/cart: {mode: surged}}": (
         "services.shop/cart.mode: 'surged' is not surge, recreate or off; did you mean surge?"
     ),
-    "services: {7: {qos: 1}}": "services.7: '7' is not namespace/name, namespace/*, */name or *",
+    "services: {7: {qos: 1}}": (
+        "services.7: '7' is not namespace/name, namespace/*, */name, Kind, namespace/Kind,"
+        " label=value or *"
+    ),
+    "services: {a=b: {mode: 'off'}}": "services.a=b.mode: a label sets qos and weight only",
     "services: [1]": "services: a list is not a mapping of keys to values",
     "services: {shop/cart: 0.5}": "services.shop/cart: 0.5 is not a mapping of keys to values",
     "services: {shop/cart: {latencyTarget: 40ms}}\nlatency: {edge: 80ms, cloud: 80ms}": (
@@ -316,6 +321,92 @@ def test_each_thing_is_said_by_the_most_specific_entry(name, qos, weight, mode):
     qos_target = GIVEN.qos_target(workload)
     assert (qos_target.qos, qos_target.weight) == (pytest.approx(qos), weight)
     assert GIVEN.migration_mode(workload) == mode
+
+
+KINDS = load(
+    """
+services:
+  "*": {qos: 0.9, weight: 5}
+  shop/*: {qos: 0.6}
+  "*/nightly": {qos: 0.7}
+  shop/CronJob: {qos: 0.5}
+  StatefulSet: {qos: 0.8}
+  Job: {weight: 2}
+""",
+    "test",
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "qos", "weight"),
+    [
+        ("mall/db", "StatefulSet", 0.8, 5),
+        ("shop/db", "StatefulSet", 0.6, 5),
+        ("shop/report", "CronJob", 0.5, 5),
+        ("mall/report", "CronJob", 0.0, 5),
+        ("mall/nightly", "CronJob", 0.7, 5),
+        # Wildcards are for services.
+        ("shop/etl", "Job", 0.0, 2),
+        ("shop/alone", "Pod", 0.0, 5),
+        ("shop/web", "Deployment", 0.6, 5),
+        ("mall/custom", "Rollout", 0.9, 5),
+    ],
+)
+def test_workloads_that_end_target_nothing_unless_named(name, kind, qos, weight):
+    namespace, _, name = name.partition("/")
+    qos_target = KINDS.qos_target(Workload(namespace, kind, name))
+    assert (qos_target.qos, qos_target.weight) == (qos, weight)
+    # none at the edge while the cloud has capacity
+    assert (qos_target.most == 0) is (qos == 0)
+
+
+LABELS = load(
+    """
+services:
+  "*": {qos: 0.9, weight: 5}
+  shop/*: {weight: 7}
+  app.kubernetes.io/tier=gold: {qos: 0.5, weight: 9}
+  tier=gold: {qos: 0.1}
+  mall/web: {qos: 0.3}
+""",
+    "test",
+)
+GOLD = "app.kubernetes.io/tier"
+
+
+@pytest.mark.parametrize(
+    ("name", "labels", "qos", "weight"),
+    [
+        ("mall/api", {GOLD: "gold"}, 0.5, 9),
+        ("mall/api", {GOLD: "silver"}, 0.9, 5),
+        ("mall/api", {}, 0.9, 5),
+        # A namespace precedes labels, which its tenants choose, and a workload's name does.
+        ("shop/api", {GOLD: "gold"}, 0.5, 7),
+        ("mall/web", {GOLD: "gold"}, 0.3, 9),
+        ("mall/api", {"tier": "gold", GOLD: "gold"}, 0.5, 9),
+        ("mall/api", {"tier": "gold"}, 0.1, 5),
+    ],
+)
+def test_labels_of_the_newest_pod_set_target_and_weight(name, labels, qos, weight):
+    namespace, _, name = name.partition("/")
+    workload = Workload(namespace, "Deployment", name)
+    old, new = (
+        attrs.evolve(
+            asking(uid, None, created=at), namespace=namespace, workload=workload, labels=said
+        )
+        for uid, at, said in (("old", 1.0, {GOLD: "bronze"}), ("new", 2.0, labels))
+    )
+    shot = snapshot([node("edge", Tier.EDGE, 4, 64)], [new, old])
+    target = LABELS.policy.qos_targets_in(shot)(workload)
+    assert (target.qos, target.weight) == (qos, weight)
+
+
+def test_a_label_gives_a_job_a_target():
+    job = Workload("mall", "Job", "etl")
+    pod = attrs.evolve(asking("etl-1", None), workload=job, labels={GOLD: "gold"})
+    shot = snapshot([node("edge", Tier.EDGE, 4, 64)], [pod])
+    target = LABELS.policy.qos_targets_in(shot)(job)
+    assert (target.qos, target.most) == (0.5, None)
 
 
 def test_a_share_and_a_latency_target_are_one_thing():

@@ -35,10 +35,10 @@ def test_values_have_their_line_and_services_the_entry_that_says_so():
     assert values["services.*.weight"] == (1.0, "default")
     said = origins()
     cart, other = (Workload("shop", "Deployment", name) for name in ("cart", "other"))
-    assert said.of_service(cart, "qos", "latency_target") == "services.shop/cart, c.yaml:7"
-    assert said.of_service(other, "qos", "latency_target") == "services.shop/*, c.yaml:5"
-    assert said.of_service(other, "weight") == "default"
-    assert said.of_service(cart, "mode") == "default"
+    assert said.of_service(cart, {}, "qos", "latency_target") == "services.shop/cart, c.yaml:7"
+    assert said.of_service(other, {}, "qos", "latency_target") == "services.shop/*, c.yaml:5"
+    assert said.of_service(other, {}, "weight") == "default"
+    assert said.of_service(cart, {}, "mode") == "default"
 
 
 def test_the_effective_document_means_the_same():
@@ -65,7 +65,10 @@ objective: {kind: latency}
         "c.yaml: suggester.period: 0s is not between 10ms and 24h",
         "c.yaml: batch.max: 5ms is shorter than idle, 1s",
         "c.yaml: services.shop/*.qos: 2 is not between 0 and 1",
-        "c.yaml: services.7: '7' is not namespace/name, namespace/*, */name or *",
+        (
+            "c.yaml: services.7: '7' is not namespace/name, namespace/*, */name, Kind,"
+            " namespace/Kind, label=value or *"
+        ),
         "c.yaml: objective.kind: needs latency.edge, 1s, below latency.cloud, 80ms",
     ]
     assert list_mistakes(TEXT, "c.yaml") == []

@@ -108,8 +108,8 @@ def moved(**fields):
     return msgspec.structs.replace(MOVE, **fields)
 
 
-def workload(edge, qos_target, missing=0):
-    return WorkloadRow("Deployment", edge, 4, qos_target, 1.0, missing=missing)
+def workload(edge, qos_target, missing=0, surplus=0):
+    return WorkloadRow("Deployment", edge, 4, qos_target, 1.0, missing=missing, surplus=surplus)
 
 
 def pod(created, message, *rules):
@@ -171,14 +171,16 @@ async def test_what_is_wrong_moved_and_waits_is_said_in_words(browser):
 async def test_workloads_that_lack_most_come_first_and_what_is_cut_is_found(browser):
     workloads = {f"team/service-{number:03}": workload(4, 1.0) for number in range(300)}
     workloads |= {"z/half": workload(1, 0.5, 1), "z/none": workload(0, 0.75, 3)}
+    workloads["a/spare"] = workload(3, 0.3, surplus=1)
     async with told({"workloads": workloads}) as url, browser.page(url) as page:
         rows = page.locator(".workloads li")
         await expect(rows).to_have_count(12)
         texts = [text.replace("\n", " ") for text in await rows.all_inner_texts()]
         assert texts[0].startswith("z/none 0 of 4, 3 missing, target 75%")
         assert texts[1].startswith("z/half 1 of 4, 1 missing, target 50%")
+        assert texts[2].startswith("a/spare 3 of 4, target 30%: surplus stays until others need")
         await expect(rows.first.get_by_label("0% at the edge, target 75%")).to_be_visible()
-        await expect(page.get_by_role("button", name="and 290 more")).to_be_visible()
+        await expect(page.get_by_role("button", name="and 291 more")).to_be_visible()
         await page.keyboard.press("/")
         await page.keyboard.type("service-2")
         await expect(page.get_by_role("option")).to_have_count(12)

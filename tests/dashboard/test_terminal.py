@@ -11,6 +11,7 @@ from kubedsm.dashboard.rows import (
     NewsRow,
     NodeRow,
     PodRow,
+    SiteRow,
     Snapshot,
     StatusRow,
     WorkloadRow,
@@ -235,3 +236,15 @@ def test_a_line_of_news_says_when_of_what_and_whether_it_is_a_warning():
     row = NewsRow(1.0, "event", "Migrated: moved to e1", pod="shop/cart-6")
     assert news_text(row) == "Migrated: moved to e1 (shop/cart-6)"
     assert news_text(SEEN.news["10"]) == SEEN.news["10"].text
+
+
+def test_sites_with_demand_are_listed_most_missing_first():
+    sites = SiteRow("berlin", 1.0, 1.0, 3), SiteRow("munich", 0.5, 0.75, 2, 1)
+    seen = attrs.evolve(SEEN, status=msgspec.structs.replace(SEEN.status, sites=sites))
+    lines = drawn(seen).splitlines()
+    [head] = [at for at, line in enumerate(lines) if line.startswith("site  ")]
+    assert [line.split() for line in lines[head + 1 : head + 3]] == [
+        ["munich", "50%", "75%", "2", "1", "missing"],
+        ["berlin", "100%", "100%", "3", "met"],
+    ]
+    assert "berlin" not in drawn()

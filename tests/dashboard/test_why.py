@@ -14,6 +14,7 @@ from kubedsm.explain.subjects import Subject, find_workload
 from kubedsm.explain.workload import WorkloadExplainer
 from kubedsm.model.events import PodApplied
 from kubedsm.model.sites import Away
+from kubedsm_lab.replay.judgement.scene import run_job
 from support.asked import lines_of, links_of, section
 from support.worlds import CLOUD, EDGE, emulated
 
@@ -113,6 +114,29 @@ async def test_each_is_told_with_its_reason_first():
         )
         assert second == "Its QoS target is set by services, default/web: qos."
         assert section(web, "Nodes of its pods") == ["e1 | edge | 2"]
+
+
+async def test_a_surplus_at_the_edge_is_told_and_so_is_a_kind_without_a_target():
+    configuration = load("services: {default/web: {qos: 0.3}}", "test")
+    async with (
+        emulated(EDGE, CLOUD, configuration=configuration) as world,
+        world.scheduler() as runtime,
+    ):
+        world.deploy("web", 3)
+        run_job("etl", 1, 60)(world.cluster)
+        await world.until_bound(4, 10)
+        [first, _] = lines_of(explained(runtime, "workload", "deployment/default/web"))
+        assert first == (
+            "default/web has 3 of its 3 pods at the edge and targets 1 (30%): the QoS target is"
+            " met, and the surplus of 2 pods stays until others need the capacity."
+        )
+        assert lines_of(explained(runtime, "workload", "job/default/etl")) == [
+            "default/etl has 0 of its 1 pod at the edge and targets 0 (0%): the QoS target is met.",
+            (
+                "A Job targets no pods at the edge unless services says so: default/etl or Job is"
+                " the key."
+            ),
+        ]
 
 
 async def test_a_migration_in_progress_is_told_with_its_step():

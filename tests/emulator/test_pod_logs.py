@@ -15,7 +15,7 @@ pytestmark = pytest.mark.looptime
 
 LOG = f"/api/v1/namespaces/{NS}/pods/a/log"
 SAID = (
-    "kubedsm emulate: container c (registry.k8s.io/pause:3.9) is said to run on n1 since "
+    "kubedsm emulate: container c (registry.k8s.io/pause:3.9) is reported as running on n1 since "
     "2026-01-01T00:00:00Z. No process runs in it, so it writes nothing.\n"
 )
 

@@ -6,7 +6,7 @@ import pytest
 from kubedsm.config.current import CurrentConfiguration
 from kubedsm.config.sections import MigrationSettings
 from kubedsm.config.settings import Configuration
-from kubedsm.execution.limits import BACK_OFF, Cooldowns, Underway, is_admissible
+from kubedsm.execution.limits import BACK_OFF, LEFT_ALONE, Cooldowns, Underway, is_admissible
 from kubedsm.model.model import Workload
 
 WEB, API = (Workload("shop", "Deployment", name) for name in ("web", "api"))
@@ -95,3 +95,20 @@ def test_a_workload_that_fails_again_and_again_rests_longer_each_time():
     made.begin(WEB, 600.0, failed=False)
     made.begin(WEB, 700.0, failed=True)
     assert WEB not in made.list_resting(760.0 + BACK_OFF.first)
+
+
+def test_late_replacements_in_a_row_leave_a_workload_alone():
+    made = cooldowns(0.0)
+
+    def fail_late(now):
+        made.begin(WEB, now, failed=True)
+        return made.note_late(WEB, "h1", now)
+
+    assert not fail_late(0.0)
+    made.begin(WEB, 20.0, failed=False)
+    assert not fail_late(40.0)
+    # A failure for another reason is between them.
+    made.begin(WEB, 60.0, failed=True)
+    assert fail_late(100.0)
+    assert set(made.list_left_alone(100.0 + LEFT_ALONE - 0.1)) == {WEB}
+    assert set(made.list_left_alone(100.0 + LEFT_ALONE)) == set()

@@ -30,7 +30,13 @@ def migrations(mirror, ended, **limits):
     settings = attrs.evolve(Configuration().migration, **limits)
     configuration = CurrentConfiguration(Configuration(migration=settings))
     return Migrations(
-        mirror, configuration, VirtualClock(), lambda _: None, lambda _: None, ended.append
+        mirror,
+        configuration,
+        VirtualClock(),
+        lambda _: None,
+        lambda _: None,
+        ended.append,
+        lambda *_: None,
     )
 
 

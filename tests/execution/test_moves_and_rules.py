@@ -6,7 +6,7 @@ import random
 import pytest
 
 from kubedsm.config.settings import load
-from kubedsm_lab.emulator.api.resources import NODES, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
+from kubedsm_lab.emulator.api.resources import NODES
 from kubedsm_lab.emulator.paper import node
 from support.drawing import drawn
 from support.move_scenes import ReadyPods, cleaned_up, open_edge
@@ -70,34 +70,6 @@ async def test_pods_that_keep_apart_come_to_the_edge_one_a_node():
         assert (world.placed("web")["e1"], world.placed("web")["e2"]) == (1, 1)
         assert len(world.events("Migrated")) == 2
         assert ready.lowest == 3
-
-
-async def test_a_pod_with_a_volume_claim_is_left_alone_rather_than_refused_again_and_again():
-    async with emulated(*clouds(1), configuration=QUICK) as world, world.scheduler():
-        volume = {"metadata": {"name": "pv"}, "spec": {"capacity": {"storage": "1Gi"}}}
-        world.api.create(PERSISTENT_VOLUMES, volume)
-        claim = {
-            "metadata": {"name": "data", "namespace": "default"},
-            "spec": {
-                "accessModes": ["ReadWriteMany"],
-                "resources": {"requests": {"storage": "1Gi"}},
-                "volumeName": "pv",
-            },
-        }
-        world.api.create(PERSISTENT_VOLUME_CLAIMS, claim, namespace="default")
-        bound = {
-            "metadata": {"annotations": {"pv.kubernetes.io/bind-completed": "yes"}},
-            "status": {"phase": "Bound"},
-        }
-        world.api.patch(
-            PERSISTENT_VOLUME_CLAIMS, "default", "data", bound, "application/merge-patch+json"
-        )
-        volume = {"name": "data", "persistentVolumeClaim": {"claimName": "data"}}
-        world.deploy("web", 1, volumes=[volume])
-        await world.until_bound(1, 10)
-        open_edge(world, node("e1", "edge", "8", "16Gi"))
-        await at_rest(world)
-        assert world.placed("web") == {"c0": 1}
 
 
 async def to_rest(seed):

@@ -30,7 +30,9 @@ pytestmark = [pytest.mark.asyncio, pytest.mark.http]
 
 
 def explanations_of(decisions, thinker=None):
-    return Explanations(decisions, thinker, Configuration, lambda: NOTHING_AWAY, lambda: None)
+    return Explanations(
+        decisions, thinker, Configuration, lambda: NOTHING_AWAY, lambda: None, lambda _: None
+    )
 
 
 @pytest.fixture

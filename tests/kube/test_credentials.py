@@ -221,7 +221,7 @@ async def test_credentials_that_cannot_be_renewed_send_nothing(tmp_path):
 async def test_a_token_that_no_header_can_have_is_refused(tmp_path):
     async with Server(says(200, "{}")) as server:
         path = config(tmp_path, server.url, user={"token": "a\r\nImpersonate-User: root"})
-        with pytest.raises(CredentialsError, match=r"context lab: .* cannot be in a header"):
+        with pytest.raises(CredentialsError, match=r"context lab: .* no header may contain"):
             await KubernetesCluster.from_kubeconfig(path, environ={})
 
 

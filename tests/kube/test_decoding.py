@@ -196,7 +196,11 @@ def test_every_resource_is_counted_and_no_zero_kept():
         (owned("ReplicaSet", f"web-{HASH}"), "ReplicaSet", f"web-{HASH}"),
         (owned("StatefulSet", "db"), "StatefulSet", "db"),
         (owned("DaemonSet", "agent"), "DaemonSet", "agent"),
-        (owned("Job", "report-29400000"), "Job", "report-29400000"),
+        # of a CronJob: minutes since the epoch, and neither a date nor a number of another length
+        (owned("Job", "report-29400000"), "CronJob", "report"),
+        (owned("Job", "report-20261127"), "Job", "report-20261127"),
+        (owned("Job", "report-294000000"), "Job", "report-294000000"),
+        (owned("Job", "report"), "Job", "report"),
         ({}, "Pod", "a"),
         ({"generateName": f"web-{HASH}-"}, "Pod", "a"),
         (marked(), "Deployment", "web"),

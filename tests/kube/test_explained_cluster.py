@@ -26,7 +26,7 @@ async def asked(answer, path, method="GET"):
     return await cluster.request(Request(method, path), timeout=1.0)
 
 
-OURS = "; `kubedsm rbac` says what each right is for, and with -o yaml prints roles that give them"
+OURS = "; `kubedsm rbac` lists what each right is for, and with -o yaml prints roles that grant it"
 OTHERS = "; a cluster administrator can grant it"
 
 

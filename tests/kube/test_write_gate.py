@@ -85,7 +85,7 @@ async def test_a_write_under_way_is_given_up_at_the_moment(gate, cluster):
     cluster.seconds = 8
     gate.open_until(now() + 5)
     began = now()
-    with pytest.raises(OutcomeUnknown, match="given up"):
+    with pytest.raises(OutcomeUnknown, match="cancelled"):
         await gate.request(WRITE, timeout=10)
     assert now() - began == pytest.approx(5, abs=0.01)
 

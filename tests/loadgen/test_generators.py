@@ -160,7 +160,7 @@ def test_the_papers_cluster_and_the_way_through_a_file():
             {"base": 4.0},
             "base: at 4 times the edge the services request 16 of cpu, the cluster has 12",
         ),
-        ({"base": 3.0}, "base: at 3 times the edge there is room for no wave of x"),
+        ({"base": 3.0}, "base: at 3 times the edge no capacity is left for a wave of x"),
     ],
 )
 def test_what_wave_cannot_be_generated(given, message):

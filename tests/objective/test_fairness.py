@@ -90,6 +90,14 @@ def test_the_weights_of_a_namespace_add_up_to_its_own(own, namespaces, expected)
     assert {fair(w).qos for w in present} == {0.5}
 
 
+def test_workloads_without_a_target_take_no_weight_from_services():
+    """Many Jobs of a namespace would otherwise push its services off the edge."""
+    present = [Workload("n", kind, kind) for kind in ("Deployment", "Job", "CronJob")]
+    targets = load("{}", "test").qos_target
+    fair = share_namespace_weights(targets, present, {"n": 3})
+    assert [fair(workload).weight for workload in present] == [3, 1.5, 1.5]
+
+
 def test_a_workload_that_has_no_pods_has_its_own_promise():
     absent = Workload("n", "Deployment", "late")
     assert share_namespace_weights(lambda _: QosTarget(0.5, 3.0), [], {})(absent) == QosTarget(

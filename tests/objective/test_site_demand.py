@@ -5,9 +5,10 @@ import networkx as nx
 import pytest
 
 from kubedsm.model.model import Share, Tier, Workload
-from kubedsm.objective.objective import Objective, QosTarget, list_sites
+from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.objective.qos_targets import resolve_qos_targets
 from kubedsm.objective.site_demand import SiteDemand, SiteGoal, count_sites
+from kubedsm.objective.site_shares import list_sites, sum_sites
 from support import drawing
 from support.placement_instances import asking, node, pod, resources, snapshot
 from support.site_instances import (
@@ -95,6 +96,20 @@ def test_target_by_site_is_proportional():
         ("a", 0.75, 3, 3),
         ("b", 0.25, 1, 0),
     ]
+
+
+def test_totals_by_site_add_up():
+    shares = {
+        CART: Share(3, 8, (("a", 3),)),
+        Workload("shop", "Deployment", "other"): Share(2, 2, (("b", 2),)),
+        Workload("shop", "Deployment", "plain"): Share(1, 2),
+    }
+    targets = {"cart": plain_target(0.5, a=3, b=1), "other": plain_target(b=1)}
+    a, b = sum_sites(shares, lambda w: targets.get(w.name, QosTarget()))
+    assert (a.site, a.demand, a.served, a.targeted) == ("a", 6.0, 3.0, 3.0)
+    assert (a.reached_share, a.target_share, a.replicas, a.missing) == (0.5, 0.5, 3, 0)
+    assert (b.site, b.demand, b.served, b.targeted) == ("b", 4.0, 2.0, 3.0)
+    assert (b.reached_share, b.target_share, b.replicas, b.missing) == (0.5, 0.75, 2, 1)
 
 
 def goal(demand=None, target=None, **more):

@@ -1,9 +1,10 @@
 """What tenants get of what they ask for: less whenever they like, more only where allowed."""
 
+import attrs
 import pytest
 
 from kubedsm.config.settings import load
-from kubedsm.model.model import Tier
+from kubedsm.model.model import Tier, Workload
 from kubedsm.objective.qos_targets import apply_tenant_targets
 from support.placement_instances import asking, node, snapshot
 
@@ -32,6 +33,15 @@ def test_a_wish_lowers_and_raises_no_more_than_the_operator_allows(asked, most, 
     made = qos_target(asking("a", asked), most=most)
     assert made.qos == given
     assert made.weight == 3
+
+
+def test_a_wish_of_a_job_opens_the_edge_to_it():
+    job = attrs.evolve(asking("a", 0.3), workload=Workload("n", "Job", "a"))
+    closed, open_to = (
+        qos_target(job, most=most, configuration=load("", "t")) for most in (0.0, 0.5)
+    )
+    assert (closed.qos, closed.most) == (0, 0)
+    assert (open_to.qos, open_to.most) == (0.3, None)
 
 
 def test_the_newest_pod_decides():

@@ -94,6 +94,16 @@ def test_surge_makes_before_it_breaks():
     assert {s for k, s in story.settled.items() if k[1] != "restore"} == {"done"}
 
 
+@pytest.mark.parametrize(("ready_within", "until"), [(0.0, 60), (45.0, 60), (180.0, 180)])
+def test_a_replacement_that_starts_slowly_has_more_time(ready_within, until):
+    accepted = attrs.evolve(ACCEPTED, ready_within=ready_within)
+    story = Story(SURGE).tell(accepted, *WAY[1:-1])
+    story.at(until - 1)
+    assert story.verified == []
+    story.at(until)
+    assert story.verified == ["await-ready"]
+
+
 def test_a_replacement_that_is_claimed_before_the_old_pod_is_seen_detached_waits_its_turn():
     story = Story(SURGE).tell(MoveAccepted("m"), CLAIMED)
     assert story.kinds() == ["start", "detach"]

@@ -94,7 +94,7 @@ async def recording(answer=lambda request: None):
         parts.followed.keys(),
         parts.binds.none_under_way,
         parts.supervisor,
-        EventWriter(paper, clock, parts.said, "test", 10.0, Listener()),
+        EventWriter(paper, clock, parts.throttle, "test", 10.0, Listener()),
         lambda pod: "",
     )
     async with asyncio.TaskGroup() as tasks:

@@ -23,7 +23,7 @@ pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 #: seconds; long enough to be told from everything else
 THOUGHT = 3.0
 ROOM_FOR_ONE = node("e1", "edge", "1", "8Gi")
-OFF = load('{suggester: {mode: "off"}, preemption: disabled}', "test")
+OFF = load('{suggester: {mode: "off"}, services: {Pod: {qos: 1}}}', "test")
 ALONE = {
     "podAntiAffinity": {
         "requiredDuringSchedulingIgnoredDuringExecution": [

@@ -14,7 +14,7 @@ from support.worlds import CLOUD, emulated
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
-OFF = load('{suggester: {mode: "off"}, preemption: disabled}', "test")
+OFF = load('{suggester: {mode: "off"}, services: {Pod: {qos: 1}}}', "test")
 EDGES = tuple(node(f"n{number}", "edge", "64", "128Gi") for number in (2, 3, 4))
 
 

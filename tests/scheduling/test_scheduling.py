@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from kubedsm.config.settings import load
 from kubedsm.model.model import DELETION_COST_ANNOTATION
 from kubedsm_lab.emulator.api.resources import NODES, PODS
 from support.worlds import CLOUD, EDGE, emulated
@@ -46,7 +47,8 @@ async def test_bound_pods_carry_tier_and_deletion_cost_and_get_an_event():
 
 @pytest.mark.parametrize("own", ["7", "-100", "100"])
 async def test_a_users_own_deletion_cost_outlives_the_bind(own):
-    async with emulated(EDGE, CLOUD) as world, world.scheduler():
+    configuration = load("services: {Pod: {qos: 1}}", "test")
+    async with emulated(EDGE, CLOUD, configuration=configuration) as world, world.scheduler():
         create_pod(world, "mine", {DELETION_COST_ANNOTATION: own})
         await world.until_bound(1, 2)
         [pod] = world.pods()

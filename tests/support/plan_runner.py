@@ -42,7 +42,7 @@ def plan_runner(cluster, mirror, clock, on_bound=nothing, limits=None):
         cluster, mirror, throttle, at_once=limits.binds_in_flight, timeout=limits.request_timeout
     )
     calls = MigrationCalls(cluster, clock, limits.request_timeout, throttle, nothing)
-    moves = Migrations(mirror, configuration, clock, nothing, nothing, nothing)
+    moves = Migrations(mirror, configuration, clock, nothing, nothing, nothing, nothing)
     left_behind = OrphanSweep(mirror, calls, clock, nothing, nothing, nothing)
     manager = PlacementManager(
         mirror,

@@ -35,6 +35,14 @@ def local_volume(api, name, on, size="1Gi", of="local-path"):
     api.create(PERSISTENT_VOLUMES, {"metadata": {"name": name}, "spec": spec})
 
 
+def network_volume(api, name, mode="ReadWriteOnce"):
+    """Create a claim bound to a volume that every node reaches."""
+    capacity, of = {"storage": "1Gi"}, "network"
+    spec = {"capacity": capacity, "accessModes": [mode], "storageClassName": of}
+    api.create(PERSISTENT_VOLUMES, {"metadata": {"name": name}, "spec": spec})
+    claim(api, name, of=of, modes=(mode,))
+
+
 def claim(api, name, size="1Gi", of="local-path", modes=("ReadWriteOnce",)):
     spec = {
         "accessModes": list(modes),

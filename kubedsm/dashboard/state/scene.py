@@ -7,6 +7,8 @@ changes per second thus cost no more than the finally differing rows.
 import asyncio
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
+import msgspec
+
 from kubedsm.app.assembly import Runtime
 from kubedsm.dashboard.rows import Changes, MoveRow, NewsRow, NodeRow, Row, Snapshot, StatusRow
 from kubedsm.dashboard.rows import Table as TableName
@@ -146,6 +148,7 @@ class Scene(Listener):
         )
         tiers = dict.fromkeys(self._nodes.missing_tiers.values())
         row = status_row(runtime, leadership, reading, there, self._work, tiers)
+        row = msgspec.structs.replace(row, sites=self._workloads.sites)
         return self._status_table.update({"now": row})
 
     def _list_state_news(

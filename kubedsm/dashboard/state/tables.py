@@ -8,14 +8,15 @@ import msgspec
 
 from kubedsm.app.assembly import Runtime
 from kubedsm.config.mismatches import missing_tiers
-from kubedsm.dashboard.rows import NodeRow, PodRow, PodState, Row, WorkloadRow
+from kubedsm.dashboard.rows import NodeRow, PodRow, PodState, Row, SiteRow, WorkloadRow
 from kubedsm.explain.node import node_state
 from kubedsm.model.events import Change
 from kubedsm.model.measured import Answers, Measured, Usage
-from kubedsm.model.model import Node, NodeName, Pod, Share, Tier, Uid, Workload
+from kubedsm.model.model import ENDING_KINDS, Node, NodeName, Pod, Share, Tier, Uid, Workload
 from kubedsm.model.node_index import site_of
 from kubedsm.model.sites import Away
 from kubedsm.objective.objective import QosTarget
+from kubedsm.objective.site_shares import sum_sites
 from kubedsm.observability.reading import Reading
 
 R = TypeVar("R", bound=Row)
@@ -272,6 +273,8 @@ class WorkloadTable(RowTable[WorkloadRow]):
         self._measured: Measured | None = None
         self._generation = 0
         self._at = 0.0
+        #: sites with demand, as of the last complete evaluation
+        self.sites: tuple[SiteRow, ...] = ()
 
     def look(
         self, reading: Reading, pods: PodTable, *, knows_targets: bool
@@ -302,7 +305,22 @@ class WorkloadTable(RowTable[WorkloadRow]):
             return self.update({str(each): row(each) for each in sorted(pods.workloads)})
         self._measured, self._generation = snapshot.measured, reading.generation
         self._at = reading.now
+        self.sites = _site_rows(reading) if knows_targets else ()
         return self.replace({str(each): made for each in shares if (made := row(each))})
+
+
+def _site_rows(reading: Reading) -> tuple[SiteRow, ...]:
+    snapshot, targets = reading.policy.resolve(reading.snapshot)
+    return tuple(
+        SiteRow(
+            each.site,
+            reached=round(each.reached_share, 3),
+            target=round(each.target_share, 3),
+            replicas=each.replicas,
+            missing=each.missing,
+        )
+        for each in sum_sites(snapshot.census.shares, targets)
+    )
 
 
 def _workload_row(
@@ -310,6 +328,7 @@ def _workload_row(
 ) -> WorkloadRow:
     key, measured = str(workload), reading.snapshot.measured
     answers = measured.answers.get(workload, {})
+    stays = workload.kind in ENDING_KINDS
     return WorkloadRow(
         kind=workload.kind,
         edge=share.edge,
@@ -317,6 +336,7 @@ def _workload_row(
         target=qos_target.qos if qos_target else None,
         weight=qos_target.weight if qos_target else 0.0,
         missing=max(0, qos_target.count_wanted(share.total) - share.edge) if qos_target else 0,
+        surplus=0 if stays or qos_target is None else qos_target.count_surplus(share),
         ready=pods.ready[key],
         waiting=pods.waiting[key],
         edge_answers=_to_milliseconds(answers.get(Tier.EDGE)),

@@ -35,6 +35,7 @@ export function Cluster({ tables, at, title, state: { chosen }, set }) {
   const workloads = [...tables.workloads.keys()].sort().join();
   const look = useMemo(() => (workload) => looks(workload, workloads.split(",")), [workloads]);
   const heading = `cluster-${title ?? ""}`.replace(/\W+/g, "-");
+  const demand = tables.status?.get("now")?.sites ?? NONE;
   const node = chosen?.kind === "node" ? chosen.key : tables.pods.get(chosen?.key)?.node;
   useEffect(() => zoom.reveal(node), [chosen]);
 
@@ -76,7 +77,7 @@ export function Cluster({ tables, at, title, state: { chosen }, set }) {
           aria-label="Nodes; arrow keys go from one to the next">
           ${areas.map((area) => html`
             <${Area} key=${area.name} px=${unit * zoom.scale}
-              ...${{ ...area, pods, chosen, node, look }} />`)}
+              ...${{ ...area, pods, chosen, node, look, demand }} />`)}
           <${Arcs} moves=${tables.moves} ...${{ picture, chosen, at, scale: zoom.scale }} />
         </div>
       </div>
@@ -84,7 +85,7 @@ export function Cluster({ tables, at, title, state: { chosen }, set }) {
     </section>`;
 }
 
-function Area({ name, total, height, sites, pods, px, chosen, node, look }) {
+function Area({ name, total, height, sites, pods, px, chosen, node, look, demand }) {
   const lit = chosen?.kind === "workload" ? chosen.key : null;
   return html`
     <div class="area ${name.toLowerCase()}" style=${{ flexGrow: total, "--row": height }}>
@@ -92,7 +93,7 @@ function Area({ name, total, height, sites, pods, px, chosen, node, look }) {
       <div class="sites" style=${{ "--columns": Math.min(3, Math.ceil(sites.length / 3)) }}>
         ${sites.map(([site, nodes]) => html`
         <div class=${site ? "site" : ""} key=${site}>
-          ${site && html`<h4>${site}</h4>`}
+          ${site && html`<h4>${site}${demandAt(demand, site)}</h4>`}
           <div class="nodes">${nodes.map((each) => html`
             <${NodeBox} key=${each.name} ...${{ ...each, height, px, lit, look }}
               pods=${pods.get(each.name) ?? NONE}
@@ -102,6 +103,15 @@ function Area({ name, total, height, sites, pods, px, chosen, node, look }) {
 }
 
 const NONE = [];
+
+/** Describe the part of a site's demand that replicas there serve; empty without demand. */
+function demandAt(demand, site) {
+  const row = demand.find((each) => each.site === site);
+  if (!row) return "";
+  const missing = row.missing ? `, ${row.missing} missing` : "";
+  return html` <span title="Demand of its users served there, of its target">
+    ${percent(row.reached)} of ${percent(row.target)} served${missing}</span>`;
+}
 
 /** Describe the share of a tier's capacity that is requested. */
 function requestedOf(sites, pods) {

@@ -60,11 +60,12 @@ function Share({ row: { edge, total, target }, look }) {
     </svg>`;
 }
 
-function targetText({ target, missing }) {
+function targetText({ target, missing, surplus = 0 }) {
   if (target === undefined) return "";
-  if (!target) return html`, <span class="soft">no target</span>`;
-  if (!missing) return html`, <span class="soft">target ${percent(target)}</span>`;
-  return html`, <b class="bad">${missing} missing, target ${percent(target)}</b>`;
+  const text = target ? `target ${percent(target)}` : "no target";
+  const stays = surplus ? ": surplus stays until others need the capacity" : "";
+  if (!missing) return html`, <span class="soft">${text}${stays}</span>`;
+  return html`, <b class="bad">${missing} missing, ${text}</b>`;
 }
 
 function waits({ waiting = 0 }) {

@@ -19,6 +19,7 @@ from kubedsm.dashboard.rows import (
     NewsRow,
     NodeRow,
     PodRow,
+    SiteRow,
     Snapshot,
     StatusRow,
     WorkloadRow,
@@ -170,6 +171,7 @@ def render_picture(
     sections = [
         _nodes_section(seen, short, explained, width),
         _workloads_section(seen.workloads, width),
+        *([_sites_section(status.sites)] if status.sites else []),
         _list_section("migrations", [*_list_moves(seen.moves, short, now)], "migration", width),
         _list_section("waiting for a node", [*_list_waiting(seen.pods)], "reason to wait", width),
         attrs.evolve(_list_section("lately", [*_list_news(seen.news)], "", width), least=0),
@@ -303,6 +305,24 @@ def _workloads_section(workloads: Mapping[str, WorkloadRow], width: int) -> _Sec
                 Column("", [_target_cell(row) for row in shown], 9),
             ]
         return [FittedTable(columns, look="plain"), *_count_others(len(order) - rows, "workload")]
+
+    return _Section([1] * len(order), 3, 1, render_rows)
+
+
+def _sites_section(sites: Sequence[SiteRow]) -> _Section:
+    """Build the section of sites with demand, sorted by the number of missing replicas."""
+    order = sorted(sites, key=lambda row: (-row.missing, row.site))
+
+    def render_rows(rows: int) -> Sequence[RenderableType]:
+        shown = order[:rows]
+        columns = [
+            Column("site", [row.site or "(no site)" for row in shown]),
+            Column("served there", [f"{row.reached:.0%}" for row in shown], number=True),
+            Column("target", [f"{row.target:.0%}" for row in shown], number=True, use=1),
+            Column("replicas", [str(row.replicas) for row in shown], number=True, use=2),
+            Column("", [target_met(row.missing, row.replicas + row.missing) for row in shown], 9),
+        ]
+        return [FittedTable(columns, look="plain"), *_count_others(len(order) - rows, "site")]
 
     return _Section([1] * len(order), 3, 1, render_rows)
 

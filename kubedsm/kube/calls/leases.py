@@ -42,6 +42,14 @@ class Term:
     #: number of changes of holder
     transitions: int
 
+    @property
+    def renewed_at(self) -> float | None:
+        """Time of the last renewal in seconds since the epoch; None if absent or malformed."""
+        try:
+            return datetime.fromisoformat(self.renewed).timestamp()
+        except ValueError:
+            return None
+
     def renew_at(self, wall: float) -> "Term":
         return attrs.evolve(self, renewed=_format_time(wall))
 

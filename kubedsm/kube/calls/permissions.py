@@ -4,8 +4,12 @@ A test compares permissions with actual requests: no permission is missing or su
 """
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
 import attrs
+
+if TYPE_CHECKING:
+    from kubedsm.config.settings import Configuration
 
 CORE, APPS, POLICY, STORAGE = "", "apps", "policy", "storage.k8s.io"
 EVENTS, COORDINATION = "events.k8s.io", "coordination.k8s.io"
@@ -161,6 +165,18 @@ FEATURES = (
     REQUESTS,
     EXPLAIN,
 )
+
+
+def unused_features(configuration: "Configuration") -> set[str]:
+    """Return the names of features that the configuration disables, whose rights are
+    unnecessary.
+    """
+    unused = set()
+    if "apply" not in {configuration.suggester.mode, configuration.packing_mode}:
+        unused |= {"migrations", "requests"}
+    if configuration.preemption != "enabled":
+        unused.add("preemption")
+    return unused
 
 
 def rules(features: Iterable[Feature]) -> list[Rule]:

@@ -5,6 +5,7 @@ right before each step. The functions raise the exceptions of `Cluster.request`,
 an unsuccessful response, and WireError for a malformed object. No function retries.
 """
 
+from datetime import datetime
 from http import HTTPStatus
 
 import attrs
@@ -32,6 +33,8 @@ from kubedsm.model.selectors import Selector, keys_of, selects
 from kubedsm.model.surroundings import Claim, Volume
 from kubedsm.optimizer.placing.preemption import Budget
 
+#: Kubernetes' defaults of probes
+_PROBE_PERIOD, _PROBE_FAILURES = 10.0, 3
 #: plurals of readable owner kinds
 APPS_RESOURCES = {
     "Deployment": "deployments",
@@ -142,6 +145,9 @@ class LivePod:
     owner_uid: str
     #: migration mark of a detached pod
     mark: MoveMark | None = None
+    #: seconds from the bind to readiness, observed and as its probes allow; 0: unknown
+    started_within: float = 0.0
+    starts_within: float = 0.0
 
 
 @attrs.frozen(slots=True)
@@ -171,7 +177,70 @@ class LiveOwner:
 
 async def read_pod(cluster: Cluster, pod: Pod, *, timeout: float) -> LivePod:
     """Read a pod by name from the API server, with its owner. Raises NotFound if absent."""
-    return _PODS.value(await send(cluster, "GET", pod_path(pod.namespace, pod.name), timeout))
+    body = await send(cluster, "GET", pod_path(pod.namespace, pod.name), timeout)
+    live, start = _PODS.value(body), read_json("Pod", body, _Start)
+    containers = (start.spec and start.spec.containers) or ()
+    return attrs.evolve(
+        live,
+        started_within=start.status.started_within if start.status else 0.0,
+        starts_within=max((each.starts_within for each in containers), default=0.0),
+    )
+
+
+class _Probe(msgspec.Struct, frozen=True, rename="camel"):
+    initial_delay_seconds: float | None = None
+    period_seconds: float | None = None
+    failure_threshold: int | None = None
+
+
+class _StartingContainer(msgspec.Struct, frozen=True, rename="camel"):
+    startup_probe: _Probe | None = None
+    readiness_probe: _Probe | None = None
+
+    @property
+    def starts_within(self) -> float:
+        """Return the seconds until the kubelet restarts a container that does not start up, and
+        until the first readiness probe; 0 without a startup probe and without a delay.
+        """
+        startup, readiness = self.startup_probe, self.readiness_probe
+        seconds = 0.0 if readiness is None else readiness.initial_delay_seconds or 0.0
+        if startup is not None:
+            period = startup.period_seconds or _PROBE_PERIOD
+            attempts = startup.failure_threshold or _PROBE_FAILURES
+            seconds += (startup.initial_delay_seconds or 0.0) + period * attempts
+        return seconds
+
+
+class _TimedCondition(msgspec.Struct, frozen=True, rename="camel"):
+    type: str | None = None
+    status: str | None = None
+    last_transition_time: datetime | None = None
+
+
+class _StartStatus(msgspec.Struct, frozen=True):
+    conditions: list[_TimedCondition] | None = None
+
+    @property
+    def started_within(self) -> float:
+        since = {
+            each.type: each.last_transition_time.timestamp()
+            for each in self.conditions or ()
+            if each.status == "True" and each.last_transition_time is not None
+        }
+        if not {"PodScheduled", "Ready"} <= since.keys():
+            return 0.0
+        return max(0.0, since["Ready"] - since["PodScheduled"])
+
+
+class _StartSpec(msgspec.Struct, frozen=True):
+    containers: list[_StartingContainer] | None = None
+
+
+class _Start(msgspec.Struct, frozen=True):
+    """Fields of a pod about the time from the bind to readiness."""
+
+    spec: _StartSpec | None = None
+    status: _StartStatus | None = None
 
 
 def _live_pod(shape: schema.Pod) -> LivePod:

@@ -1,5 +1,6 @@
 """Decoder of pods: individual fields, and the pod class (scheduling rules) shared by equal pods."""
 
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 from sys import intern
@@ -42,8 +43,11 @@ _NO_TERMS = schema.PodAffinity()
 _DEFAULT_RBD_POOL = "rbd"
 #: marker, in the JSON of a rule, of dependence on the pod's own labels
 _LABEL_KEYS = b"abelKeys"
+#: name of a CronJob's Job: that of the CronJob, and the scheduled time in minutes since the epoch
+#: (from 2017 to 2084, so that no date such as 20261127 is one)
+_SCHEDULED = re.compile(r"(.+)-((?:2[5-9]|[3-5]\d)\d{6})")
 #: why a pod must not migrate
-_LOCAL = "it has a volume on its node (hostPath or emptyDir)"
+_LOCAL = "it has a volume on its node, or of its own (hostPath, emptyDir or ephemeral)"
 _NO_STATUS, _NO_CONDITION = schema.PodStatus(), schema.Condition()
 
 
@@ -79,7 +83,10 @@ def pod_of(shape: schema.Pod) -> Pod:
     mark = mark_on(metadata) if MIGRATING_LABEL in labels else None
     given = metadata.annotations
     untouchable = _why_untouchable(given) if given else ""
-    local = any(v.host_path is not None or v.empty_dir is not None for v in spec.volumes or ())
+    local = any(
+        v.host_path is not None or v.empty_dir is not None or v.ephemeral is not None
+        for v in spec.volumes or ()
+    )
     containers = [*(spec.init_containers or ()), *(spec.containers or ())]
     return Pod(
         uid=Uid(metadata.uid),
@@ -294,6 +301,8 @@ def _resolve_owner(namespace: str, kind: str, name: str, template: str) -> Workl
     deployment = name.removesuffix(f"-{template}")
     if template and kind == "ReplicaSet" and deployment not in ("", name):
         return Workload(namespace, "Deployment", deployment)
+    if kind == "Job" and (scheduled := _SCHEDULED.fullmatch(name)):
+        return Workload(namespace, "CronJob", scheduled[1])
     return Workload(namespace, kind, name)
 
 

@@ -434,8 +434,13 @@ class Labelled(Wire, frozen=True):
     labels: dict[str, str] | None = None
 
 
+class TemplateSpec(Wire, frozen=True):
+    containers: list[Container] | None = None
+
+
 class Template(Wire, frozen=True):
     metadata: Labelled = Labelled()
+    spec: TemplateSpec = TemplateSpec()
 
 
 class WorkloadSpec(Wire, frozen=True):
@@ -447,6 +452,7 @@ class WorkloadSpec(Wire, frozen=True):
 
 class WorkloadStatus(Wire, frozen=True):
     replicas: int | None = None
+    ready_replicas: int | None = None
     updated_replicas: int | None = None
     observed_generation: int | None = None
     current_revision: str | None = None
@@ -474,6 +480,8 @@ class Workload(AnyObject, frozen=True):
 
 class ServiceSpec(Wire, frozen=True):
     selector: dict[str, str] | None = None
+    traffic_distribution: str | None = None
+    internal_traffic_policy: str | None = None
 
 
 class Service(AnyObject, frozen=True):
@@ -486,6 +494,8 @@ class BudgetSpec(Wire, frozen=True):
 
 class BudgetStatus(Wire, frozen=True):
     disruptions_allowed: int = 0
+    desired_healthy: int = 0
+    expected_pods: int = 0
 
 
 class Budget(AnyObject, frozen=True):

@@ -91,13 +91,26 @@ class BestFit(Filling):
 
     def place(self, kind: int) -> bool:
         """Place another pod of the kind on the best-fitting node; return False if no node fits."""
+        return self.place_within(kind, None) is not None
+
+    def place_within(self, kind: int, nodes: Mask | None, came: Ints | None = None) -> int | None:
+        """Place another pod of the kind on the best-fitting of the given or all nodes; return the
+        node, or None if none fits.
+
+        came: replicas on each node; nodes with the fewest come first.
+        """
         fits, penalties = self.fits[kind], self.problem.penalties[:, kind]
+        if nodes is not None:
+            fits = fits & nodes
         if not fits.any():
-            return False
+            return None
         if penalties.any():
             fits = fits & (penalties == penalties[fits].min())
-        self.put(kind, self.fullest(fits))
-        return True
+        if came is not None:
+            fits = fits & (came == came[fits].min())
+        node = self.fullest(fits)
+        self.put(kind, node)
+        return node
 
 
 def best_fit_increasing(problem: PlacementProblem) -> Ints:

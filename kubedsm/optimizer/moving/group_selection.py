@@ -9,6 +9,7 @@ from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.fragmentation import SCALE
 from kubedsm.objective.gains import LEAST_GAIN, Gain, Gains, leading_gain
 from kubedsm.objective.objective import NANO
+from kubedsm.objective.replica_spread import ReplicaSpread
 from kubedsm.optimizer.moving import paper
 from kubedsm.optimizer.moving.edge_problem import EdgeProblem
 from kubedsm.optimizer.moving.migration_graph import Order, find_needs, group_migrations
@@ -27,7 +28,6 @@ from kubedsm.optimizer.moving.suggestion import (
     is_worthwhile,
     sum_gains,
 )
-from kubedsm.optimizer.moving.within_tier import find_concentrated
 
 #: Least reduction of fragmentation by a group without QoS gain.
 _LEAST_DEFRAGMENTED = SCALE // 100
@@ -177,14 +177,18 @@ def _reject_defragmenting(
         return Cause.TOO_LITTLE_DEFRAGMENTED.of()
     if count_stopovers(group):
         return Cause.NEEDS_A_STOPOVER.of()
-    if _list_at_risk(snapshot, problem, everything) - _list_at_risk(snapshot, problem, others):
-        return Cause.LEAVES_ON_ONE_NODE.of()
+    workloads = {move.pod.workload for move in everything}
+    before, after = (_spread_cost(snapshot, workloads, of) for of in (others, everything))
+    if problem.limits.spread and after > before:
+        return Cause.CROWDS_REPLICAS.of()
     return None
 
 
-def _list_at_risk(
-    snapshot: Snapshot, problem: EdgeProblem, moves: Iterable[Move]
-) -> frozenset[Workload]:
-    """Return the workloads whose replicas would all be on a single node after the migrations."""
-    moved = {move.pod.uid: move.target for move in moves}
-    return frozenset(find_concentrated(snapshot, moved) if problem.limits.spread else ())
+def _spread_cost(snapshot: Snapshot, workloads: Iterable[Workload], moves: Iterable[Move]) -> int:
+    """Return the pairs of replicas that share a node or a zone after the migrations."""
+    spread = ReplicaSpread.of(snapshot, workloads)
+    for move in moves:
+        spread.put(move.pod.workload, move.target)
+        if move.source is not None:
+            spread.put(move.pod.workload, move.source, -1)
+    return spread.cost

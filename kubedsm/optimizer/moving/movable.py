@@ -3,7 +3,7 @@
 from collections.abc import Callable, Container
 from functools import cache
 
-from kubedsm.model.model import MIGRATING_LABEL, NodeName, Pod, Tier, Workload
+from kubedsm.model.model import ENDING_KINDS, MIGRATING_LABEL, NodeName, Pod, Tier, Workload
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.objective import QosTargets
 from kubedsm.objective.qos_targets import is_capped
@@ -13,7 +13,7 @@ from kubedsm.optimizer.moving.suggestion import Cause, Reason
 Movable = Callable[[Pod], Reason | None]
 
 #: Owners without replacement on other nodes, or with restarted computation.
-_NEVER = frozenset({"DaemonSet", "Pod", "Node", "Job"})
+_NEVER = frozenset({"DaemonSet", "Node", *ENDING_KINDS})
 
 #: in the order of the checks
 _CAUSES = (
@@ -62,9 +62,27 @@ def default_movable(snapshot: Snapshot) -> Movable:
             pod.phase != "Running",
             not pod.ready,
         )
-        return _CAUSES[found.index(True)].of() if True in found else None
+        if True in found:
+            return _CAUSES[found.index(True)].of()
+        return _find_volume_reason(pod, snapshot) if pod.pod_class.rules.claims else None
 
     return reason
+
+
+def _find_volume_reason(pod: Pod, snapshot: Snapshot) -> Reason | None:
+    """Return the reason against the migration of a pod with volumes, or None.
+
+    A volume of K3s' local-path provisioner is on one node's disk. A volume that other pods use at
+    the same time cannot follow one of them, unless several nodes can mount it.
+    """
+    keys, mounted = pod.pod_class.rules.claim_keys, snapshot.residents.claims
+    used = [key for key in keys if sum(mounted.get(key, {}).values()) > 1]
+    if claim := snapshot.surroundings.find_unshared(used):
+        return Cause.CLAIM_NOT_SHARED.of(claim)
+    for volume in snapshot.surroundings.volumes_at(keys):
+        if volume.nodes is not None and snapshot.index.match_terms(volume.nodes).sum() <= 1:
+            return Cause.LOCAL_VOLUME.of(volume.name)
+    return None
 
 
 def reject_sited(sited: Container[Workload], movable: Movable) -> Movable:

@@ -81,7 +81,7 @@ def suggest(
     be made for pods without a feasible node.
 
     Suggesting terminates, because each suggestion leads to a strictly greater QoS; or, at equal
-    QoS, to strictly fewer workloads on a single node (with spread), or to an equal number and
+    QoS, to strictly fewer pairs of replicas on a node or in a zone (with spread), or to no more and
     strictly less fragmentation (with defragment). QoS compares by the highest changed priority.
     Without beneficial migrations, a migration may balance load. After the deadline the best so far
     is returned, unproven.
@@ -198,12 +198,10 @@ def _spread_workload(
     qos_targets: QosTargets,
     lasting: Lasting,
 ) -> Suggestion:
-    """Add one worthwhile migration of a workload whose replicas are all on a single node."""
+    """Add one worthwhile migration of a workload whose replicas share nodes."""
     left: list[NotTaken] = []
     price = one_more.limits.price
-    for move in list_spreading(one_more, gains, qos_targets):
-        # The benefit equals an additional edge pod while the workload remains unchanged.
-        worth = lasting(move.pod.workload)
+    for move, worth in list_spreading(one_more, gains, qos_targets, lasting):
         if not price or worth > price:
             return _add_migration(found, move, one_more)
         left.append(NotTaken(move.pod, Cause.BELOW_ITS_PRICE.of(worth, price)))

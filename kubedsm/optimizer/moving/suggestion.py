@@ -47,7 +47,7 @@ class Move:
     #: QoS lost without its group, in points a migration, at the highest
     #: priority that loses
     gain: float = 0.0
-    #: spreads a workload that is all on one node
+    #: spreads replicas of the workload over nodes
     rebalances: bool = False
     #: pending pods that get the capacity
     room_for: str = ""
@@ -215,10 +215,12 @@ class Cause(enum.StrEnum):
     ON_NO_TIER = "its node is neither edge nor cloud"
     NOT_RUNNING = "it is not running"
     NOT_READY = "it is not ready"
-    CLAIM_NOT_SHARED = "it has a volume claim that two copies may not be able to share"
+    CLAIM_NOT_SHARED = "its volume claim {} can be mounted on one node at a time"
+    LOCAL_VOLUME = "its volume {} is reachable only from its node"
     MIGRATION_OFF = "its migration mode is off"
     WORKLOAD_MOVING = "a pod of its workload is being migrated"
     WORKLOAD_RESTING = "its workload is in the cool-down after a migration"
+    WORKLOAD_DEFERRED = "{}"
     SITE_AWAY = "a site of its workload is unreachable or still stabilising"
     EDGE_SLOWER = "the edge answers its workload's requests more slowly than the cloud"
     BY_SITE = "its workload has demand by site"
@@ -231,8 +233,8 @@ class Cause(enum.StrEnum):
     TOO_LITTLE_DEFRAGMENTED = (
         "its group changes no QoS, and takes less than 1 % of a node from fragmentation"
     )
-    LEAVES_ON_ONE_NODE = (
-        "its group changes no QoS, and would leave all pods of a workload on one node"
+    CROWDS_REPLICAS = (
+        "its group changes no QoS, and would bring replicas of a workload onto one node or zone"
     )
     NEEDS_A_STOPOVER = "its group changes no QoS, and its migrations wait for each other's capacity"
     NO_EDGE_NODE = "there is no edge node"
@@ -345,5 +347,5 @@ class SuggestLimits:
     #: part of the edge's CPU and memory that migrations leave free
     headroom: float = attrs.field(default=0.0, validator=[validators.ge(0.0), validators.le(1.0)])
     #: whether replica spread counts, and one further migration, within
-    #: the limits, spreads a workload that is on a single node; `exact` only
+    #: the limits, spreads replicas that share a node; `exact` only
     spread: bool = False

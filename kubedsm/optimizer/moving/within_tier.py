@@ -1,13 +1,14 @@
 """Migrations within a tier, without changed edge shares: spreading workloads, balancing load.
 
-Spreading: if all pods of a workload are on a single node and another node of the tier has capacity,
-a pod is migrated: a node failure must not terminate the entire workload. Balancing: the load-aware
+Spreading: if pods of a workload share a node and another node of the tier holds fewer replicas, a
+pod is migrated, provided that the benefit exceeds the price: a node failure must end as few of the
+replicas as possible. Balancing: the load-aware
 paper's descheduler. From the most uneven node, the pod with the greatest score improvement is
 migrated, provided a higher combined score of both nodes; therefore balancing terminates. The gain
 must hold in two consecutive samples, and nodes with recently changed pods are left out.
 """
 
-from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Container, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Self
 
@@ -16,14 +17,15 @@ import numpy as np
 
 from kubedsm.model.deadline import Deadline
 from kubedsm.model.measured import only_in
-from kubedsm.model.model import Node, NodeName, Pod, Resources, Tier, Uid, Workload
+from kubedsm.model.model import Node, NodeName, Pod, Resources, Tier, Workload
 from kubedsm.model.node_index import Column, Mask, zone_of
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.fragmentation import Fragmentation
 from kubedsm.objective.gains import Gains
+from kubedsm.objective.lasting import Lasting
 from kubedsm.objective.load import Floats, LoadGoal, Loads, evenness
 from kubedsm.objective.objective import QosTargets
-from kubedsm.objective.replica_spread import ReplicaSpread
+from kubedsm.objective.replica_spread import ReplicaSpread, has_default_spread
 from kubedsm.optimizer.matching.problem import is_plain
 from kubedsm.optimizer.moving.edge_items import leaving_turn
 from kubedsm.optimizer.moving.migration_graph import Order
@@ -112,64 +114,140 @@ class OneMore:
         return room
 
 
-def find_concentrated(
-    snapshot: Snapshot, moved: Mapping[Uid, NodeName] | None = None
-) -> dict[Workload, list[Pod]]:
-    """Return the workloads with several Ready pods that are all on a single node, with these pods.
-
-    moved: nodes of migrated pods, different from the snapshot.
+def find_crowded(snapshot: Snapshot) -> dict[Workload, list[Pod]]:
+    """Return the workloads with several Ready pods of which any share a node, with the running
+    pods.
     """
-    moved = moved or {}
-    placed, scheduler_name = {**snapshot.placed, **moved}, snapshot.scheduler_name
-    suspects = _list_suspects(snapshot, moved)
+    suspects = {
+        workload
+        for workload, on_node in snapshot.census.standing.items()
+        if max(on_node.values(), default=0) > 1
+    }
     pods: dict[Workload, list[Pod]] = {}
     for pod in snapshot.pods.values() if suspects else ():
-        if pod.workload in suspects and pod.scheduler_name == scheduler_name and pod.counts_for_qos:
+        ours = pod.scheduler_name == snapshot.scheduler_name and pod.counts_for_qos
+        if pod.workload in suspects and ours and pod.uid in snapshot.placed:
             pods.setdefault(pod.workload, []).append(pod)
     return {
         workload: members
         for workload, members in pods.items()
         if sum(pod.ready for pod in members) > 1
-        and len({placed.get(pod.uid) for pod in members}) == 1
     }
 
 
-def _list_suspects(snapshot: Snapshot, moved: Iterable[Uid]) -> set[Workload]:
-    """Return the workloads possibly concentrated on a single node, by replica counts alone."""
-    standing = snapshot.census.standing
-    suspects = {
-        workload
-        for workload, share in snapshot.census.shares.items()
-        if share.total > 1
-        and max(standing.get(workload, {}).values(), default=share.total) >= share.total
-    }
-    return suspects | {snapshot.pods[uid].workload for uid in moved}
+def spread_benefit(
+    spread: ReplicaSpread, workload: Workload, source: NodeName, target: NodeName
+) -> float:
+    """Return the benefit of a migration for replica spread, in pods at the edge; 0 without benefit.
+
+    The part of the replicas that a failure of the source node ends, times the part of the other
+    replicas whose node the pod leaves. The benefit is 1 if all replicas are on the source node.
+    """
+    on_node, in_zone, zones = spread.on_node[workload], spread.in_zone[workload], spread.zones
+    total, here = sum(on_node.values()), on_node[source]
+    fewer, apart = here - 1 - on_node[target], 0
+    if zones[source] != zones[target]:
+        apart = in_zone[zones[source]] - 1 - in_zone[zones[target]]
+    if fewer <= 0 or fewer + apart <= 0:
+        return 0.0
+    return here / total * fewer / (total - 1)
 
 
-def list_spreading(one_more: OneMore, gains: Gains, qos_targets: QosTargets) -> Iterator[Move]:
-    """Yield one spreading migration a workload: by priority, by weight, by number of pods."""
-    at_risk = find_concentrated(one_more.snapshot) if one_more.is_allowed(Tier.CLOUD) else {}
-
-    def turn(workload: Workload) -> tuple[int, float, int, Workload]:
-        level, weight = gains.level[workload], qos_targets(workload).weight
-        return level, -weight, -len(at_risk[workload]), workload
-
-    moving = {move.pod.workload for move in one_more.others}
-    for workload in sorted(at_risk.keys() - moving, key=turn):
-        # Of equal pods the youngest.
-        pods = {p.pod_class: p for p in sorted(at_risk[workload], key=leaving_turn)[::-1]}
-        for pod in sorted(pods.values(), key=leaving_turn):
-            if one_more.is_out_of_time():
-                return
-            if not one_more.movable(pod) and (move := _best_spreading(one_more, pod)):
-                yield move
-                break
+def still_spreads(snapshot: Snapshot, move: Move) -> bool:
+    """Return True if the migration still separates replicas of the pod's workload."""
+    spread, source = ReplicaSpread.of(snapshot, [move.pod.workload]), move.source
+    known = source is not None and {source, move.target} <= spread.zones.keys()
+    if not known or source is None or move.pod.workload not in spread.on_node:
+        return False
+    return spread_benefit(spread, move.pod.workload, source, move.target) > 0
 
 
-def _best_spreading(one_more: OneMore, pod: Pod) -> Move | None:
-    """Return the migration to a different zone if possible, and then with the least cost."""
+def list_spreading(
+    one_more: OneMore, gains: Gains, qos_targets: QosTargets, lasting: Lasting
+) -> Iterator[tuple[Move, float]]:
+    """Yield one spreading migration a workload with its benefit in pod-seconds: by priority,
+    workloads on a single node, weight, part of the replicas on a node, number of pods.
+
+    Benefits of at most the price are yielded without a search for permitted targets.
+    """
+    crowded = find_crowded(one_more.snapshot) if one_more.is_allowed(Tier.CLOUD) else {}
+    for move in one_more.others:
+        crowded.pop(move.pod.workload, None)
+    spread = ReplicaSpread.of(one_more.snapshot, crowded)
+    crowds = (
+        _Crowd(workload, pods, spread.on_node[workload]) for workload, pods in crowded.items()
+    )
+
+    def turn(crowd: _Crowd) -> tuple[int, bool, float, float, int, Workload]:
+        level, weight = gains.level[crowd.workload], qos_targets(crowd.workload).weight
+        return level, crowd.part < 1, -weight, -crowd.part, -len(crowd.pods), crowd.workload
+
+    spreadable = (c for c in crowds if c.part == 1 or has_default_spread(c.pods[0]))
+    for crowd in sorted(spreadable, key=turn):
+        # The benefit equals edge pods while the workload remains unchanged.
+        found = _spread_crowd(one_more, spread, crowd, lasting(crowd.workload))
+        if found is not None:
+            yield found
+
+
+def _spread_crowd(
+    one_more: OneMore, spread: ReplicaSpread, crowd: "_Crowd", seconds: float
+) -> tuple[Move, float] | None:
+    """Return the first spreading migration of a workload with its benefit; without a target if the
+    benefit is at most the price.
+    """
+    for pod, most in crowd.list_leaving():
+        if one_more.is_out_of_time():
+            break
+        if one_more.movable(pod) or pod.node_name is None:
+            continue
+        if one_more.limits.price and most * seconds <= one_more.limits.price:
+            return Move(pod, pod.node_name, pod.node_name, None), most * seconds
+        move = _best_spreading(one_more, spread, pod)
+        if move is not None:
+            benefit = spread_benefit(spread, crowd.workload, pod.node_name, move.target)
+            return move, benefit * seconds
+    return None
+
+
+@attrs.frozen(eq=False)
+class _Crowd:
+    """Running pods of a workload of which some share a node, and the replicas on each node."""
+
+    workload: Workload
+    pods: Sequence[Pod]
+    on_node: Mapping[NodeName, int]
+
+    @property
+    def part(self) -> float:
+        """Greatest part of the replicas on a node."""
+        return max(self.on_node.values()) / sum(self.on_node.values())
+
+    def list_leaving(self) -> Iterator[tuple[Pod, float]]:
+        """Yield pods to migrate, with the greatest possible benefit in pods at the edge.
+
+        Nodes with most replicas come first; of each class on a node, the youngest pod.
+        """
+        total = sum(self.on_node.values())
+        for node, here in sorted(self.on_node.items(), key=lambda entry: (-entry[1], entry[0])):
+            if here > 1:
+                there = [pod for pod in self.pods if pod.node_name == node]
+                pods = {pod.pod_class: pod for pod in sorted(there, key=leaving_turn)[::-1]}
+                for pod in sorted(pods.values(), key=leaving_turn):
+                    yield pod, here / total * (here - 1) / (total - 1)
+
+
+def _best_spreading(one_more: OneMore, spread: ReplicaSpread, pod: Pod) -> Move | None:
+    """Return the migration to the fewest replicas on the node, then in the zone, then with the
+    least cost.
+    """
     snapshot, room = one_more.snapshot, one_more.room
-    source, targets = snapshot.nodes[snapshot.placed[pod.uid]], one_more.list_targets(pod)
+    source = snapshot.nodes[snapshot.placed[pod.uid]]
+    targets = [
+        node
+        for node in one_more.list_targets(pod)
+        if spread_benefit(spread, pod.workload, source.name, node.name) > 0
+    ]
     if source.tier is None or not targets:
         return None
     # The ranking cost of each node, as for new pods.
@@ -177,8 +255,15 @@ def _best_spreading(one_more: OneMore, pod: Pod) -> Move | None:
         costs = one_more.fragmentation.added(pod.requests, targets, room)
     else:
         costs = [-score_with(pod.requests, node, room[node.name]) for node in targets]
+    on_node, in_zone = spread.on_node[pod.workload], spread.in_zone[pod.workload]
     ranked = sorted(
-        (zone_of(node) == zone_of(source), cost, turn, node.name)
+        (
+            on_node[node.name],
+            in_zone[zone_of(node)] - (zone_of(node) == zone_of(source)),
+            cost,
+            turn,
+            node.name,
+        )
         for turn, (node, cost) in enumerate(zip(targets, costs, strict=True))
     )
     kind = MoveKind.between(source.tier, source.tier)

@@ -7,7 +7,8 @@ result is proven if every workload has the score that unlimited capacity at each
 """
 
 import heapq
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import product
 
 import attrs
@@ -15,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kubedsm.model.model import Pod, Share, Workload
-from kubedsm.model.node_index import Column
+from kubedsm.model.node_index import Codes, Column, Mask, Positions
 from kubedsm.objective.fragmentation import Fragmentation, Ints
 from kubedsm.objective.objective import (
     EVENNESS,
@@ -43,42 +44,72 @@ from kubedsm.optimizer.programming.in_order import NO_PROOF, Proof
 _Came = tuple[tuple[str, int], ...]
 
 
+#: most columns for exact tables: see `build_table`
+_MOST_COLUMNS = 32
+
+
 @attrs.frozen(eq=False)
 class Columns:
-    """Edge problem with a column per kind and site."""
+    """Division of the kinds of an edge problem into one column for each site."""
 
-    problem: PlacementProblem
+    edge: PlacementProblem
+    #: code of the site of each edge node
+    codes: Codes
     #: kind of each column
     owners: tuple[int, ...]
     #: site of each column; empty: all other edge nodes
     sites: tuple[str, ...]
-    #: number of pods of each kind
-    counts: Ints
+    #: codes of the column's nodes
+    groups: tuple[tuple[int, ...], ...]
+    _masks: dict[tuple[int, ...], Mask] = attrs.field(factory=dict)
 
     @classmethod
     def of(cls, edge: PlacementProblem, sites: Column, qos_targets: QosTargets) -> "Columns":
-        """Divide the kinds with demand by site into columns."""
+        """Divide the kinds whose workloads have demand by site."""
         codes = sites.codes[edge.rows.positions]
         owners: list[int] = []
         named: list[str] = []
-        masks: list[NDArray[np.bool_]] = []
+        groups: list[tuple[int, ...]] = []
         for kind, of_kind in enumerate(edge.kinds):
-            rest = edge.feasible[:, kind].copy()
             wanted = _list_wanted({pod.workload for pod in of_kind.pods}, qos_targets, sites)
-            for code in np.unique(codes[rest]).tolist() if wanted else ():
-                if sites.values[code] in wanted:
-                    owners.append(kind)
-                    named.append(sites.values[code])
-                    masks.append(rest & (codes == code))
-                    rest &= codes != code
-            owners.append(kind)
-            named.append("")
-            masks.append(rest)
-        which = np.array(owners, dtype=np.intp)
-        divided = attrs.evolve(
-            edge.only(which), most=edge.most[:, which] * np.array(masks, dtype=np.int64).T
+            there = np.unique(codes[edge.feasible[:, kind]]).tolist()
+            apart = [code for code in there if sites.values[code] in wanted]
+            rest = tuple(code for code in there if code not in set(apart))
+            for group in (*((code,) for code in apart), rest):
+                owners.append(kind)
+                named.append(sites.values[group[0]] if group is not rest else "")
+                groups.append(group)
+        return cls(edge, codes, tuple(owners), tuple(named), tuple(groups))
+
+    @property
+    def counts(self) -> Ints:
+        """Number of pods of each kind."""
+        return self.edge.counts
+
+    def mask(self, column: int) -> Mask:
+        """Return the edge nodes of a column."""
+        group = self.groups[column]
+        if group not in self._masks:
+            alone = len(group) == 1
+            self._masks[group] = self.codes == group[0] if alone else np.isin(self.codes, group)
+        return self._masks[group]
+
+    def only(self, columns: Sequence[int]) -> "Columns":
+        """Return the given columns alone."""
+        return attrs.evolve(
+            self,
+            owners=tuple(self.owners[column] for column in columns),
+            sites=tuple(self.sites[column] for column in columns),
+            groups=tuple(self.groups[column] for column in columns),
         )
-        return cls(divided, tuple(owners), tuple(named), edge.counts)
+
+    @cached_property
+    def problem(self) -> PlacementProblem:
+        """Edge problem with the columns as kinds."""
+        which = np.array(self.owners, dtype=np.intp)
+        masks = [self.mask(column) for column in range(len(which))]
+        inside = np.array(masks, dtype=np.int64).reshape(len(which), len(self.codes)).T
+        return attrs.evolve(self.edge.only(which), most=self.edge.most[:, which] * inside)
 
     def by_kind(self, vector: Ints) -> Ints:
         """Sum a number of pods by column to a number by kind."""
@@ -89,20 +120,21 @@ class Columns:
     def divide_pods(self, picks: Picks) -> tuple[list[list[Pod]], list[list[Pod]]]:
         """Return the pods picked for each column, and the remaining pods of each kind."""
         chosen: list[list[Pod]] = [[] for _ in self.owners]
-        others: list[list[Pod]] = [[] for _ in self.counts]
-        left = dict(picks)
-        of_kind: dict[int, list[int]] = {}
-        for column, kind in enumerate(self.owners):
-            of_kind.setdefault(kind, []).append(column)
-        for kind, columns in of_kind.items():
-            for pod in self.problem.kinds[columns[0]].pods:
-                for column in columns:
-                    if left.get((pod.workload, column), 0):
-                        left[pod.workload, column] -= 1
-                        chosen[column].append(pod)
-                        break
-                else:
+        others: list[list[Pod]] = []
+        left: dict[tuple[Workload, int], list[list[int]]] = {}
+        for (workload, column), number in sorted(picks.items(), key=lambda pick: pick[0][1]):
+            left.setdefault((workload, self.owners[column]), []).append([column, number])
+        for kind, of_kind in enumerate(self.edge.kinds):
+            others.append([])
+            for pod in of_kind.pods:
+                wanted = left.get((pod.workload, kind))
+                if not wanted:
                     others[kind].append(pod)
+                    continue
+                chosen[wanted[0][0]].append(pod)
+                wanted[0][1] -= 1
+                if not wanted[0][1]:
+                    wanted.pop(0)
         return chosen, others
 
 
@@ -141,26 +173,46 @@ class _Score:
         if demand is None or share.sites is None:
             return [self._value(share.add(1)) - before] * len(sites)
         near = demand.near_with_one_more(share.sites, share.total, sites)
-        return [self._value_at(x, share.edge + 1) - before for x in near]
+        values = {x: self._value_at(x, share.edge + 1) - before for x in set(near)}
+        return [values[x] for x in near]
 
-    def wants_more(self, came: _Came) -> bool:
-        """Return True if the cap on edge pods permits one more."""
-        return self.target.most is None or self._after(came).edge < self.target.most
+    @property
+    def by_pairs(self) -> bool:
+        """True if latencies of pairs of sites matter."""
+        demand = self.target.demand
+        return demand is not None and self.share.sites is not None and bool(demand.pairs)
 
-    def bound(self, number: int, sites: Sequence[str]) -> int:
+    def served(self) -> tuple[float, int, Mapping[str, float]]:
+        """Return the demand served by the own site, the replicas, and the demand left by site, in
+        pods, before the batch.
+        """
+        if self.target.demand is None or self.share.sites is None:
+            return 0.0, self.share.edge, {}
+        return self.target.demand.left_at(dict(self.share.sites), self.share.total)
+
+    def gain(self, own: float, number: int, more: float) -> int:
+        """Return the gain of one more pod that serves `more` demand of its own site."""
+        demand, total = self.target.demand, self.share.total
+        if demand is None or self.share.sites is None:
+            near = number / total, (number + 1) / total
+        else:
+            near = demand.near_of(own, number, total), demand.near_of(own + more, number + 1, total)
+        return self._value_at(near[1], number + 1) - self._value_at(near[0], number)
+
+    def wants_more(self, number: int) -> bool:
+        """Return True if the cap on edge pods permits one more than `number`."""
+        return self.target.most is None or number < self.target.most
+
+    def bound(self, number: int, sites: Container[str]) -> int:
         """Return an upper bound on the value with up to `number` more pods, at any capacity."""
         demand, share = self.target.demand, self.share
-        if demand is not None and demand.pairs and share.sites is not None and share.total:
-            edge = share.edge + number
-            return self._value_at(edge / share.total, edge)
-        came: _Came = ()
-        for _ in range(number):
-            gains = self.gains(came, sites)
-            best = max(range(len(sites)), key=gains.__getitem__, default=None)
-            if best is None or gains[best] <= 0 or not self.wants_more(came):
-                break
-            came = add_pod(came, sites[best])
-        return self.of(came)
+        if self.target.most is not None:
+            number = min(number, max(self.target.most - share.edge, 0))
+        edge = share.edge + number
+        if demand is None or share.sites is None or demand.pairs:
+            return max(self._value(share), self._value_at(edge / max(share.total, 1), edge))
+        near = demand.best_near(share.sites, share.total, number, sites)
+        return max(self._value(share), self._value_at(near, edge))
 
     def _after(self, came: _Came) -> Share:
         share = self.share
@@ -185,13 +237,6 @@ class _Score:
         if near > qos and kept(near, qos)[0] <= kept(qos, qos)[0]:
             near = qos  # pods without QoS gain do not count for evenness
         return score - round(self.even * self.target.weight * near**2)
-
-
-def add_pod(came: _Came, site: str) -> _Came:
-    """Return the edge pods by site with one more at the site."""
-    counts = dict(came)
-    counts[site] = counts.get(site, 0) + 1
-    return tuple(sorted(counts.items()))
 
 
 @attrs.frozen(eq=False)
@@ -241,22 +286,23 @@ def _list_members(
     qos_targets: QosTargets,
     objective: Objective,
 ) -> list[_Member]:
-    kinds = columns.problem.kinds
+    kinds = columns.edge.kinds
     pods: dict[Workload, Ints] = {}
     levels: dict[Workload, int] = {}
-    for column, kind in enumerate(kinds):
+    for number, kind in enumerate(kinds):
         for pod in kind.pods:
             if pod.workload not in pods:
                 pods[pod.workload] = np.zeros(len(kinds), dtype=np.int64)
-            pods[pod.workload][column] += 1
-            levels[pod.workload] = kind.rank.level
+                levels[pod.workload] = kind.rank.level
+            pods[pod.workload][number] += 1
     targets = {workload: qos_targets(workload) for workload in sorted(pods)}
     weights = [target.weight for target in targets.values()]
     unit, even = score_unit(objective, weights), EVENNESS / (sum(weights) or 1.0)
+    owners = np.array(columns.owners, dtype=np.intp)
     return [
         _Member(
             workload,
-            pods[workload],
+            pods[workload][owners],
             columns.owners,
             columns.sites,
             levels[workload],
@@ -285,16 +331,17 @@ def decide_by_site(
     columns = Columns.of(edge, sites, qos_targets)
     members = _list_members(columns, shares, qos_targets, objective)
     found = _choose_exactly(columns, cloud, members, fragmentation, bounds)
+    proof = attrs.evolve(Proof(), spread=False, fragmentation=False)
     if found is None:
-        picks, loads = _pick_greedily(columns, members)
-        proof = _prove(members, picks)
+        columns, picks, loads = _pick_greedily(columns, members)
+        proof = NO_PROOF
     else:
-        (picks, loads), proof = found, attrs.evolve(Proof(), spread=False, fragmentation=False)
-    in_cloud = cloud.place(columns.counts - columns.by_kind(loads.sum(axis=0)))
-    left = columns.counts - columns.by_kind(loads.sum(axis=0)) - in_cloud.sum(axis=0)
-    if found is None:
-        placed = not left.any()
-        proof = attrs.evolve(proof, placed=placed, qos=proof.qos and placed)
+        picks, loads = found
+    left = columns.counts - columns.by_kind(loads.sum(axis=0))
+    in_cloud = cloud.place(left)
+    if found is None and bool((in_cloud.sum(axis=0) == left).all()):
+        best = _is_best(members, columns, picks)
+        proof = attrs.evolve(NO_PROOF, placed=True, qos=best)
     chosen, others = columns.divide_pods(picks)
     parts = (columns.problem, loads, chosen), (cloud.problem, in_cloud, others)
     if replicas is None:
@@ -303,7 +350,8 @@ def decide_by_site(
         spread = replicas.spread.copy()
         tiers = [TierAssignment.of(problem, of, pods, spread) for problem, of, pods in parts]
         for tier in tiers:
-            tier.even_out(bounds.deadline)
+            if tier.has_neighbours:
+                tier.even_out(bounds.deadline)
         on_edge, at_cloud = (tier.targets for tier in tiers)
         loads = tiers[0].loads
     room = columns.problem.room_after(loads)
@@ -319,7 +367,7 @@ def _choose_exactly(
     bounds: Bounds,
 ) -> tuple[Picks, Ints] | None:
     """Return the best picks and loads by exact tables; None above the exact-search limit."""
-    if cloud.problem.weights is None or not cloud.exact:
+    if cloud.problem.weights is None or not cloud.exact or len(columns.owners) > _MOST_COLUMNS:
         return None
     table = build_table(columns.problem, fragmentation, bounds)
     split = split_vectors(members, table.limits, bounds) if table else None
@@ -353,51 +401,125 @@ def _best_vector(
     return np.array(np.unravel_index(cheapest, costs.shape), dtype=np.int64)
 
 
-def _pick_greedily(columns: Columns, members: Sequence[_Member]) -> tuple[Picks, Ints]:
+@attrs.define(eq=False)
+class _Growth:
+    """Workload of the batch while its pods are placed one by one."""
+
+    member: _Member
+    #: pods not placed yet, by kind
+    waiting: dict[int, int] = attrs.field(init=False)
+    came: dict[str, int] = attrs.field(factory=dict, init=False)
+    #: demand served by the own site, and replicas, in pods
+    _own: float = attrs.field(init=False)
+    _number: int = attrs.field(init=False)
+    #: demand without a replica at the site of each column, in pods
+    _left: NDArray[np.float64] = attrs.field(init=False)
+    #: columns of each kind, and of each site
+    _of_kind: dict[int, Positions] = attrs.field(init=False)
+    _at_site: dict[str, list[int]] = attrs.field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        columns = self.member.kinds()
+        owners, sites = self.member.owners, self.member.sites
+        self.waiting = {owners[column]: int(self.member.counts[column]) for column in columns}
+        self._own, self._number, left = self.member.score.served()
+        self._left = np.zeros(len(owners))
+        of_kind: dict[int, list[int]] = {}
+        self._at_site = {}
+        for column in columns:
+            self._left[column] = left.get(sites[column], 0.0)
+            of_kind.setdefault(owners[column], []).append(column)
+            self._at_site.setdefault(sites[column], []).append(column)
+        self._of_kind = {kind: np.array(at, dtype=np.intp) for kind, at in of_kind.items()}
+
+    def place(self, column: int) -> None:
+        site = self.member.sites[column]
+        self.waiting[self.member.owners[column]] -= 1
+        self.came[site] = self.came.get(site, 0) + 1
+        self._own += self._own_part(column)
+        self._number += 1
+        for other in self._at_site[site]:
+            self._left[other] = max(self._left[other] - 1.0, 0.0)
+
+    def _own_part(self, column: int) -> float:
+        return min(float(self._left[column]), 1.0)
+
+    def next_columns(self, full: Mask) -> Iterator[tuple[int, int]]:
+        """Yield the best column of each kind with pods that wait, and the gain of a pod there."""
+        score, sites = self.member.score, self.member.sites
+        if not score.wants_more(self._number):
+            return
+        for kind, columns in self._of_kind.items():
+            open_to = columns[~full[columns]]
+            if not self.waiting[kind] or not len(open_to):
+                continue
+            if score.by_pairs:
+                came = tuple(sorted(self.came.items()))
+                gains = score.gains(came, [sites[column] for column in open_to.tolist()])
+                best = max(range(len(gains)), key=gains.__getitem__)
+                yield int(open_to[best]), gains[best]
+            else:
+                # Without pairs of latencies, the gain grows with the demand left at the site.
+                column = int(open_to[np.minimum(self._left[open_to], 1.0).argmax()])
+                yield column, score.gain(self._own, self._number, self._own_part(column))
+
+
+def _pick_greedily(columns: Columns, members: Sequence[_Member]) -> tuple[Columns, Picks, Ints]:
     """Place pods by priority, then by marginal gain relative to size, at the best site with room.
 
-    Gains are updated after every pick. A column without room for a pod never has room again.
+    Return the columns used, the picks, and the loads by column. Gains are updated after every
+    pick. A column without room for a pod never has room again.
     """
-    problem = columns.problem
-    size, room = kind_sizes(problem), BestFit(problem)
-    came: list[_Came] = [() for _ in members]
-    left = [dict(zip(columns.owners, m.counts.tolist(), strict=True)) for m in members]
-    picks: Picks = {}
-    full: set[int] = set()
-    heap: list[tuple[int, int, float, int, int, int]] = []
+    edge = columns.edge
+    size, room = kind_sizes(edge), BestFit(edge)
+    growths = [_Growth(member) for member in members]
+    used: dict[tuple[int, int], Ints] = {}
+    full = np.zeros(len(columns.owners), dtype=np.bool_)
+    heap: list[tuple[int, int, float, int, int]] = []
 
     def push(m: int) -> None:
-        open_to = [c for c in members[m].kinds() if left[m][columns.owners[c]] and c not in full]
-        gains = members[m].score.gains(came[m], [columns.sites[c] for c in open_to])
-        for column, gain in zip(open_to, gains, strict=True):
-            priority, overdue = problem.kinds[column].rank.turn
-            entry = -priority, -overdue, -gain / size[column], m, column, sum(left[m].values())
-            heapq.heappush(heap, entry)
+        """Queue the best next pod of the workload."""
+        entries = []
+        for column, gain in growths[m].next_columns(full):
+            priority, overdue = edge.kinds[columns.owners[column]].rank.turn
+            gain_by_size = gain / size[columns.owners[column]]
+            entries.append((-priority, -overdue, -gain_by_size, m, column))
+        if entries:
+            heapq.heappush(heap, min(entries))
 
     for m in range(len(members)):
         push(m)
     while heap:
-        *_, m, column, then = heapq.heappop(heap)
-        stale = then != sum(left[m].values()) or column in full
-        if stale or not members[m].score.wants_more(came[m]):
-            continue
-        if not room.place(column):
-            full.add(column)
-            continue
-        left[m][columns.owners[column]] -= 1
-        came[m] = add_pod(came[m], columns.sites[column])
-        pick = members[m].workload, column
-        picks[pick] = picks.get(pick, 0) + 1
+        *_, m, column = heapq.heappop(heap)
+        if not full[column]:
+            came = used.get((m, column))
+            node = room.place_within(columns.owners[column], columns.mask(column), came)
+            if node is None:
+                full[column] = True
+            else:
+                growths[m].place(column)
+                if came is None:
+                    came = used[m, column] = np.zeros(len(edge.free), dtype=np.int64)
+                came[node] += 1
         push(m)
-    return picks, room.loads
+    kept = sorted({column for _, column in used})
+    at = {column: number for number, column in enumerate(kept)}
+    picks: Picks = {}
+    loads = np.zeros((len(edge.free), len(kept)), dtype=np.int64)
+    for (m, column), nodes in used.items():
+        picks[members[m].workload, at[column]] = int(nodes.sum())
+        loads[:, at[column]] += nodes
+    return columns.only(kept), picks, loads
 
 
-def _prove(members: Sequence[_Member], picks: Picks) -> Proof:
-    """Return a proof of QoS if no workload could have a better score at any capacity."""
-    for member in members:
-        columns = member.kinds()
-        reached = member.value(columns, [picks.get((member.workload, c), 0) for c in columns])
-        sites = list(dict.fromkeys(member.sites[column] for column in columns))
-        if reached < member.score.bound(member.number, sites):
-            return NO_PROOF
-    return attrs.evolve(NO_PROOF, qos=True)
+def _is_best(members: Sequence[_Member], columns: Columns, picks: Picks) -> bool:
+    """Return True if no workload could have a better score at any capacity."""
+    came: dict[Workload, dict[str, int]] = {}
+    for (workload, column), number in picks.items():
+        sites = came.setdefault(workload, {})
+        sites[columns.sites[column]] = sites.get(columns.sites[column], 0) + number
+    return all(
+        member.score.of(tuple(sorted(came.get(member.workload, {}).items())))
+        >= member.score.bound(member.number, {member.sites[c] for c in member.kinds()})
+        for member in members
+    )

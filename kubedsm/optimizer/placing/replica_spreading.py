@@ -385,6 +385,12 @@ class TierAssignment:
         if workload is not None:
             self.spread.put(workload, self._name_of(node), number)
 
+    @property
+    def has_neighbours(self) -> bool:
+        """True if any two replicas of a workload of the batch share a node."""
+        workloads = {workload for _, workload in self.members if workload is not None}
+        return any(max(self.spread.on_node[w].values(), default=0) > 1 for w in workloads)
+
     def even_out(self, deadline: Deadline) -> int:
         """Spread replicas by local search within the tier; return the number of reassigned pods.
 

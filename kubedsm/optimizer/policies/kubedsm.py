@@ -1,19 +1,25 @@
 """KubeDSM policy: exact batch placement, migrations and packing by QoS targets of services."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 import attrs
 
 from kubedsm.model.deadline import NO_DEADLINE, Deadline, OutOfTimeError
-from kubedsm.model.model import Node, NodeName, Pod, Tier, Uid
+from kubedsm.model.model import Node, NodeName, Pod, Tier, Uid, Workload
 from kubedsm.model.node_index import nodes_to_find, site_of
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.fragmentation import Measure
 from kubedsm.objective.lasting import Lasting, assume_prior
 from kubedsm.objective.load import LoadGoal
 from kubedsm.objective.objective import Objective, QosTargets
-from kubedsm.objective.qos_targets import LatencyGoal, Rates, find_demand, resolve_qos_targets
+from kubedsm.objective.qos_targets import (
+    Labelled,
+    LatencyGoal,
+    Rates,
+    find_demand,
+    resolve_qos_targets,
+)
 from kubedsm.objective.site_demand import SiteGoal, count_sites
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.matching.problem import is_plain
@@ -64,32 +70,42 @@ class KubeDSM:
     cloud_percentage: int = 100
     #: demand by site; None: the edge is one pool
     sites: SiteGoal | None = None
+    #: QoS factors and weights set by labels of pods; None without any
+    labelled: Labelled | None = None
 
-    def qos_targets_in(self, snapshot: Snapshot) -> QosTargets:
+    def qos_targets_in(
+        self, snapshot: Snapshot, sited: Iterable[Workload] | None = None
+    ) -> QosTargets:
         """Return the function from workloads of the snapshot to QoS targets, after all
-        adjustments.
+        adjustments; `sited`: workloads whose demand by site matters, or None for all.
         """
         return resolve_qos_targets(
             self.qos_targets,
             snapshot,
+            labelled=self.labelled,
             latency=self.latency,
             max_tenant_qos=self.most_wished,
             rates=self.rates,
             max_declared_rate=self.most_declared,
             namespace_weights=self.namespace_weights,
             sites=self.sites,
+            sited=sited,
         )
 
     def site_of(self, node: Node) -> str:
         """Return the site of an edge node; empty without one."""
         return "" if self.sites is None else site_of(node, self.sites.labels)
 
-    def resolve(self, snapshot: Snapshot) -> tuple[Snapshot, QosTargets]:
+    def resolve(
+        self, snapshot: Snapshot, workloads: Collection[Workload] | None = None
+    ) -> tuple[Snapshot, QosTargets]:
         """Return the QoS targets of a snapshot, and the snapshot with edge shares by site where
         targets have demand.
+
+        workloads: other workloads keep plain edge shares; None: all workloads matter.
         """
-        targets = self.qos_targets_in(snapshot)
-        if self.sites is not None and (found := find_demand(self.sites, snapshot)):
+        targets = self.qos_targets_in(snapshot, workloads)
+        if self.sites is not None and (found := find_demand(self.sites, snapshot, workloads)):
             named = [workload for workload in found if targets(workload).demand is not None]
             snapshot = count_sites(snapshot, self.sites.labels, named)
         return snapshot, targets
@@ -117,7 +133,7 @@ class KubeDSM:
         start: round-robin position of the cloud sample.
         """
         bounds, percentage = Bounds(deadline=deadline, solver=self.solver), self.cloud_percentage
-        snapshot, qos_targets = self.resolve(snapshot)
+        snapshot, qos_targets = self.resolve(snapshot, {pod.workload for pod in pods})
         decision = immediate_schedule(
             snapshot,
             pods,

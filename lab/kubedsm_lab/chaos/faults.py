@@ -94,10 +94,10 @@ OUTCOMES = {
     "500": RequestFault(answer(500, "InternalError")),
     "500-applied": RequestFault(answer(500, "InternalError"), applied=True),
     "503": RequestFault(answer(503, "ServiceUnavailable")),
-    "timeout": RequestFault(OutcomeUnknown("nobody answers"), delay=_NEVER),
-    "timeout-applied": RequestFault(OutcomeUnknown("nobody answers"), applied=True, delay=_NEVER),
+    "timeout": RequestFault(OutcomeUnknown("no response"), delay=_NEVER),
+    "timeout-applied": RequestFault(OutcomeUnknown("no response"), applied=True, delay=_NEVER),
     APPLIED_LATE: RequestFault(
-        OutcomeUnknown("nobody answers"), applied=True, late=_LATE, delay=_NEVER
+        OutcomeUnknown("no response"), applied=True, late=_LATE, delay=_NEVER
     ),
     "reset": RequestFault(OutcomeUnknown("reset inside the body")),
     "reset-applied": RequestFault(OutcomeUnknown("reset inside the body"), applied=True),

@@ -1,5 +1,6 @@
 """One move a suggestion to spread a workload, and no more than that."""
 
+import itertools
 import random
 from collections import Counter
 
@@ -13,7 +14,6 @@ from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.moving.movable import default_movable
 from kubedsm.optimizer.moving.suggest import suggest
 from kubedsm.optimizer.moving.suggestion import MoveKind, SuggestLimits
-from kubedsm.optimizer.moving.within_tier import find_concentrated
 from kubedsm.plugins.fit import shortages
 from support import drawing
 from support.literal_fit import reasons
@@ -47,6 +47,22 @@ def together(service, number, on, cpu=1, **more):
     ]
 
 
+def count_pairs(shot, workload=None):
+    """Pairs of running replicas of a workload, or any, on a node; and in a zone."""
+    replicas = [
+        (pod.workload, shot.nodes[shot.placed[pod.uid]])
+        for pod in shot.pods.values()
+        if pod.uid in shot.placed and not pod.terminating and workload in (None, pod.workload)
+    ]
+    pairs = [
+        (here, there)
+        for (one, here), (other, there) in itertools.combinations(replicas, 2)
+        if one == other
+    ]
+    on_node = sum(here is there for here, there in pairs)
+    return on_node, sum(here.labels.get(ZONE) == there.labels.get(ZONE) for here, there in pairs)
+
+
 def suggested(nodes, pods, limits=LIMITS, targets=None, **more):
     shot = snapshot(nodes, pods)
     qos_targets = targets or {}
@@ -57,8 +73,8 @@ def suggested(nodes, pods, limits=LIMITS, targets=None, **more):
     if all(move.rebalances for move in found.moves):
         assert found.after.qos == found.before.qos
         assert found.after.shares == found.before.shares
-    rebalanced = {move.pod.workload for move in found.moves if move.rebalances}
-    assert not rebalanced & find_concentrated(after).keys()
+    if any(move.rebalances for move in found.moves) and found.after.qos == found.before.qos:
+        assert sum(count_pairs(after)) < sum(count_pairs(shot))
     return found
 
 
@@ -74,6 +90,45 @@ def test_the_youngest_of_three_on_one_node_goes_to_another():
     assert move.purpose == "to spread shop/a over nodes"
     assert [leg.needs for leg in found.legs] == [frozenset()]
     assert found.proven
+
+
+def carry_on(nodes, pods, limits=LIMITS, **more):
+    """Carry out suggestions until there are none; return their number and the last snapshot."""
+    for number in range(40):
+        found = suggested(nodes, pods, limits, **more)
+        if not found.moves:
+            return number, snapshot(nodes, pods)
+        pods = list(carried_out(snapshot(nodes, pods), found).pods.values())
+    raise AssertionError("no end")
+
+
+def drained():
+    """Three nodes, and 18 pods of a service on two of them."""
+    more = [attrs.evolve(p, name=f"{p.name}b", uid=f"{p.uid}b") for p in together("a", 9, "e2")]
+    return [edge(f"e{n}", 24) for n in (1, 2, 3)], [*together("a", 9, "e1"), *more]
+
+
+def test_after_a_drain_an_empty_node_gets_its_replicas_back():
+    number, after = carry_on(*drained())
+    assert Counter(after.placed.values()) == {"e1": 6, "e2": 6, "e3": 6}
+    assert number == 6
+
+
+@pytest.mark.parametrize(("seconds", "left"), [(60.0, 9), (90.0, 8), (200.0, 7), (3600.0, 6)])
+def test_replicas_spread_as_far_as_the_benefit_exceeds_the_price(seconds, left):
+    nodes, pods = drained()
+    limits = attrs.evolve(LIMITS, price=17.0)
+    _, after = carry_on(nodes, pods, limits, lasting=lambda _: seconds)
+    assert max(Counter(after.placed.values()).values()) == left
+    found = suggested(nodes, list(after.pods.values()), limits, lasting=lambda _: seconds)
+    assert found.may_pay_later == (left > 6)
+
+
+def test_two_of_three_that_share_a_node_are_spread():
+    pods = [*together("a", 2, "e1"), running("a-9", "a", resources(1), "c1")]
+    assert told(suggested([edge("e1"), edge("e2"), cloud()], pods)) == {
+        ("a-1", "e1", "e2", "edge-to-edge")
+    }
 
 
 def test_in_a_rollout_the_youngest_of_both_kinds_goes():
@@ -102,13 +157,12 @@ def test_the_papers_form_knows_no_such_move():
     [
         together("a", 1, "e1"),
         [*together("a", 2, "e1"), running("a-9", "a", resources(1), "e2")],
-        [*together("a", 2, "e1"), running("a-9", "a", resources(1), "c1")],
         [attrs.evolve(pod, ready=pod.name == "a-0") for pod in together("a", 2, "e1")],
         [attrs.evolve(pod, terminating=pod.name == "a-0") for pod in together("a", 2, "e1")],
         [attrs.evolve(pod, pinned="it is told to stay") for pod in together("a", 2, "e1")],
         [attrs.evolve(pod, scheduler_name="other") for pod in together("a", 2, "e1")],
     ],
-    ids=["one", "on two", "on two tiers", "one Ready", "one leaves", "pinned", "of another"],
+    ids=["one", "on two", "one Ready", "one leaves", "pinned", "of another"],
 )
 def test_nothing_moves_that_need_not_or_must_not(pods):
     assert not suggested([edge("e1"), edge("e2"), cloud()], pods).moves
@@ -170,11 +224,8 @@ def test_it_pays_only_where_the_workload_stays_as_it_is_for_long_enough():
 
 
 def test_the_deadline_ends_it():
-    class Passed(Deadline):
-        passed = True
-
-    nodes = [edge("e1"), edge("e2")]
-    assert not suggested(nodes, together("a", 2, "e1"), bounds=Bounds(deadline=Passed())).moves
+    nodes, late = [edge("e1"), edge("e2")], Bounds(deadline=Deadline(lambda: 1.0))
+    assert not suggested(nodes, together("a", 2, "e1"), bounds=late).moves
 
 
 def test_a_rule_that_binds_the_pods_to_each_other_is_need_enough():
@@ -208,9 +259,9 @@ def test_defragmenting_puts_nothing_at_risk():
     assert len(suggested(nodes, pods, tidy).moves) == 1
     found = suggested(nodes, pods, attrs.evolve(tidy, spread=True))
     assert not found.moves
-    # A third one, in the cloud, is enough.
+    # A third one, in the cloud, does not make it better.
     pods.append(running("a-3", "a", resources(1), "c1"))
-    assert len(suggested(nodes, pods, attrs.evolve(tidy, spread=True)).moves) == 1
+    assert not suggested(nodes, pods, attrs.evolve(tidy, spread=True)).moves
 
 
 def lumped(seed):
@@ -240,6 +291,10 @@ def lumped(seed):
     return Case(Instance(snapshot(nodes, pods), (), targets), limits, rng.choice(OBJECTIVES))
 
 
+def nodes_of(shot, workload):
+    return [shot.placed.get(p.uid) for p in shot.pods.values() if p.workload == workload]
+
+
 def possible(shot, found):
     """All that could be done: by enumeration, whatever is best."""
     others = [m for m in (*found.moves, *found.awaited) if not m.rebalances]
@@ -249,12 +304,22 @@ def possible(shot, found):
             free[name] -= move.pod.requests
     busy = {move.pod.workload for move in others}
     movable = default_movable(shot)
-    for workload, pods in find_concentrated(shot).items():
+    by_workload = {}
+    for pod in shot.pods.values():
+        ours = pod.scheduler_name == shot.scheduler_name and pod.counts_for_qos
+        if pod.uid in shot.placed and ours:
+            by_workload.setdefault(pod.workload, []).append(pod)
+    for workload, pods in by_workload.items():
+        on_node, in_zone = count_pairs(shot, workload)
         for pod in pods:
             source = shot.nodes[pod.node_name]
             for target in shot.nodes.values():
+                then = count_pairs(shot.with_placed({pod.uid: target.name}), workload)
                 if (
                     workload not in busy
+                    and sum(pod.ready for pod in pods) > 1
+                    and then[0] < on_node
+                    and sum(then) < on_node + in_zone
                     and not movable(pod)
                     and target.tier is source.tier
                     and target is not source
@@ -285,10 +350,11 @@ def test_one_is_made_if_and_only_if_one_can_be(draw):
             [move] = made
             workload = move.pod.workload
             assert (workload, move.pod.name, move.target) in could
-            pods = Counter(pod.workload for pod in shot.pods.values())
-            worth = {of: (case.qos_targets(of).weight, pods[of]) for of, *_ in could}
+            alone = {of: not len(set(nodes_of(shot, of))) > 1 for of, *_ in could}
+            worth = {of: (alone[of], case.qos_targets(of).weight) for of, *_ in could}
             assert worth[workload] == max(worth.values())
-            assert workload not in find_concentrated(carried_out(shot, found))
+            after = carried_out(shot, found)
+            assert count_pairs(after, workload) < count_pairs(shot, workload)
             assert not any(leg.needs for leg in found.legs if leg.move.rebalances)
             without = suggest(shot, case.qos_targets, case.objective, case.limits)
             if not case.limits.spread:
@@ -326,7 +392,7 @@ def test_suggesting_again_and_again_comes_to_its_end(defragment):
             found = suggest(shot, case.qos_targets, case.objective, limits)
             rank = (
                 found.before.qos,
-                -len(find_concentrated(shot)),
+                -sum(count_pairs(shot)),
                 -found.before.fragmentation,
             )
             assert not ranks or rank > ranks[-1], seed

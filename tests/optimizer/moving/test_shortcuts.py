@@ -1,6 +1,5 @@
 """What a suggestion passes over changes nothing: it equals one that passes over nothing."""
 
-import random
 from collections import Counter
 
 import attrs
@@ -11,7 +10,6 @@ from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.moving import best_changes
 from kubedsm.optimizer.moving.edge_problem import EdgeProblem
 from kubedsm.optimizer.moving.suggest import SUGGEST_BOUNDS, suggest
-from kubedsm.optimizer.moving.within_tier import find_concentrated
 from support import drawing
 from support.suggest_instances import crowded_case, drawn_case, wide_case
 from support.suggest_literal import literally_left
@@ -66,30 +64,3 @@ def test_the_ten_best_left_alone_are_those_of_all(draw):
         assert [left.pod for left in found.rejected] == literally_left(case, found), seed
         named += len(found.rejected)
     assert named > 3
-
-
-def test_what_one_node_would_take_is_told_by_who_is_where():
-    at_risk = 0
-    for seed in drawing.drawn(range(300)):
-        shot, rng = drawn_case(seed).snapshot, random.Random(seed)
-        pods = [attrs.evolve(p, ready=p.uid in shot.placed) for p in shot.pods.values()]
-        strange = [attrs.evolve(p, scheduler_name="other") for p in pods if rng.random() < 0.2]
-        shot = attrs.evolve(shot, pods={p.uid: p for p in (*pods, *strange)})
-        moved = {uid: rng.choice(sorted(shot.nodes)) for uid in shot.placed if rng.random() < 0.2}
-        for targets in ({}, moved):
-            expected = literally_on_one_node(shot, {**shot.placed, **targets})
-            assert find_concentrated(shot, targets) == expected, seed
-            at_risk += len(expected)
-    assert at_risk > 25
-
-
-def literally_on_one_node(shot, placed):
-    pods = {}
-    for pod in shot.pods.values():
-        if pod.scheduler_name == shot.scheduler_name and pod.counts_for_qos:
-            pods.setdefault(pod.workload, []).append(pod)
-    return {
-        workload: members
-        for workload, members in pods.items()
-        if sum(pod.ready for pod in members) > 1 and len({placed.get(p.uid) for p in members}) == 1
-    }

@@ -36,7 +36,7 @@ def cluster(cpus, pods, promised, cloud=64):
 
 def suggested(case, limits=MANY, **how):
     how.setdefault("lasting", lambda _: 60.0)
-    return suggest(case.snapshot, case.promises, SHARE, limits, site_labels=LABELS, **how)
+    return suggest(case.snapshot, case.qos_targets, SHARE, limits, site_labels=LABELS, **how)
 
 
 def after(case, found):
@@ -108,7 +108,7 @@ def test_limits_hold_and_immovable_pods_stay():
 def test_without_demand_nothing_changes():
     for seed in drawing.drawn(range(7000, 7030)):
         case = drawn_running(seed, sited=False)
-        plain = suggest(case.snapshot, case.promises, SHARE, MANY, lasting=lambda _: 60.0)
+        plain = suggest(case.snapshot, case.qos_targets, SHARE, MANY, lasting=lambda _: 60.0)
         assert suggested(case) == plain
 
 
@@ -187,7 +187,7 @@ def test_flapping_demand_causes_no_more_migrations_than_its_benefit_pays():
         case = cluster({"a": 8, "b": 8}, pods, {})
         for turn in range(20):
             demand = demand_of({"a": 1 + 8 * (turn % 2), "b": 9 - 8 * (turn % 2)})
-            case = counted(attrs.evolve(case, promised={"cart": QosTarget(demand=demand)}))
+            case = counted(attrs.evolve(case, targets={"cart": QosTarget(demand=demand)}))
             idle = qos(case)
             found = suggested(case, attrs.evolve(MANY, price=price), lasting=lambda _, p=period: p)
             case = after(case, found)

@@ -2,6 +2,7 @@
 
 Decoding is compared with kubernetes_asyncio's typed models of the same bytes. Decisions and
 suggestions are compared with the same computation on a snapshot without cached aggregates.
+Decisions with demand at 100 sites are compared with one pool.
 """
 
 import asyncio
@@ -20,6 +21,7 @@ from kubernetes_asyncio.watch import Watch
 from rich.console import RenderableType
 
 from kubedsm.config.sections import SolverSettings
+from kubedsm.config.services import EVERY_SERVICE, Service
 from kubedsm.config.settings import Configuration
 from kubedsm.kube.watching.reflector import PAGE_SIZE
 from kubedsm.kube.wire import decoding
@@ -31,7 +33,13 @@ from kubedsm.model.snapshot import Snapshot
 from kubedsm.terminal.fitted_table import table
 from kubedsm_lab.bench.report import DisagreementError, Report, format_duration, measure_cpu
 from kubedsm_lab.bench.scale import running
-from kubedsm_lab.bench.scale.world import Batch, Size, build_mirror, without_aggregates
+from kubedsm_lab.bench.scale.world import (
+    SITES,
+    Batch,
+    Size,
+    build_mirror,
+    without_aggregates,
+)
 from kubedsm_lab.bench.watched_pods import watch_line
 
 T = TypeVar("T")
@@ -78,6 +86,7 @@ def run(size: Size, *, rounds: int, suggestions: int, seconds: float) -> Report:
         asyncio.run(compare_watch_lines(rounds)),
         asyncio.run(_compare_list(size.pods)),
         *_compare_decisions(size, rounds, suggestions),
+        *_compare_sites(size, rounds),
     )
     headings = ("ms of CPU, medians", "KubeDSM", "other form", "ratio")
     rows = (
@@ -94,7 +103,8 @@ def run(size: Size, *, rounds: int, suggestions: int, seconds: float) -> Report:
     notes = [
         (
             "Other form: kubernetes_asyncio's typed models for reading; a snapshot without cached"
-            " aggregates for decisions and suggestions. Suggestions have no time limit here;"
+            " aggregates for decisions and suggestions; one pool for demand by site."
+            " Suggestions have no time limit here;"
             " `kubedsm run` ends them after `suggester.budget`."
         ),
         *(
@@ -223,6 +233,34 @@ def _compare_decisions(size: Size, rounds: int, suggestions: int) -> Iterator[Pa
         yield compare_snapshots(
             "suggest", suggestions, lambda seen: policy.suggest(seen, lambda _: None)
         )
+
+
+def _compare_sites(size: Size, rounds: int) -> Iterator[Pair]:
+    """Compare placement decisions on each batch with demand at all sites, and with one pool."""
+    mirror = build_mirror(size)
+    weights = {site: 1.0 + number % 5 for number, site in enumerate(SITES)}
+    every = {EVERY_SERVICE: Service(qos=1.0, weight=1.0, demand=weights)}
+    policies = attrs.evolve(_CONFIGURATION, services=every).policy, _CONFIGURATION.policy
+    for batch in BATCHES:
+        waiting = batch.pending_pods()
+        for pod in waiting:
+            mirror.apply(PodApplied(pod))
+        costs = []
+        for _ in range(rounds):
+            seen = mirror.snapshot()
+            pods = seen.schedulable(waiting)
+            costs.append(
+                [1000 * measure_cpu(partial(p.decide_batch, seen, pods))[1] for p in policies]
+            )
+        yield Pair(
+            f"decide {batch}, {len(SITES)} sites",
+            rounds,
+            median(by_site for by_site, _ in costs),
+            median(pool for _, pool in costs),
+            median(pool / by_site for by_site, pool in costs),
+        )
+        for pod in waiting:
+            mirror.apply(PodDeleted(pod.uid, pod.namespace, pod.name))
 
 
 def _decide_batch(waiting: list[Pod], seen: Snapshot) -> object:

@@ -12,6 +12,8 @@ from kubedsm_lab.bench import instances
 
 #: One node in `EDGE` is an edge node.
 EDGE = 4
+#: sites of the edge nodes, in turn
+SITES = tuple(f"s{number:03}" for number in range(100))
 PODS_OF_A_WORKLOAD = 20
 _GI = 2**30
 _EDGE_SIZE, _CLOUD_SIZE = Resources(8000, 32 * _GI, 110), Resources(32000, 32 * _GI, 110)
@@ -85,6 +87,8 @@ def _make_node(number: int) -> Node:
     is_edge, name = number % EDGE == 0, _node_name(number)
     tier, allocatable = ("edge", _EDGE_SIZE) if is_edge else ("cloud", _CLOUD_SIZE)
     labels = {"kubedsm.io/tier": tier, "kubernetes.io/hostname": name}
+    if is_edge:
+        labels["kubedsm.io/site"] = SITES[number // EDGE % len(SITES)]
     return Node(NodeName(name), labels, allocatable)
 
 

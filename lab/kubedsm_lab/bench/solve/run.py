@@ -215,7 +215,7 @@ def carry_out(snapshot: Snapshot, found: Suggestion, limits: SuggestLimits) -> S
     for leg in found.legs:
         requests = leg.move.pod.requests
         if shortages(requests, free[leg.target]) or not leg.needs <= done:
-            raise DisagreementError(f"{leg.name} finds no room on {leg.target}")
+            raise DisagreementError(f"{leg.name} does not fit on {leg.target}")
         free[leg.target] -= requests
         free[leg.source] += requests
         done.add(leg.name)

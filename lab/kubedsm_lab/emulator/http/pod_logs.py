@@ -156,7 +156,7 @@ def _report_state(pod: Object, container: str) -> bytes:
         raise bad_request(f'container "{container}" in pod "{name}" is waiting to start: {why}')
     image = next(c.get("image", "") for c in pod["spec"]["containers"] if c["name"] == container)
     text = (
-        f"kubedsm emulate: container {container} ({image}) is said to run on {node} since "
+        f"kubedsm emulate: container {container} ({image}) is reported as running on {node} since "
         f"{state['running'].get('startedAt', '')}. No process runs in it, so it writes nothing.\n"
     )
     return text.encode()

@@ -111,8 +111,8 @@ def draw_pictures(outcomes: Sequence[Outcome]) -> dict[str, bytes]:
         ),
         "time-to-recover.svg": render_picture(
             "Time to recover",
-            "The share of seeds that have recovered within so many windows of HOLD; dotted lines:"
-            f" when runs that were published had. {METHOD}.",
+            "Share of seeds that have recovered, by windows of HOLD; dotted lines: published runs."
+            f" {METHOD}.",
             _plot_recoveries(plain),
         ),
     }

@@ -12,9 +12,20 @@ from kubedsm.config.settings import Configuration, with_settings
 from kubedsm.model.model import Share, Workload
 from kubedsm.objective.objective import QosTarget
 from kubedsm.process.clock import VirtualClock
-from kubedsm_lab.emulator.api.object_state import node_of
+from kubedsm_lab.emulator.actors.kubelet import NEVER_READY
+from kubedsm_lab.emulator.api.object_state import annotations_of, labels_of, node_of
 from kubedsm_lab.emulator.api.patching import MERGE_PATCH
-from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, EVENTS, NODES, PODS, Object, Resource
+from kubedsm_lab.emulator.api.resources import (
+    CRON_JOBS,
+    DEPLOYMENTS,
+    EVENTS,
+    JOBS,
+    NODES,
+    PODS,
+    Object,
+    Resource,
+)
+from kubedsm_lab.emulator.api.store import ObjectChange
 from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster, Timing
 from kubedsm_lab.emulator.front import EmulatedFront
 from kubedsm_lab.emulator.paper import NAMESPACE, node, service_objects
@@ -80,30 +91,27 @@ class Course:
     events: Sequence[Object] = ()
 
     def levels(self, since: float = 0.0, until: float | None = None) -> list[Level]:
-        """Return the intervals without changes of Ready pods between two times in seconds, with the
-        edge shares of the services only.
-        """
+        """Return the intervals without changes of Ready pods between two times in seconds."""
         end = self.timeline.end if until is None else until
         return [
-            Level(max(since, level.since), min(end, level.until), self._select(level.shares))
+            attrs.evolve(level, since=max(since, level.since), until=min(end, level.until))
             for level in self.timeline.levels(min(0.0, self.timeline.beginning))
             if level.until > since and level.since < end
         ]
 
-    def _select(self, shares: Mapping[str, Share]) -> dict[str, Share]:
-        return {name: share for name, share in shares.items() if name in self.services}
-
     def share(self, service: str, since: float = 0.0, until: float | None = None) -> float:
-        """Return the mean edge share of a service in an interval; -1 without Ready pods."""
-        shares = EdgeShares.of(self.services, self.levels(since, until)).shares
-        share = shares[service]
+        """Return the mean edge share of a workload in an interval; -1 without Ready pods."""
+        share = self._shares(since, until)[service]
         return -1.0 if share is None else share
+
+    def _shares(self, since: float = 0.0, until: float | None = None) -> Mapping[str, float | None]:
+        return EdgeShares.of(self.timeline.services, self.levels(since, until)).shares
 
     def attainment(self) -> float:
         """Return the weighted mean over the services of their edge shares, each relative to its
         target and at most 1; services that target nothing are left out.
         """
-        shares = EdgeShares.of(self.services, self.levels()).shares
+        shares = self._shares()
         total = weights = 0.0
         for name in self.services:
             target = self.targets[name]
@@ -118,6 +126,7 @@ class Course:
             level.seconds * self._count_towards(name, share)
             for level in self.levels()
             for name, share in level.shares.items()
+            if name in self.services
         )
 
     def _count_towards(self, service: str, share: Share) -> float:
@@ -127,6 +136,15 @@ class Course:
     def count_migrations(self, service: str | None = None, since: float = -1e9) -> int:
         return sum(
             service in (None, move.service) and move.began >= since for move in self.timeline.moves
+        )
+
+    def count_created(self, service: str) -> int:
+        return sum(life.service == service for life in self.timeline.lives)
+
+    def count_events(self, reason: str, about: str) -> int:
+        return sum(
+            event["reason"] == reason and event["involvedObject"]["name"] == about
+            for event in self.events
         )
 
     def count_pods(self, service: str) -> Counter[str]:
@@ -184,6 +202,24 @@ def spread_over(service: str, *, at_most: int) -> Expectation:
     )
 
 
+def reported(reason: str, about: str, *, at_most: int) -> Expectation:
+    """Expect between one and `at_most` Events with a reason about an object."""
+    return Expectation(
+        f"at most {at_most} Event {reason} about {about}, and one at least",
+        lambda course: 1 <= course.count_events(reason, about) <= at_most,
+    )
+
+
+def replacements(service: str, at_most: int) -> Expectation:
+    """Expect a limited number of pods created beyond the first of each replica."""
+    return Expectation(
+        f"at most {at_most} pods of {service} created for migrations",
+        lambda course: (
+            course.count_created(service) - course.timeline.wanted(service, 1e9) <= at_most
+        ),
+    )
+
+
 # Acts.
 
 
@@ -195,6 +231,61 @@ def deploy(name: str, replicas: int, cpu: str = "1", **pod_spec: Any) -> Act:
         deployment["spec"]["replicas"] = replicas
         deployment["spec"]["template"]["spec"] |= pod_spec
         return cluster.api.create(DEPLOYMENTS, deployment, namespace=NAMESPACE)
+
+    return act
+
+
+def run_job(name: str, pods: int, seconds: float) -> Act:
+    """Create a Job whose pods run at once, each for some seconds."""
+    job = {"metadata": {"name": name}, "spec": _job_spec(name, pods, seconds)}
+    return lambda cluster: cluster.api.create(JOBS, job, namespace=NAMESPACE)
+
+
+def run_every_minute(name: str, pods: int, seconds: float) -> Act:
+    """Create a CronJob that runs such a Job every minute."""
+    template = {"spec": _job_spec(name, pods, seconds)}
+    spec = {"schedule": "* * * * *", "jobTemplate": template}
+    cron_job = {"metadata": {"name": name}, "spec": spec}
+    return lambda cluster: cluster.api.create(CRON_JOBS, cron_job, namespace=NAMESPACE)
+
+
+def _job_spec(name: str, pods: int, seconds: float) -> Object:
+    container = {
+        "name": "task",
+        "image": "busybox",
+        "command": ["sleep", f"{seconds:g}"],
+        "resources": {"requests": {"cpu": "1", "memory": "100Mi"}},
+    }
+    spec = {"schedulerName": "kubedsm", "restartPolicy": "Never", "containers": [container]}
+    template = {"metadata": {"labels": {"app": name}}, "spec": spec}
+    return {"parallelism": pods, "completions": pods, "template": template}
+
+
+def start_slowly(seconds: float) -> Object:
+    """Return a pod spec whose pods become Ready after some seconds, by their readiness probe."""
+    container = service_objects("web", "1", "100Mi")[0]["spec"]["template"]["spec"]["containers"][0]
+    probe = {"initialDelaySeconds": round(seconds), "tcpSocket": {"port": 8080}}
+    return {"containers": [{**container, "readinessProbe": probe}]}
+
+
+def spoil_pods(service: str, node: str) -> Act:
+    """Let pods of a service never become Ready on a node from now on."""
+
+    def act(cluster: EmulatedCluster) -> None:
+        def spoil(change: ObjectChange) -> None:
+            pod = change.object
+            if (
+                change.resource is PODS
+                and change.type == "MODIFIED"
+                and labels_of(pod).get("app") == service
+                and node_of(pod) == node
+                and NEVER_READY not in annotations_of(pod)
+            ):
+                name = pod["metadata"]["name"]
+                patch = {"metadata": {"annotations": {NEVER_READY: "true"}}}
+                cluster.api.patch(PODS, NAMESPACE, name, patch, MERGE_PATCH)
+
+        cluster.api.store.subscribe(spoil)
 
     return act
 

@@ -16,9 +16,15 @@ from kubedsm_lab.replay.judgement.scene import (
     edge_share,
     migrations,
     nothing_lost,
+    replacements,
+    reported,
     roll_out,
+    run_every_minute,
+    run_job,
     scale,
+    spoil_pods,
     spread_over,
+    start_slowly,
 )
 
 
@@ -152,6 +158,87 @@ _ROLLOUT = Scene(
     duration=600,
     expected=(edge_share("web", at_least=1.0, since=240), migrations(4), nothing_lost()),
 )
+_ETL = Scene(
+    story="A Job of 16 pods, each of five minutes, starts on an empty edge. A service that"
+    " comes 30 s later has all its pods at the edge at once: a Job targets nothing there.",
+    services=("web",),
+    others=("etl",),
+    nodes=(*edge_nodes(2, "8"), CLOUD),
+    acts=((0, run_job("etl", 16, 300)), (30, deploy("web", 8))),
+    duration=390,
+    expected=(edge_share("web", at_least=1.0, since=40), migrations(0)),
+)
+_CRON_JOB = Scene(
+    story="A CronJob runs eight pods of 40 s every minute. A service comes that fills the edge:"
+    " its pods start there and stay there, and none is migrated.",
+    services=("web",),
+    others=("report",),
+    nodes=(*edge_nodes(2, "5"), CLOUD),
+    acts=((0, run_every_minute("report", 8, 40)), (70, deploy("web", 10))),
+    duration=610,
+    expected=(edge_share("web", at_least=1.0, since=80), migrations(0), nothing_lost()),
+)
+_JOB_AT_FULL_CLOUD = Scene(
+    story="A Job comes to a full cloud and an idle edge: its pods run at the edge rather than"
+    " wait.",
+    services=("web",),
+    others=("etl",),
+    nodes=(*edge_nodes(1, "8"), node("c2", "cloud", "4", "32Gi")),
+    acts=((0, run_job("etl", 8, 60)), (10, deploy("web", 4))),
+    duration=60,
+    expected=(edge_share("etl", at_least=0.5, since=10, until=60),),
+)
+_SURPLUS = Scene(
+    story="A service has three pods at the edge and a target of 30%: the surplus of two stays,"
+    " until a service comes that needs the capacity.",
+    services=("web", "late"),
+    settings={"services": "{'*': {qos: 1.0}, default/web: {qos: 0.3}}"},
+    nodes=(*edge_nodes(1, "4"), CLOUD),
+    acts=((0, deploy("web", 3)), (300, deploy("late", 3))),
+    duration=600,
+    expected=(
+        edge_share("web", at_least=1.0, since=5, until=300),
+        edge_share("web", at_least=0.3, since=400),
+        edge_share("late", at_least=1.0, since=400),
+        migrations(4),
+        nothing_lost(),
+    ),
+)
+_SLOW_START = Scene(
+    story="Pods of a service take 90 s to become Ready. An edge node joins: all four pods"
+    " arrive there, each with one replacement.",
+    services=("web",),
+    nodes=(*edge_nodes(1, "1"), CLOUD),
+    acts=(
+        (0, deploy("web", 5, **start_slowly(90))),
+        (120, add_node(node("e2", "edge", "4", "32Gi"))),
+    ),
+    duration=900,
+    expected=(
+        edge_share("web", at_least=1.0, since=600),
+        replacements("web", 4),
+        nothing_lost(),
+    ),
+)
+_NEVER_READY = Scene(
+    story="Pods of a service never become Ready on the edge node that joins: after two attempts"
+    " the service is left alone, and an Event says so. Its neighbour is migrated as usual.",
+    services=("web", "shop"),
+    nodes=(CLOUD,),
+    acts=(
+        (0, deploy("web", 2)),
+        (0, deploy("shop", 2)),
+        (0, spoil_pods("web", "e1")),
+        (60, add_node(node("e1", "edge", "4", "32Gi"))),
+    ),
+    duration=1800,
+    expected=(
+        edge_share("shop", at_least=1.0, since=180),
+        replacements("web", 4),
+        reported("MigrationsSuspended", "web", at_most=1),
+        nothing_lost(),
+    ),
+)
 
 SCENES: Mapping[str, Scene] = {
     "antiphase": _ANTIPHASE,
@@ -163,4 +250,10 @@ SCENES: Mapping[str, Scene] = {
     "uncordon": _UNCORDON,
     "headroom": _HEADROOM,
     "rollout": _ROLLOUT,
+    "slow start": _SLOW_START,
+    "never Ready": _NEVER_READY,
+    "surplus": _SURPLUS,
+    "job": _ETL,
+    "cron job": _CRON_JOB,
+    "job and full cloud": _JOB_AT_FULL_CLOUD,
 }

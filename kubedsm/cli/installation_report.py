@@ -1,0 +1,297 @@
+"""Reports of `kubedsm check`, `status`, `version` and `logs`."""
+
+import asyncio
+import random
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import attrs
+import click
+from rich.text import Text
+
+from kubedsm import __version__
+from kubedsm.cli.cluster import connect_cluster, find_scheduler, read_snapshot
+from kubedsm.cli.console import log_to, print_document, remark, until_interrupted
+from kubedsm.cli.installation import Installation
+from kubedsm.config.settings import Configuration
+from kubedsm.inspection.checks import Result, parts_needed, run_checks
+from kubedsm.inspection.gathering import TIMEOUT, ClusterState, Gatherer
+from kubedsm.inspection.overview import PARTS, Overview, Scope, summarise
+from kubedsm.kube.calls.inspection import list_selected
+from kubedsm.kube.client.port import CORE, ClusterError, NotFound, Request, path_of
+from kubedsm.kube.wire.errors import WireError
+from kubedsm.model.snapshot import Snapshot
+from kubedsm.planner.plurals import counted
+from kubedsm.process.clock import SystemClock
+from kubedsm.terminal.console import Console
+from kubedsm.terminal.echo import echo
+from kubedsm.terminal.fitted_table import FittedTable, table
+from kubedsm.terminal.running import INTERRUPTED
+
+#: exit codes of `kubedsm status`
+EXIT_CODES = {"healthy": 0, "degraded": 1, "down": 2}
+_STYLES: dict[str, str] = {
+    "ok": "green",
+    "warn": "yellow",
+    "fail": "bold red",
+    "healthy": "green",
+    "degraded": "bold yellow",
+    "down": "bold red",
+}
+#: rows of services in the short form
+_FEW = 10
+
+
+@asynccontextmanager
+async def open_gatherer(installation: Installation) -> AsyncIterator[Gatherer]:
+    """Connect to the cluster, and find the scheduler at --server, if it serves this cluster."""
+    clock, rng = SystemClock(), random.Random()
+    async with connect_cluster(installation.kubeconfig_path, installation.context) as cluster:
+        found, server = None, installation.server
+        try:
+            found = await find_scheduler(server, cluster)
+        except click.ClickException as error:
+            remark(f"{error.message}; the cluster alone is read")
+
+        async def read(configuration: Configuration) -> Snapshot:
+            return await read_snapshot(cluster, configuration, clock, rng)
+
+        # A standby has no metrics of decisions.
+        url = server if found is not None and not found.standby else ""
+        yield Gatherer(cluster, installation.config_map, clock, __version__, read, url)
+
+
+def run_to_code(act: Callable[[], Awaitable[int]]) -> int:
+    """Run the coroutine function to its end, and return its exit code."""
+    code = INTERRUPTED
+
+    async def run() -> None:
+        nonlocal code
+        code = await act()
+
+    log_to(level="ERROR")
+    until_interrupted(run())
+    return code
+
+
+def report_checks(installation: Installation, output: str, *, before: bool) -> None:
+    """Print the findings of all checks, and exit with 1 if one failed."""
+
+    async def act() -> int:
+        async with open_gatherer(installation) as gatherer:
+            parts = parts_needed(before=before)
+            state = await gatherer.gather(parts, installing=before)
+        results = run_checks(state, before=before)
+        if output == "text":
+            _print_results(results)
+        else:
+            print_document(describe_results(results), output)
+        return int(any(result.finding.verdict == "fail" for result in results))
+
+    sys.exit(run_to_code(act))
+
+
+def describe_results(results: Sequence[Result]) -> dict[str, Any]:
+    """Return the document of `kubedsm check -o json`."""
+    return {
+        "ok": not any(result.finding.verdict == "fail" for result in results),
+        "checks": [{"group": r.group, **attrs.asdict(r.finding)} for r in results],
+    }
+
+
+def _print_results(results: Sequence[Result]) -> None:
+    console, group = Console(), ""
+    for result in results:
+        if result.group != group:
+            console.print(Text(result.group, style="bold"))
+        group, finding = result.group, result.finding
+        line = Text.assemble("  ", (f"{finding.verdict:4}", _STYLES[finding.verdict]), "  ")
+        console.print(line + Text(finding.text), soft_wrap=True)
+        if finding.remedy:
+            text = f"        {finding.remedy}  [{finding.docs}]"
+            console.print(Text(text, style="dim"), soft_wrap=True)
+    numbers = {
+        verdict: sum(result.finding.verdict == verdict for result in results)
+        for verdict in ("fail", "warn", "ok")
+    }
+    console.print(
+        f"\n{numbers['fail']} failed, {counted(numbers['warn'], 'warning')}, {numbers['ok']} ok"
+    )
+
+
+def report_status(
+    installation: Installation,
+    namespace: str | None,
+    selector: str | None,
+    output: str,
+    repeat: float | None,
+) -> None:
+    """Print the overview once, or every `repeat` seconds; exit by health."""
+
+    async def read(gatherer: Gatherer) -> Overview:
+        state = await gatherer.gather(PARTS)
+        selected = None
+        if selector is not None:
+            selected = await list_selected(gatherer.cluster, selector, timeout=TIMEOUT)
+        return summarise(state, Scope(namespace, selected))
+
+    async def act() -> int:
+        console, clock = Console(), SystemClock()
+        async with open_gatherer(installation) as gatherer:
+            while True:
+                began = clock.monotonic()
+                try:
+                    overview = await read(gatherer)
+                except (ClusterError, WireError) as error:
+                    if repeat is None:
+                        raise
+                    remark(f"{error}; trying again")
+                else:
+                    if repeat is not None and console.is_terminal and output in ("text", "wide"):
+                        console.clear()
+                    print_overview(overview, output, console)
+                    if repeat is None:
+                        return EXIT_CODES[overview.health.state]
+                # Reading takes a small part of the time, however large the cluster is.
+                await asyncio.sleep(max(repeat or 0.0, 4 * (clock.monotonic() - began)))
+
+    sys.exit(run_to_code(act))
+
+
+def print_overview(overview: Overview, output: str, console: Console) -> None:
+    """Print the overview: as text, wide text, JSON, YAML, or names of services below target."""
+    if output in ("json", "yaml"):
+        print_document(overview.as_json(), output)
+        return
+    if output == "name":
+        for share in overview.below:
+            echo(f"{overview.kinds[share.workload].lower()}/{share.workload}")
+        return
+    health, state = overview.health, overview.state
+    first = health.troubles[0] if health.troubles else "every service has its edge share"
+    if not overview.services and not health.troubles:
+        first = f"no pod has schedulerName: {state.snapshot.scheduler_name}"
+    console.print(
+        Text.assemble((health.state, _STYLES[health.state]), f": {first}"), soft_wrap=True
+    )
+    for text in (*health.troubles[1:], *health.notices):
+        console.print(Text(f"  {text}"), soft_wrap=True)
+    for part, why in state.errors.items():
+        console.print(Text(f"  {part} not read: {why}", style="dim"), soft_wrap=True)
+    console.print(Text(f"leader  {_describe_leader(state)}"), soft_wrap=True)
+    edge = overview.edge
+    console.print(Text(f"edge    {counted(edge.nodes, 'node')}, {edge}"), soft_wrap=True)
+    for each in _list_tables(overview, wide=output == "wide"):
+        console.print(each)
+
+
+def _describe_leader(state: ClusterState) -> str:
+    process = state.scheduler
+    versions = f"scheduler {process.version}, " if process and process.version else ""
+    age = "" if state.lease_age is None else f", Lease renewed {max(0, state.lease_age):.0f} s ago"
+    return f"{state.leader or 'none'}{age}; {versions}API server {state.version}"
+
+
+def _list_tables(overview: Overview, *, wide: bool) -> Sequence[FittedTable | Text]:
+    parts: list[FittedTable | Text] = []
+    below = overview.below if wide else overview.below[:_FEW]
+    if below:
+        rows = (
+            [
+                share.workload,
+                f"{share.edge} of {share.total}",
+                f"{share.qos or 0:.0%}",
+                str(share.missing),
+                str(share.waiting),
+                *([overview.kinds[share.workload]] if wide else []),
+            ]
+            for share in below
+        )
+        headings = ("service", "at the edge", "target", "missing", "waiting")
+        kind = ("kind",) if wide else ()
+        title = f"{len(overview.below)} of {counted(overview.services, 'service')} below target"
+        parts.append(table((*headings, *kind), rows, title=title, look="compact"))
+    if more := len(overview.below) - len(below):
+        parts.append(Text(f"{more} more below target: -o wide"))
+    if overview.migrations:
+        now = overview.state.now
+        moves = (
+            [str(pod), pod.source, pod.target, f"{max(0.0, now - pod.since):.0f} s"]
+            for pod in overview.migrations
+        )
+        title = f"{counted(len(overview.migrations), 'migration')} in progress"
+        parts.append(table(("pod", "from", "to", "for"), moves, title=title, look="compact"))
+    if overview.waiting:
+        number = sum(len(group.pods) for group in overview.waiting)
+        groups = ([group.reason, str(len(group.pods)), group.pods[0]] for group in overview.waiting)
+        title = f"{counted(number, 'pod')} waiting"
+        parts.append(table(("reason", "pods", "such as"), groups, title=title, look="compact"))
+    return parts
+
+
+def report_versions(installation: Installation, output: str, *, only_client: bool) -> None:
+    """Print the versions; exit with 1 if the cluster cannot be read."""
+    versions: dict[str, str | None] = {"client": __version__}
+
+    async def act() -> int:
+        try:
+            async with open_gatherer(installation) as gatherer:
+                state = await gatherer.gather(("user", "lease", "deployment", "scheduler"))
+        except (ClusterError, WireError) as error:
+            remark(f"cluster not read: {error}")
+            return 1
+        versions["scheduler"] = _find_scheduler_version(state)
+        versions["apiServer"] = state.version
+        return 0
+
+    code = 0 if only_client else run_to_code(act)
+    if output == "text":
+        for name, title in (("client", "client"), ("scheduler", "scheduler")):
+            if name in versions:
+                echo(f"{title}: {versions[name] or 'not found'}")
+        if "apiServer" in versions:
+            echo(f"API server: {versions['apiServer']}")
+    else:
+        print_document(versions, output)
+    sys.exit(code)
+
+
+def _find_scheduler_version(state: ClusterState) -> str | None:
+    """Return the version that the scheduler reports, else its image."""
+    if state.scheduler is not None and state.scheduler.version:
+        return state.scheduler.version
+    images = state.installed.images if state.installed else ()
+    return next((f"image {image}" for image in images), None)
+
+
+def print_logs(installation: Installation, tail: int | None, *, follow: bool) -> None:
+    """Print the leader's log. Raises ClickException without a leader in a pod."""
+
+    async def act() -> int:
+        async with open_gatherer(installation) as gatherer:
+            state = await gatherer.gather(("user", "lease"))
+            name = installation.config_map
+            if not state.leader:
+                why = state.errors.get("lease", f"Lease {name} has no holder")
+                raise click.ClickException(
+                    f"no replica leads: {why}; `kubectl -n {name.namespace} logs"
+                    f" deployment/{name.name}` has the log of a replica"
+                )
+            query = {"follow": "true"} if follow else {}
+            query |= {} if tail is None else {"tailLines": str(tail)}
+            path = path_of(CORE, name.namespace, "pods", state.leader, "log")
+            request = Request("GET", path, query)
+            try:
+                async with gatherer.cluster.stream(request, timeout=TIMEOUT) as lines:
+                    async for line in lines:
+                        echo(line.decode(errors="replace"))
+            except NotFound:
+                raise click.ClickException(
+                    f"the leader, {state.leader}, is no pod in namespace {name.namespace}: its log"
+                    " is where its process runs"
+                ) from None
+        return 0
+
+    sys.exit(run_to_code(act))

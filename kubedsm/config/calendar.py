@@ -1,0 +1,230 @@
+"""Windows and freezes of migrations: cron schedules with a duration, and absolute periods.
+
+A schedule has the five fields of crontab(5), as a CronJob of Kubernetes: numbers, names of months
+and weekdays, `*`, lists, ranges and steps. If both days are restricted, either suffices. A local
+time that a clock change skips is taken an hour later; of a repeated one the first counts.
+"""
+
+import math
+import re
+from datetime import UTC, date, datetime, timedelta, tzinfo
+from functools import lru_cache
+from zoneinfo import ZoneInfo
+
+import attrs
+
+from kubedsm.config.documents import DocumentError, at, shown
+from kubedsm.config.fields import (
+    Kind,
+    duration,
+    section,
+    setting,
+    several,
+    validate_fields,
+)
+
+_MONTHS = ["jan", "feb", "mar", "apr", "may", "jun", "jul", "aug", "sep", "oct", "nov", "dec"]
+_WEEKDAYS = ["sun", "mon", "tue", "wed", "thu", "fri", "sat"]
+#: name, lowest and highest value, and names of the values of each field
+_FIELDS: tuple[tuple[str, int, int, dict[str, int]], ...] = (
+    ("minute", 0, 59, {}),
+    ("hour", 0, 23, {}),
+    ("day of the month", 1, 31, {}),
+    ("month", 1, 12, {name: number for number, name in enumerate(_MONTHS, 1)}),
+    ("day of the week", 0, 7, {name: number for number, name in enumerate(_WEEKDAYS)}),
+)
+_PART = re.compile(r"(?:\*|(\w{1,3})(?:-(\w{1,3}))?)(?:/(\d{1,2}))?", re.ASCII)
+_EXAMPLE = 'such as "0 22 * * mon-fri"'
+#: days: the longest gap of a schedule that comes at all is 29 February, over a century's turn
+_LONGEST_GAP = 8 * 366 + 1
+#: changes between windows and freezes that a search for the next opening follows
+_MOST_CHANGES = 100
+
+
+@attrs.frozen
+class Schedule:
+    """Parsed cron schedule: allowed values of each field."""
+
+    minutes: tuple[int, ...]
+    hours: tuple[int, ...]
+    days: frozenset[int]
+    months: frozenset[int]
+    #: 0 is Sunday
+    weekdays: frozenset[int]
+    #: both days are restricted, so that one of them suffices
+    either_day: bool
+
+    def includes_day(self, day: date) -> bool:
+        """Return True if the schedule has starts on the day."""
+        of_month, of_week = day.day in self.days, day.isoweekday() % 7 in self.weekdays
+        matches = of_month or of_week if self.either_day else of_month and of_week
+        return matches and day.month in self.months
+
+    def list_starts(self, day: date, zone: tzinfo) -> list[float]:
+        """Return the starts on a local day, in seconds since the epoch, ascending."""
+        if not self.includes_day(day):
+            return []
+        return sorted(
+            datetime(day.year, day.month, day.day, hour, minute, tzinfo=zone).timestamp()
+            for hour in self.hours
+            for minute in self.minutes
+        )
+
+
+@lru_cache(maxsize=256)
+def parse_schedule(text: str) -> Schedule:
+    """Parse a cron schedule of five fields. Raises DocumentError."""
+    words = text.lower().split()
+    if len(words) != len(_FIELDS):
+        raise DocumentError(f"{shown(text)} is not five fields of a cron schedule, {_EXAMPLE}")
+    minutes, hours, days, months, weekdays = (
+        _parse_field(word, *field) for word, field in zip(words, _FIELDS, strict=True)
+    )
+    schedule = Schedule(
+        tuple(sorted(minutes)),
+        tuple(sorted(hours)),
+        frozenset(days),
+        frozenset(months),
+        frozenset(day % 7 for day in weekdays),
+        not (words[2].startswith("*") or words[4].startswith("*")),
+    )
+    leap = date(2024, 1, 1)
+    if not any(schedule.includes_day(leap + timedelta(days=n)) for n in range(_LONGEST_GAP)):
+        raise DocumentError(f"{shown(text)} never comes")
+    return schedule
+
+
+def _parse_field(word: str, name: str, low: int, high: int, names: dict[str, int]) -> set[int]:
+    values: set[int] = set()
+    for part in word.split(","):
+        found = _PART.fullmatch(part)
+        if found is None:
+            raise DocumentError(f"{shown(part)} is no {name} of a cron schedule, {_EXAMPLE}")
+        first, last, step = found.groups()
+        start = low if first is None else _parse_value(first, name, low, high, names)
+        end = start if first is not None and not step else high
+        end = end if last is None else _parse_value(last, name, low, high, names)
+        if step == "0" or end < start:
+            raise DocumentError(f"{shown(part)} includes no {name}")
+        values.update(range(start, end + 1, int(step or 1)))
+    return values
+
+
+def _parse_value(word: str, name: str, low: int, high: int, names: dict[str, int]) -> int:
+    value = names.get(word, int(word) if word.isdecimal() else -1)
+    if not low <= value <= high:
+        raise DocumentError(f"{shown(word)} is no {name}: {low} to {high}, {_EXAMPLE}")
+    return value
+
+
+def _check_schedule(value: object) -> None:
+    if not isinstance(value, str):
+        raise DocumentError(f"{shown(value)} is no cron schedule, {_EXAMPLE}")
+    parse_schedule(value)
+
+
+@lru_cache(maxsize=256)
+def find_zone(name: str) -> tzinfo:
+    """Return the time zone of a name in the IANA database. Raises DocumentError."""
+    if name == "UTC":
+        return UTC  # also without a database
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError):
+        raise DocumentError(
+            f"{shown(name)} is no time zone of the IANA database, such as Europe/Berlin"
+        ) from None
+
+
+def _check_zone(value: object) -> None:
+    if not isinstance(value, str):
+        raise DocumentError(f"{shown(value)} is no time zone, such as Europe/Berlin")
+    find_zone(value)
+
+
+def _check_time(value: object) -> None:
+    parse_time(value)
+
+
+@lru_cache(maxsize=1024)
+def parse_time(value: object) -> float:
+    """Parse RFC 3339 with an offset to seconds since the epoch. Raises DocumentError."""
+    try:
+        moment = datetime.fromisoformat(value) if isinstance(value, str) else None
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None:
+        raise DocumentError(f"{shown(value)} is not a time such as 2026-12-18T18:00:00+01:00")
+    return moment.timestamp()
+
+
+def format_time(moment: float) -> str:
+    """Return a moment, in seconds since the epoch, for messages: `2026-12-18 17:00 UTC`."""
+    return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+_TEXT = {"type": ["string", "null"]}
+_SCHEDULE = Kind(_check_schedule, {**_TEXT, "description": f"a cron schedule, {_EXAMPLE}"})
+_ZONE = Kind(_check_zone, {**_TEXT, "description": "a time zone, such as Europe/Berlin"})
+_TIME = Kind(_check_time, {**_TEXT, "description": "a time, such as 2026-12-18T18:00:00+01:00"})
+
+
+@attrs.frozen(field_transformer=validate_fields)
+class Window:
+    """Recurring period in which migrations may begin."""
+
+    #: required, as the times of a freeze
+    schedule: str = setting("", _SCHEDULE)
+    #: seconds
+    duration: float = setting(3600.0, duration("1m", "168h"))
+    time_zone: str = setting("UTC", _ZONE)
+
+    def find_next_start(self, moment: float) -> float:
+        """Return `moment` within the window, else the next start; inf after the calendar's end."""
+        schedule, zone = parse_schedule(self.schedule), find_zone(self.time_zone)
+        day = datetime.fromtimestamp(moment - self.duration, zone).date()
+        for offset in range(-1, _LONGEST_GAP + int(self.duration // 86_400) + 1):
+            for start in schedule.list_starts(day + timedelta(days=offset), zone):
+                if moment < start + self.duration:
+                    return max(moment, start)
+        return math.inf
+
+
+@attrs.frozen(field_transformer=validate_fields)
+class Freeze:
+    """Period in which no migration begins."""
+
+    start: str = setting("", _TIME)
+    end: str = setting("", _TIME)
+
+    def __attrs_post_init__(self) -> None:
+        if parse_time(self.end) < parse_time(self.start):
+            with at("end"):
+                raise DocumentError(f"{self.end} is before the start, {self.start}")
+
+    def covers(self, moment: float) -> bool:
+        return parse_time(self.start) <= moment < parse_time(self.end)
+
+
+WINDOWS, FREEZES = several(section(Window), least=0), several(section(Freeze), least=0)
+
+
+@attrs.frozen
+class Calendar:
+    """Windows and freezes of a workload; without windows migrations may begin at any time."""
+
+    windows: tuple[Window, ...] = ()
+    freezes: tuple[Freeze, ...] = ()
+
+    def find_opening(self, moment: float) -> tuple[float, str]:
+        """Return `moment` if migrations may begin then; else the next opening, and the reason."""
+        reason, opening = "", moment
+        for _ in range(_MOST_CHANGES):
+            frozen = [parse_time(f.end) for f in self.freezes if f.covers(opening)]
+            start = min((w.find_next_start(opening) for w in self.windows), default=opening)
+            later = max((*frozen, start))
+            reason = reason or ("frozen" if frozen else "outside of its windows")
+            if later in (opening, math.inf):
+                return later, "" if later == moment else reason
+            opening = later
+        return math.inf, reason

@@ -1,0 +1,1 @@
+"""Inspection of an installation from outside: cluster state, checks, and an overview."""

@@ -1,0 +1,319 @@
+"""State of a cluster and of KubeDSM in it, read once, for `kubedsm check` and `kubedsm status`.
+
+A part that cannot be read does not end the reading: its reason is in `ClusterState.errors`.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from typing import Any, Literal
+
+import aiohttp
+import attrs
+from prometheus_client.parser import text_string_to_metric_families
+
+from kubedsm.app.leader_election import host_of
+from kubedsm.config.documents import DocumentError
+from kubedsm.config.settings import KEY, Configuration, load
+from kubedsm.kube.calls import inspection, leases, reads
+from kubedsm.kube.calls.explained_cluster import ExplainedCluster
+from kubedsm.kube.calls.inspection import Budget, DetachedPod, Installed, Service, WaitingPod
+from kubedsm.kube.calls.leases import Term
+from kubedsm.kube.calls.permissions import FEATURES, Right, unused_features
+from kubedsm.kube.client.port import ClusterError, NotFound, ObjectName
+from kubedsm.kube.wire.errors import WireError
+from kubedsm.model.model import Workload
+from kubedsm.model.snapshot import Snapshot
+from kubedsm.observability.gauges import LABELS
+from kubedsm.process.clock import Clock
+
+Part = Literal[
+    "user",
+    "configuration",
+    "snapshot",
+    "rights",
+    "lease",
+    "deployment",
+    "waiting",
+    "detached",
+    "budgets",
+    "services",
+    "scheduler",
+]
+#: seconds for each response
+TIMEOUT = 10.0
+#: access reviews in flight
+_AT_ONCE = 8
+#: rights of a user who installs the manifests
+INSTALL_RIGHTS = (
+    Right("create", "", "namespaces"),
+    Right("create", "", "serviceaccounts"),
+    Right("create", "", "configmaps"),
+    Right("create", "apps", "deployments"),
+    Right("create", "rbac.authorization.k8s.io", "clusterroles"),
+    Right("create", "rbac.authorization.k8s.io", "clusterrolebindings"),
+    Right("create", "scheduling.k8s.io", "priorityclasses"),
+    Right("patch", "", "nodes"),
+)
+
+
+@attrs.frozen
+class SchedulerProcess:
+    """Health and metrics of a running scheduler, as it reports them."""
+
+    #: pod, or URL
+    where: str
+    ready: bool
+    #: text of /readyz
+    readiness: str = ""
+    version: str = ""
+    #: sums of samples by metric name
+    metrics: Mapping[str, float] = attrs.field(factory=dict)
+    #: kinds of objects whose watch fails
+    troubled: tuple[str, ...] = ()
+    #: QoS targets, which may follow measured response times
+    targets: Mapping[Workload, float] = attrs.field(factory=dict)
+
+
+@attrs.frozen
+class ClusterState:
+    """Everything that the checks and the overview evaluate; defaults stand for absent objects."""
+
+    server: str
+    #: of ConfigMap, Lease, Deployment and ServiceAccount
+    name: ObjectName
+    #: seconds since the epoch, by this machine's clock
+    now: float
+    #: version of this program
+    client: str
+    errors: Mapping[str, str] = attrs.field(factory=dict)
+    version: str = ""
+    user: str = ""
+    #: API server's clock less this machine's, in seconds; None if unknown
+    skew: float | None = None
+    configuration: Configuration = attrs.field(factory=Configuration)
+    #: a ConfigMap has a document
+    configured: bool = False
+    #: reason for an invalid document
+    refusal: str = ""
+    snapshot: Snapshot = attrs.field(factory=lambda: Snapshot({}, {}, {}, {}))
+    #: missing rights by feature, in words
+    denied: Mapping[str, Sequence[str]] = attrs.field(factory=dict)
+    #: content of the Lease; None without a Lease
+    term: Term | None = None
+    #: None without a Deployment
+    installed: Installed | None = None
+    waiting: Sequence[WaitingPod] = ()
+    detached: Sequence[DetachedPod] = ()
+    budgets: Sequence[Budget] = ()
+    services: Sequence[Service] = ()
+    #: None if no process answers
+    scheduler: SchedulerProcess | None = None
+
+    @property
+    def leader(self) -> str:
+        """Leading host, in a cluster a pod; empty without a leader."""
+        return host_of(self.term.holder) if self.term and self.is_led else ""
+
+    @property
+    def lease_age(self) -> float | None:
+        """Seconds since the Lease was renewed, by the API server's clock; None if unknown."""
+        renewed = self.term.renewed_at if self.term else None
+        return None if renewed is None else self.now + (self.skew or 0.0) - renewed
+
+    @property
+    def is_led(self) -> bool:
+        """True if the Lease has a holder that renewed it within twice its duration."""
+        term, age = self.term, self.lease_age
+        if term is None or not term.holder:
+            return False
+        return age is None or age <= 2 * (term.seconds or 0.0)
+
+
+#: fields of ClusterState
+Fields = dict[str, Any]
+Metrics = Callable[[str], Awaitable[tuple[int, str]]]
+
+
+@attrs.frozen
+class Gatherer:
+    """Reader of a cluster's state: each part by one request, all parts at once."""
+
+    cluster: ExplainedCluster
+    name: ObjectName
+    clock: Clock
+    client: str
+    #: lists nodes and pods
+    read_snapshot: Callable[[Configuration], Awaitable[Snapshot]]
+    #: URL of a scheduler's metrics outside the cluster; empty for the leader's pod
+    metrics_url: str = ""
+
+    async def gather(self, parts: Sequence[Part], *, installing: bool = False) -> ClusterState:
+        """Read the parts. Raises ClusterError if the API server is unreachable.
+
+        installing: `rights` are this user's rights to install, not the scheduler's.
+        """
+        state = ClusterState(self.cluster.server, self.name, self.clock.wall(), self.client)
+        version = await reads.version(self.cluster, timeout=TIMEOUT)
+        state = attrs.evolve(state, version=version)
+        # The configuration determines tiers and features; the leader is in the Lease.
+        first: tuple[Part, ...] = ("user", "configuration", "lease")
+        state = await self._read_parts(state, [p for p in first if p in parts], installing)
+        return await self._read_parts(state, [p for p in parts if p not in first], installing)
+
+    async def _read_parts(
+        self, state: ClusterState, parts: Sequence[Part], installing: bool
+    ) -> ClusterState:
+        cluster, name, within = self.cluster, self.name, {"timeout": TIMEOUT}
+        readers: dict[Part, Callable[[], Coroutine[Any, Any, Fields]]] = {
+            "user": self._read_user,
+            "configuration": self._read_configuration,
+            "lease": self._read_lease,
+            "snapshot": lambda: _name_field("snapshot", self.read_snapshot(state.configuration)),
+            "rights": lambda: self._review_rights(state, installing=installing),
+            "deployment": lambda: _name_field(
+                "installed", inspection.read_installed(cluster, name, **within)
+            ),
+            "waiting": lambda: _name_field("waiting", inspection.list_waiting(cluster, **within)),
+            "detached": lambda: _name_field(
+                "detached", inspection.list_detached(cluster, **within)
+            ),
+            "budgets": lambda: _name_field("budgets", inspection.list_budgets(cluster, **within)),
+            "services": lambda: _name_field(
+                "services", inspection.list_services(cluster, **within)
+            ),
+            "scheduler": lambda: self._read_scheduler(state),
+        }
+        fields, errors = Fields(), dict(state.errors)
+
+        async def read(part: Part) -> None:
+            try:
+                fields.update(await readers[part]())
+            except (ClusterError, WireError, OSError, TimeoutError) as error:
+                errors[part] = " ".join(str(error).split()) or type(error).__name__
+
+        async with asyncio.TaskGroup() as tasks:
+            for part in parts:
+                tasks.create_task(read(part))
+        return attrs.evolve(state, errors=errors, **fields)
+
+    async def _read_user(self) -> Fields:
+        user, at = await inspection.identify(self.cluster, timeout=TIMEOUT)
+        # The API server's time has whole seconds.
+        return {"user": user, "skew": None if at is None else at + 0.5 - self.clock.wall()}
+
+    async def _read_configuration(self) -> Fields:
+        namespace, name = self.name.namespace, self.name.name
+        try:
+            found = await reads.get_config_map(self.cluster, namespace, name, timeout=TIMEOUT)
+        except NotFound:
+            return {}
+        if KEY not in found.data:
+            return {}
+        try:
+            configuration = load(found.data[KEY], f"ConfigMap {self.name}, {KEY}")
+        except DocumentError as error:
+            return {"configured": True, "refusal": str(error)}
+        return {"configured": True, "configuration": configuration}
+
+    async def _read_lease(self) -> Fields:
+        try:
+            return {"term": (await leases.read(self.cluster, self.name, timeout=TIMEOUT)).term}
+        except NotFound:
+            return {}
+
+    async def _review_rights(self, state: ClusterState, *, installing: bool) -> Fields:
+        if installing:
+            return await self._review({"install": INSTALL_RIGHTS}, "")
+        unused = unused_features(state.configuration)
+        features = {f.name: f.rights for f in FEATURES if f.name not in unused}
+        account = inspection.service_account_name(self.name)
+        # The ServiceAccount itself may review itself, without the right to review others.
+        return await self._review(features, "" if state.user == account else account)
+
+    async def _review(self, features: Mapping[str, Sequence[Right]], user: str) -> Fields:
+        rights = list(dict.fromkeys(right for each in features.values() for right in each))
+        turns, allowed = asyncio.Semaphore(_AT_ONCE), dict[Right, bool]()
+
+        async def review(right: Right) -> None:
+            async with turns:
+                allowed[right] = await inspection.is_allowed(
+                    self.cluster, right, self.name, user, timeout=TIMEOUT
+                )
+
+        try:
+            async with asyncio.TaskGroup() as tasks:
+                for right in rights:
+                    tasks.create_task(review(right))
+        except* (ClusterError, WireError) as errors:
+            raise _first(errors) from None
+        return {
+            "denied": {
+                name: [_describe_right(right) for right in each if not allowed[right]]
+                for name, each in features.items()
+            }
+        }
+
+    async def _read_scheduler(self, state: ClusterState) -> Fields:
+        if self.metrics_url:
+            return {"scheduler": await _read_process(self.metrics_url, self._get_direct)}
+        if not state.leader:
+            return {}
+
+        async def get(path: str) -> tuple[int, str]:
+            # Not explained: the answer of a scheduler is no API object.
+            return await inspection.read_of_scheduler(
+                self.cluster.cluster, self.name.namespace, state.leader, path, timeout=TIMEOUT
+            )
+
+        return {"scheduler": await _read_process(f"pod {state.leader}", get)}
+
+    async def _get_direct(self, path: str) -> tuple[int, str]:
+        timeout = aiohttp.ClientTimeout(total=TIMEOUT)
+        query = "?verbose" if path == "readyz" else ""
+        try:
+            async with (
+                aiohttp.ClientSession(timeout=timeout) as session,
+                session.get(f"{self.metrics_url.rstrip('/')}/{path}{query}") as answer,
+            ):
+                return answer.status, await answer.text()
+        except aiohttp.ClientError as error:
+            raise ConnectionError(f"{self.metrics_url}: {error}") from None
+
+
+async def _name_field(name: str, value: Awaitable[Any]) -> Fields:
+    """Return the value as a field; an absent object or resource leaves the default."""
+    try:
+        return {name: await value}
+    except NotFound:
+        return {}
+
+
+async def _read_process(where: str, get: Metrics) -> SchedulerProcess:
+    status, readiness = await get("readyz")
+    _, text = await get("metrics")
+    sums: dict[str, float] = {}
+    version, troubled, targets = "", list[str](), dict[Workload, float]()
+    try:
+        for family in text_string_to_metric_families(text):
+            for sample in family.samples:
+                sums[sample.name] = sums.get(sample.name, 0.0) + sample.value
+                if sample.name == "kubedsm_build_info":
+                    version = sample.labels.get("version", "")
+                if sample.name == "kubedsm_watch_troubled" and sample.value:
+                    troubled.append(sample.labels.get("kind", ""))
+                if sample.name == "kubedsm_workload_promised_edge_share":
+                    targets[Workload(*map(sample.labels.__getitem__, LABELS))] = sample.value
+    except (ValueError, KeyError):
+        raise ConnectionError(f"{where} does not answer with metrics") from None
+    healthy = status == 200  # noqa: PLR2004
+    return SchedulerProcess(where, healthy, readiness, version, sums, tuple(troubled), targets)
+
+
+def _describe_right(right: Right) -> str:
+    of = f".{right.group}" if right.group else ""
+    return f"{right.verb} {right.resource}{of}"
+
+
+def _first(group: BaseExceptionGroup[Any]) -> Exception:
+    inner = group.exceptions[0]
+    return _first(inner) if isinstance(inner, BaseExceptionGroup) else inner

@@ -1,0 +1,184 @@
+"""Overview of a running installation: health, leader, edge, services, migrations, waiting pods."""
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from typing import Any
+
+import attrs
+
+from kubedsm.config.mismatches import missing_tiers
+from kubedsm.explain.node import node_state
+from kubedsm.inspection.gathering import ClusterState, Part
+from kubedsm.kube.calls.inspection import DetachedPod
+from kubedsm.model.model import Pod, Uid, Workload
+from kubedsm.model.sites import Away
+from kubedsm.observability.health_rules import (
+    PATIENCE,
+    EdgeCapacity,
+    EdgeShare,
+    HealthFacts,
+    HealthReport,
+    assess_health,
+)
+
+PARTS: tuple[Part, ...] = (
+    "user",
+    "configuration",
+    "lease",
+    "snapshot",
+    "waiting",
+    "detached",
+    "scheduler",
+)
+_UNTRIED = "no attempt yet"
+
+
+@attrs.frozen
+class Scope:
+    """Restriction of the listed services, migrations and waiting pods; health is never
+    restricted.
+    """
+
+    namespace: str | None = None
+    #: uids of the pods that match a label selector
+    selected: frozenset[str] | None = None
+
+    def has_pod(self, namespace: str, uid: str) -> bool:
+        is_selected = self.selected is None or uid in self.selected
+        return is_selected and self.namespace in (None, namespace)
+
+
+@attrs.frozen
+class WaitingGroup:
+    """Waiting pods with the same reason."""
+
+    reason: str
+    pods: tuple[str, ...]
+
+
+@attrs.frozen
+class Overview:
+    state: ClusterState
+    health: HealthReport
+    edge: EdgeCapacity
+    #: workloads below their QoS target, the worst first; number of all
+    below: tuple[EdgeShare, ...]
+    services: int
+    kinds: dict[str, str]
+    migrations: tuple[DetachedPod, ...]
+    waiting: tuple[WaitingGroup, ...]
+
+    def as_json(self) -> dict[str, Any]:
+        """Return the document of `kubedsm status -o json`."""
+        state, edge = self.state, self.edge
+        process = state.scheduler
+        return {
+            "state": self.health.state,
+            "problems": [attrs.asdict(problem) for problem in self.health.problems],
+            "leader": state.leader or None,
+            "leaseAgeSeconds": None if state.lease_age is None else round(state.lease_age, 1),
+            "versions": {
+                "client": state.client,
+                "scheduler": (process.version if process else "") or None,
+                "apiServer": state.version,
+            },
+            "edge": {
+                "nodes": edge.nodes,
+                "cpu": {"allocatable": edge.cpu / 1000, "free": edge.cpu_free / 1000},
+                "memory": {"allocatable": edge.memory, "free": edge.memory_free},
+            },
+            "services": self.services,
+            "belowTarget": [
+                {
+                    "workload": share.workload,
+                    "kind": self.kinds[share.workload],
+                    "edge": share.edge,
+                    "pods": share.total,
+                    "target": share.qos,
+                    "missing": share.missing,
+                    "waiting": share.waiting,
+                }
+                for share in self.below
+            ],
+            "migrations": [
+                {"pod": str(pod), "from": pod.source, "to": pod.target, "since": pod.since}
+                for pod in self.migrations
+            ],
+            "waiting": [{"reason": g.reason, "pods": list(g.pods)} for g in self.waiting],
+            "notRead": dict(state.errors),
+        }
+
+
+def summarise(state: ClusterState, scope: Scope) -> Overview:
+    """Derive the overview from the gathered state."""
+    snapshot, ours = state.snapshot, state.snapshot.scheduler_name
+    away = Away.from_snapshot(snapshot, state.configuration.site.label)
+    shares = list(_list_shares(state))
+    lost = {node.name: node_state(node, away) for node in snapshot.nodes.values()}
+    process = state.scheduler
+    waiting = [pod for pod in state.waiting if pod.scheduler == ours]
+    facts = HealthFacts(
+        has_leader=state.is_led or "lease" in state.errors,
+        refusal=state.refusal,
+        watches=dict.fromkeys(process.troubled, "its watch fails") if process else {},
+        tiers=[
+            text.partition(": ")[0]
+            for text in missing_tiers(snapshot.nodes.values(), state.configuration.tiers).values()
+        ],
+        partitioned={site: sorted(names) for site, names in away.partitioned.items()},
+        lost_nodes={
+            each: sorted(name for name, is_state in lost.items() if is_state == each)
+            for each in ("unreachable", "not ready")
+        },
+        waiting={
+            str(pod): pod.message
+            for pod in waiting
+            if pod.message and state.now - pod.created > PATIENCE
+        },
+        shares=[share for _, share in shares],
+        edge=EdgeCapacity.of(snapshot, away),
+    )
+    groups = defaultdict[str, list[str]](list)
+    for pod in waiting:
+        if scope.has_pod(pod.namespace, pod.uid):
+            groups[pod.message or _UNTRIED].append(str(pod))
+    workloads = {str(workload) for workload in _list_scoped(state, scope)}
+    listed = [share for share in facts.below_target if share.workload in workloads]
+    return Overview(
+        state,
+        assess_health(facts),
+        facts.edge,
+        tuple(listed),
+        len(workloads),
+        {str(workload): workload.kind for workload, _ in shares},
+        tuple(p for p in state.detached if p.target and scope.has_pod(p.namespace, p.uid)),
+        tuple(
+            WaitingGroup(reason, tuple(pods))
+            for reason, pods in sorted(groups.items(), key=lambda group: -len(group[1]))
+        ),
+    )
+
+
+def _list_ours(state: ClusterState) -> list[tuple[Uid, Pod]]:
+    ours = state.snapshot.scheduler_name
+    pods = state.snapshot.pods.items()
+    return [(u, p) for u, p in pods if p.scheduler_name == ours and p.counts_for_qos]
+
+
+def _list_scoped(state: ClusterState, scope: Scope) -> set[Workload]:
+    pods = _list_ours(state)
+    return {pod.workload for uid, pod in pods if scope.has_pod(pod.namespace, uid)}
+
+
+def _list_shares(state: ClusterState) -> Iterator[tuple[Workload, EdgeShare]]:
+    snapshot, process = state.snapshot, state.scheduler
+    promises = state.configuration.policy.qos_targets_in(snapshot)
+    waiting = Counter(pod.workload for _, pod in _list_ours(state) if pod.waits_for_node)
+    # The scheduler's targets may follow measured response times.
+    measured = process.targets if process else {}
+    for workload, share in snapshot.census.shares.items():
+        target = promises(workload)
+        target = attrs.evolve(target, qos=measured.get(workload, target.qos))
+        missing = max(0, target.count_wanted(share.total) - share.edge)
+        name, pending, qos = str(workload), waiting[workload], target.qos
+        yield workload, EdgeShare(name, share.edge, share.total, pending, qos, missing)

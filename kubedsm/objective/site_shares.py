@@ -1,0 +1,87 @@
+"""Replicas of workloads by site against their targets: for one workload, and for all."""
+
+from collections.abc import Mapping
+
+import attrs
+
+from kubedsm.model.model import Share, Workload
+from kubedsm.objective.objective import QosTarget, QosTargets, count_target_pods
+
+
+@attrs.frozen(slots=True)
+class SiteShare:
+    """Site of a workload with demand by site: fraction of the requests, and replicas there."""
+
+    site: str
+    #: fraction of the workload's requests
+    part: float
+    #: replicas that the QoS target wants there
+    wanted: int
+    replicas: int
+
+
+def list_sites(share: Share, qos_target: QosTarget) -> list[SiteShare]:
+    """Return the sites with demand for a workload, or with replicas of it, in name order.
+
+    Empty without demand by site.
+    """
+    demand, total = qos_target.demand, share.total
+    if demand is None or share.sites is None:
+        return []
+    number = count_target_pods(min(qos_target.qos, demand.reachable(total)), total)
+    wanted = demand.apportion(number, total)
+    parts, there = dict(demand.parts), dict(share.sites)
+    return [
+        SiteShare(site, parts.get(site, 0.0), wanted.get(site, 0), there.get(site, 0))
+        for site in sorted(parts.keys() | there.keys())
+    ]
+
+
+@attrs.frozen(slots=True)
+class SiteTotal:
+    """Site with all workloads that have demand by site."""
+
+    site: str
+    #: demand of users there, of that the part served by replicas there, and the part that QoS
+    #: targets ask for; in pods
+    demand: float = 0.0
+    served: float = 0.0
+    targeted: float = 0.0
+    #: replicas present there, and missing there
+    replicas: int = 0
+    missing: int = 0
+
+    @property
+    def reached_share(self) -> float:
+        """Part of the demand that replicas there serve."""
+        return self.served / self.demand if self.demand else 0.0
+
+    @property
+    def target_share(self) -> float:
+        """Part of the demand that QoS targets ask to serve from there."""
+        return self.targeted / self.demand if self.demand else 0.0
+
+    def add(self, row: SiteShare, total: int, qos: float) -> "SiteTotal":
+        """Return the total with one more workload, of `total` pods."""
+        demand = row.part * total
+        return SiteTotal(
+            self.site,
+            self.demand + demand,
+            self.served + min(demand, row.replicas),
+            self.targeted + demand * qos,
+            self.replicas + row.replicas,
+            self.missing + max(row.wanted - row.replicas, 0),
+        )
+
+
+def sum_sites(shares: Mapping[Workload, Share], qos_targets: QosTargets) -> list[SiteTotal]:
+    """Return the demand and the replicas of each site, in name order; empty without demand."""
+    totals: dict[str, SiteTotal] = {}
+    for workload, share in shares.items():
+        if share.sites is None:
+            continue
+        target = qos_targets(workload)
+        for row in list_sites(share, target):
+            known = totals.get(row.site, SiteTotal(row.site))
+            totals[row.site] = known.add(row, share.total, target.qos)
+    return [totals[site] for site in sorted(totals)]

@@ -1,0 +1,121 @@
+"""Demand by site, from the series of ingress controllers and meshes."""
+
+import attrs
+import pytest
+
+from kubedsm.app.load_monitor import Known, combine_answers
+from kubedsm.app.load_reading import DEMAND, queries_of, read_load
+from kubedsm.app.prometheus import Failure, Sample
+from kubedsm.config.load_aware import DEMAND_QUERIES
+from kubedsm.config.settings import load
+from kubedsm.model.events import MeasuredApplied
+from kubedsm.model.measured import Measured
+from kubedsm.model.mirror import ClusterMirror
+from kubedsm.model.model import Tier, Workload
+from support.placement_instances import node, pod, resources, snapshot
+from support.site_instances import site_node
+
+CART = Workload("shop", "Deployment", "cart")
+TEXT = "loadAware: {prometheus: 'http://p:9090'}\nsite: {label: site, demand: %s}"
+
+
+def cluster():
+    nodes = [site_node("n1", "berlin"), site_node("n2", "munich"), node("c", Tier.CLOUD)]
+    entrances = [
+        attrs.evolve(pod("in-b", "ingress", resources(1), on="n1"), namespace="ingress"),
+        attrs.evolve(pod("in-c", "ingress", resources(1), on="c"), namespace="ingress"),
+    ]
+    return snapshot(nodes, [pod("cart-1", "cart", resources(1), on="n1"), *entrances])
+
+
+def demand(*series):
+    vector = tuple(Sample(labels, value, 100.0) for value, labels in series)
+    return read_load({DEMAND: vector}, cluster(), ("node",), 100.0, ("site",)).measured.demand[CART]
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        {"namespace": "shop", "workload": "cart", "site": "berlin"},
+        {"namespace": "shop", "workload": "cart", "node": "n1"},
+        {
+            "exported_namespace": "shop",
+            "exported_service": "cart",
+            "namespace": "ingress",
+            "pod": "in-b",
+        },
+        {
+            "namespace": "shop",
+            "service": "cart",
+            "controller_namespace": "ingress",
+            "controller_pod": "in-b",
+        },
+        {"service": "shop-cart-80@kubernetes", "namespace": "ingress", "pod": "in-b"},
+        {"dst_namespace": "shop", "dst_deployment": "cart", "namespace": "ingress", "pod": "in-b"},
+    ],
+)
+def test_workload_and_site_of_a_series(labels):
+    assert demand((3.0, labels), (2.0, labels)) == {"berlin": 5.0}
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        {"namespace": "shop", "workload": "other", "site": "berlin"},
+        {"namespace": "shop", "workload": "cart"},
+        {"namespace": "shop", "workload": "cart", "node": "c"},
+        {"service": "shop-cart-80@kubernetes", "namespace": "ingress", "pod": "in-c"},
+    ],
+)
+def test_other_series_are_no_demand(labels):
+    assert demand((3.0, labels)) == {}
+
+
+def test_names_stand_for_queries():
+    for name, query in DEMAND_QUERIES.items():
+        asked = queries_of(load(TEXT % name, "x"))[DEMAND]
+        assert asked == query.replace("$window", "300000ms")
+    assert DEMAND not in queries_of(load(TEXT % "''", "x"))
+    assert queries_of(load(TEXT % "sum(mine)", "x"))[DEMAND] == "sum(mine)"
+
+
+def after(mirror, at, requests, **more):
+    sample = Measured(at, demand={CART: requests}, **more)
+    mirror.apply(MeasuredApplied(sample))
+    return mirror.snapshot().measured.demand.get(CART)
+
+
+def test_small_changes_few_requests_and_missing_answers_keep_the_former_demand():
+    mirror = ClusterMirror()
+    assert after(mirror, 10.0, {"berlin": 0.1}) is None
+    first = {"berlin": 6.0, "munich": 4.0}
+    assert after(mirror, 20.0, first) == first
+    assert after(mirror, 30.0, {"berlin": 13.0, "munich": 7.0}) is first
+    assert after(mirror, 40.0, {}) is first
+    assert after(mirror, 50.0, {"munich": 0.1}) is first
+    mirror.apply(MeasuredApplied(Measured(60.0, demand_answered=False)))
+    assert mirror.snapshot().measured.demand == {CART: first}
+    mirror.apply(MeasuredApplied(Measured(demand_answered=False)))
+    assert mirror.snapshot().measured.demand == {CART: first}
+    second = {"berlin": 3.0, "munich": 7.0}
+    assert after(mirror, 70.0, second) == second
+    mirror.apply(MeasuredApplied(Measured(80.0)))
+    assert mirror.snapshot().measured.demand == {}
+
+
+def test_a_failed_query_is_no_answer():
+    configuration = load(TEXT % "traefik", "x")
+    queries = {DEMAND: queries_of(configuration)[DEMAND]}
+    vector = (Sample({"namespace": "shop", "workload": "cart", "site": "berlin"}, 3.0, 1000.0),)
+    known = {DEMAND: Known(queries[DEMAND], vector, 1000.0)}
+
+    def combined(before, now, answer):
+        load_aware, answers = configuration.load_aware, {DEMAND: answer}
+        return combine_answers(
+            load_aware, queries, before, cluster(), lambda: now, answers, ("site",)
+        ).measured
+
+    assert combined({}, 1000.0, vector).demand[CART] == {"berlin": 3.0}
+    failed = Failure("down")
+    assert combined(known, 1030.0, failed).demand[CART] == {"berlin": 3.0}
+    assert not combined(known, 1200.0, failed).demand_answered

@@ -1,0 +1,113 @@
+"""`kubedsm check`, `status`, `version`, `logs` and `support-bundle`, as a user runs them."""
+
+import json
+import signal
+import tarfile
+
+import pytest
+
+from support.command_line import kubedsm
+from support.processes import Process, Scheduler, Server, unreachable
+
+pytestmark = pytest.mark.http
+
+
+@pytest.fixture(scope="module")
+def server():
+    with Server() as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
+def scheduler(server):
+    with Scheduler(server) as running:
+        running.url = running.until("connected")["diagnostics"]
+        running.until("leading")
+        server.deploy("web", 3)
+        server.until(lambda: server.bound() == 3)
+        yield running
+
+
+def ask(server, scheduler, *arguments):
+    return kubedsm(*arguments, "--kubeconfig", server.kubeconfig, "--server", scheduler.url)
+
+
+def test_without_a_scheduler_the_state_is_down_and_the_check_fails():
+    with Server() as alone:
+        nowhere = ("--kubeconfig", alone.kubeconfig, "--server", "http://127.0.0.1:9")
+        done = kubedsm("status", *nowhere)
+        assert (done.returncode, done.stderr) == (2, "")
+        assert done.stdout.startswith("down: No scheduler is known to lead")
+        alone.deploy("web", 2)
+        done = kubedsm("check", *nowhere, "-o", "json")
+        assert done.returncode == 1
+        said = json.loads(done.stdout)
+        assert said["ok"] is False
+        failed = [each["text"] for each in said["checks"] if each["verdict"] == "fail"]
+        assert any("has no holder" in text for text in failed)
+        assert kubedsm("check", "--pre", *nowhere).returncode == 0
+        done = kubedsm("logs", *nowhere)
+        assert done.returncode == 1
+        assert "no replica leads: Lease kubedsm/kubedsm has no holder" in done.stderr
+
+
+def test_with_a_scheduler_the_checks_pass_and_the_state_is_healthy(server, scheduler):
+    done = ask(server, scheduler, "check")
+    assert done.returncode == 0, done.stdout
+    assert "  ok    Lease kubedsm/kubedsm is held by " in done.stdout
+    assert (
+        f"  ok    the scheduler at {scheduler.url} is ready; metrics are reachable" in done.stdout
+    )
+    assert "0 failed" in done.stdout.splitlines()[-1]
+    done = ask(server, scheduler, "status", "-o", "json")
+    assert (done.returncode, done.stderr) == (0, "")
+    said = json.loads(done.stdout)
+    assert (said["state"], said["notRead"], said["services"]) == ("healthy", {}, 1)
+    done = ask(server, scheduler, "version")
+    assert done.stdout.splitlines() == ["client: 0.1.0", "scheduler: 0.1.0", "API server: v1.36.2"]
+    assert kubedsm("version", "--client").stdout == "client: 0.1.0\n"
+
+
+def test_a_pod_that_fits_nowhere_degrades_the_state(server, scheduler):
+    server.deploy("huge", 1, cpu="64")
+    try:
+        server.until(lambda: ask(server, scheduler, "status").returncode == 1)
+        done = ask(server, scheduler, "status", "-l", "app=huge", "-o", "name")
+        assert done.stdout == "deployment/default/huge\n"
+        assert ask(server, scheduler, "status", "-n", "other", "-o", "name").stdout == ""
+    finally:
+        server.call("DELETE", "/apis/apps/v1/namespaces/default/deployments/huge")
+        server.until(lambda: ask(server, scheduler, "status").returncode == 0)
+
+
+def test_watching_repeats_until_interrupted(server, scheduler):
+    cluster = ("--kubeconfig", server.kubeconfig, "--server", scheduler.url)
+    with Process("status", "-w", "--interval", "1s", "-o", "json", *cluster) as watching:
+        assert [json.loads(watching.line())["state"] for _ in range(2)] == ["healthy"] * 2
+        code, _, err = watching.stop(signal.SIGINT)
+    assert (code, err) == (130, "")
+
+
+def test_the_bundle_holds_what_a_report_needs(server, scheduler, tmp_path):
+    path = tmp_path / "bundle.tar.gz"
+    done = ask(server, scheduler, "support-bundle", "--out", path)
+    assert (done.returncode, done.stdout) == (0, f"{path}\n")
+    assert path.stat().st_mode & 0o777 == 0o600
+    with tarfile.open(path) as archive:
+        files = {
+            member.name.partition("/")[2]: archive.extractfile(member).read()
+            for member in archive.getmembers()
+        }
+    assert files.keys() >= {"check.json", "status.json", "cluster.json", "metrics.json"}
+    (tmp_path / "cluster.json").write_bytes(files["cluster.json"])
+    done = kubedsm("explain", "node/n2", "--from", tmp_path / "cluster.json")
+    assert done.returncode == 0, done.stderr
+
+
+def test_a_cluster_that_cannot_be_reached_is_one_line(tmp_path):
+    for command in ("check", "status", "logs", "support-bundle"):
+        nowhere = ("--kubeconfig", unreachable(tmp_path), "--server", "http://127.0.0.1:9")
+        done = kubedsm(command, *nowhere)
+        assert (done.returncode, done.stdout) == (1, "")
+        [line] = done.stderr.splitlines()
+        assert line.startswith("kubedsm: error: http://127.0.0.1:")

@@ -1,0 +1,140 @@
+"""Windows, freezes and budgets: no migration begins outside of them, and when the next one does."""
+
+import asyncio
+import math
+
+import attrs
+import pytest
+
+from kubedsm.config.current import CurrentConfiguration
+from kubedsm.config.settings import load
+from kubedsm.execution.deferrals import DAY, HOUR, Deferrals
+from kubedsm.explain.subjects import Subject
+from kubedsm.model.model import Workload
+from support.move_scenes import (
+    LARGE_CLOUD,
+    SMALL_EDGE,
+    hand_over,
+    open_edge,
+    quiet,
+    ready_to_move,
+    settle_on_cloud,
+)
+from support.worlds import emulated
+
+WEB, API = (Workload("default", "Deployment", name) for name in ("web", "api"))
+BASE = "suggester: {period: 1s}\n"
+EAGER = "price: 0s, drainDelay: 1s, deadline: 10s"
+#: virtual time begins at 2026-01-01T00:00:00Z
+WINDOW = f"{BASE}migration: {{{EAGER}, windows: {{schedule: 5 0 * * *, duration: 1h}}}}"
+
+
+@attrs.define
+class Clock:
+    now: float = 0.0
+
+    def wall(self):
+        return self.now
+
+
+def deferrals(budget):
+    configuration = load(f"migration: {{budget: {{{budget}}}}}", "test")
+    clock = Clock(1e9)
+    return Deferrals(CurrentConfiguration(configuration), clock), clock
+
+
+def test_a_budget_of_a_workload_is_free_again_when_the_oldest_is_an_hour_old():
+    made, clock = deferrals("workloadPerHour: 2")
+    for _ in range(2):
+        assert made.find(WEB) is None
+        made.charge([WEB])
+        clock.now += 60
+    deferral = made.find(WEB)
+    assert deferral.until == 1e9 + HOUR
+    assert str(deferral).endswith("the budget of 2 per workload an hour is spent")
+    assert made.find(API) is None
+    clock.now = deferral.until
+    assert made.find(WEB) is None
+    assert made.find(WEB, [WEB, WEB]).until == 1e9 + HOUR + 60
+
+
+def test_a_budget_of_the_cluster_counts_all_workloads_and_a_whole_group():
+    made, clock = deferrals("clusterPerHour: 3, clusterPerDay: 4")
+    assert made.count_left() == 3
+    made.charge([WEB, API])
+    assert made.count_left() == 1
+    assert made.find(WEB, [WEB]) is None
+    assert made.find(WEB, [WEB, API]).until == 1e9 + HOUR
+    clock.now += HOUR
+    assert made.count_left() == 2
+    made.charge([WEB, WEB])
+    assert made.find(API).until == 1e9 + DAY
+    assert made.find(API, [API] * 5).until == math.inf
+    clock.now += DAY
+    made.charge([])
+    assert made.begun == []
+
+
+def test_without_windows_and_budgets_nothing_is_deferred():
+    made, _ = deferrals("")
+    made.charge([WEB] * 100)
+    assert made.list_deferred([WEB]) == {}
+    assert made.count_left() is None
+    assert made.find(WEB) is None
+
+
+@pytest.mark.looptime
+async def test_no_migration_begins_before_its_window_and_explain_says_when():
+    async with (
+        emulated(LARGE_CLOUD, configuration=load(WINDOW, "test")) as world,
+        world.scheduler() as runtime,
+    ):
+        await settle_on_cloud(world, "web", 2)
+        open_edge(world)
+        await asyncio.sleep(1)
+        subject = Subject("workload", "default/web")
+        found = await runtime.explanations.explain(subject, leading=True)
+        why = "migrations are deferred until 2026-01-01 00:05 UTC: outside of its windows"
+        assert found.facts.deferred == why
+        assert [row[2] for row in found.sections[0].table.rows] == [(why,), (why,)]
+        await asyncio.sleep(300 - world.clock.monotonic() - 1)
+        assert world.placed("web") == {"c1": 2}
+        await world.until(lambda: world.placed("web") == {"e1": 2}, 30)
+
+
+@pytest.mark.looptime
+async def test_a_budget_is_spent_on_the_greatest_benefit_and_the_rest_waits():
+    services = "services: {default/web: {weight: 1}, default/api: {weight: 5}}"
+    text = f"{BASE}migration: {{{EAGER}, budget: {{clusterPerHour: 1}}}}\n{services}"
+    async with (
+        emulated(LARGE_CLOUD, configuration=load(text, "test")) as world,
+        world.scheduler() as runtime,
+    ):
+        for name in ("web", "api"):
+            world.deploy(name, 1)
+        await world.until_bound(2, 5)
+        await asyncio.sleep(2)
+        open_edge(world)
+        await world.until(lambda: world.placed("api") == {"e1": 1}, 30)
+        await quiet(world)
+        await asyncio.sleep(60)
+        assert world.placed("web") == {"c1": 1}
+        (at,) = (at for _, at in runtime.manager.migrations.deferrals.begun)
+        await asyncio.sleep(at + HOUR - world.clock.wall() - 1)
+        assert world.placed("web") == {"c1": 1}
+        await world.until(lambda: world.placed("web") == {"e1": 1}, 30)
+
+
+@pytest.mark.looptime
+async def test_a_group_is_not_begun_if_the_window_closes_while_it_waits():
+    frozen = load(
+        "suggester: {mode: 'off'}\nmigration: {drainDelay: 1s, freezes:"
+        " {start: 2026-01-01T00:00:00Z, end: 2026-01-02T00:00:00Z}}",
+        "test",
+    )
+    async with ready_to_move(configuration=frozen, edge=SMALL_EDGE) as world:
+        (pod,) = world.pods("web")
+        await hand_over(world, [(pod, "e1", [])])
+        await quiet(world)
+        assert world.placed("web") == {"c1": 1}
+        assert not world.runtime.manager.migrations.resting()

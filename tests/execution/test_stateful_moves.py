@@ -1,0 +1,104 @@
+"""Pods with volumes: local ones stay, network ones move in the mode that their claims permit."""
+
+import asyncio
+
+import pytest
+
+from kubedsm.config.settings import load
+from kubedsm.optimizer.moving.movable import default_movable
+from kubedsm.planner.rebalancing_requests import reason_to_stay
+from kubedsm_lab.emulator.api.object_state import is_ready, node_of
+from kubedsm_lab.emulator.api.resources import PODS
+from kubedsm_lab.emulator.paper import node
+from support.move_scenes import ReadyPods, cleaned_up, open_edge
+from support.volumes import mounting, network_volume, stateful_set, storage_class
+from support.worlds import emulated
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+
+QUICK = load("suggester: {period: 1s}\nmigration: {cooldown: 1s, drainDelay: 500ms}", "test")
+CLOUD, EDGE = node("c1", "cloud", "20", "40Gi"), node("e1", "edge", "8", "16Gi")
+
+
+async def until_ready(world, count):
+    await world.until(lambda: len(world.pods()) == count and all(map(is_ready, world.pods())), 30)
+
+
+async def at_rest(world, seconds=60):
+    await asyncio.sleep(seconds)
+    assert cleaned_up(world)
+    assert not world.events("MigrationFailed")
+
+
+def stays(world):
+    """Return the reasons for which the pods stay."""
+    snapshot = world.runtime.mirror.snapshot()
+    movable = default_movable(snapshot)
+    reasons = (
+        movable(pod) or reason_to_stay(pod, QUICK, snapshot.surroundings)
+        for pod in snapshot.pods.values()
+    )
+    return {str(reason) for reason in reasons}
+
+
+async def test_pods_with_a_volume_for_many_nodes_are_migrated_without_a_gap():
+    async with emulated(CLOUD, configuration=QUICK) as world, world.scheduler():
+        network_volume(world.api, "data", "ReadWriteMany")
+        world.deploy("web", 2, **mounting("data"))
+        await until_ready(world, 2)
+        ready = ReadyPods(world, "web").watch()
+        open_edge(world, EDGE)
+        await at_rest(world)
+        assert world.placed("web") == {"e1": 2}
+        assert ready.lowest == 2
+
+
+async def test_a_volume_for_one_node_follows_its_pod_when_the_old_pod_is_gone():
+    async with emulated(CLOUD, configuration=QUICK) as world, world.scheduler():
+        names = ("db-0", "db-1")
+        for name in names:
+            network_volume(world.api, f"data-{name}")
+        stateful_set(world.api, "db", 2)
+        await until_ready(world, 2)
+        known = {}
+
+        def notice(change):
+            """No claim is ever mounted on two nodes."""
+            if change.resource is PODS and node_of(change.object):
+                name, uid = (change.object["metadata"][field] for field in ("name", "uid"))
+                known.setdefault(name, {})[uid] = change.type != "DELETED"
+                assert sum(known[name].values()) <= 1
+
+        world.api.store.subscribe(notice)
+        open_edge(world, EDGE)
+        await at_rest(world)
+        assert world.placed("db") == {"e1": 2}
+        assert set(known) == set(names)
+
+
+async def test_a_volume_for_one_node_keeps_the_pods_that_share_it():
+    async with emulated(CLOUD, configuration=QUICK) as world, world.scheduler():
+        network_volume(world.api, "data")
+        world.deploy("web", 2, **mounting("data"))
+        network_volume(world.api, "own")
+        world.deploy("single", 1, **mounting("own"))
+        await until_ready(world, 3)
+        open_edge(world, EDGE)
+        await at_rest(world)
+        assert world.placed() == {"c1": 3}
+        told = "its volume claim default/{} can be mounted on one node at a time"
+        assert stays(world) == {told.format("data"), told.format("own")}
+
+
+async def test_pods_with_local_volumes_stay_and_say_why():
+    async with emulated(CLOUD, configuration=QUICK) as world, world.scheduler():
+        storage_class(world.api)
+        stateful_set(world.api, "db", 2)
+        await until_ready(world, 2)
+        before = {pod["metadata"]["uid"] for pod in world.pods()}
+        open_edge(world, EDGE)
+        await at_rest(world)
+        assert {pod["metadata"]["uid"] for pod in world.pods()} == before
+        for reason in stays(world):
+            assert reason.startswith("its volume pvc-")
+            assert reason.endswith("is reachable only from its node")

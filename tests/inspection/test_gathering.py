@@ -1,0 +1,120 @@
+"""Gathering: what is read of an emulated cluster, with the rights of different users."""
+
+import random
+
+import pytest
+
+from kubedsm.cli.cluster import read_snapshot
+from kubedsm.inspection.checks import parts_needed, run_checks
+from kubedsm.inspection.gathering import Gatherer
+from kubedsm.inspection.overview import PARTS, Scope, summarise
+from kubedsm.kube.calls import leases
+from kubedsm.kube.calls.explained_cluster import ExplainedCluster
+from kubedsm.kube.calls.inspection import list_selected
+from kubedsm.kube.client.port import Invalid, ObjectName, Unreachable
+from kubedsm_lab.emulator.api.resources import CONFIGMAPS, SERVICE_ACCOUNTS
+from kubedsm_lab.emulator.front import EmulatedFront
+from support.proposals import OWN
+from support.rights import ADMIN_TOKEN, Right, install, token_of
+from support.worlds import CLOUD, EDGE, emulated
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+EVICT = Right("ClusterRole", "", "pods/eviction", "create")
+
+
+def gatherer(world, token=ADMIN_TOKEN):
+    front = EmulatedFront(world.cluster.routes, world.clock, latency=0.01, token=token)
+    cluster = ExplainedCluster(front, "https://api")
+
+    async def read(configuration):
+        return await read_snapshot(cluster, configuration, world.clock, random.Random(0))
+
+    return Gatherer(cluster, ObjectName(), world.clock, "0.1.0", read)
+
+
+def verdicts(state, **options):
+    return {
+        (each.group, each.finding.verdict, each.finding.text)
+        for each in run_checks(state, **options)
+    }
+
+
+def texts(state, verdict, **options):
+    return sorted(text for _, found, text in verdicts(state, **options) if found == verdict)
+
+
+async def test_an_administrator_reads_everything_of_an_installation():
+    async with emulated(EDGE, CLOUD, admin_token=ADMIN_TOKEN) as world:
+        world.token = install(world.cluster)
+        world.api.create(
+            CONFIGMAPS,
+            {"metadata": {"name": OWN}, "data": {"config.yaml": "suggester: {period: 9s}"}},
+            namespace=OWN,
+        )
+        async with world.scheduler():
+            world.deploy("web", 2)
+            world.deploy("huge", 1, cpu="64")
+            await world.until_bound(2, 5)
+            term = leases.term_of("kubedsm-0_1", 15.0, world.clock.wall(), 0)
+            await leases.write(gatherer(world).cluster, ObjectName(), None, term, timeout=1.0)
+            state = await gatherer(world).gather(parts_needed())
+    assert state.user == "admin"
+    assert abs(state.skew) < 1
+    assert state.configuration.suggester.period == 9
+    assert state.leader == "kubedsm-0"
+    assert not any(state.denied.values())
+    assert state.denied.keys() >= {"placing", "migrations", "leader-election"}
+    assert [pod.name.startswith("huge-") for pod in state.waiting] == [True]
+    assert state.waiting[0].message.startswith("0/2 nodes are available: 2 Insufficient cpu.")
+    # No process runs in an emulated pod.
+    assert state.errors.keys() == {"scheduler"}
+    assert summarise(state, Scope()).health.state in ("healthy", "degraded")
+
+
+async def test_a_missing_right_is_found_by_the_administrator_and_by_the_account_itself():
+    async with emulated(EDGE, CLOUD, admin_token=ADMIN_TOKEN) as world:
+        own = install(world.cluster, missing=EVICT)
+        for token in (ADMIN_TOKEN, own):
+            state = await gatherer(world, token).gather(["user", "configuration", "rights"])
+            assert state.denied["migrations"] == ["create pods/eviction"]
+            assert state.denied["placing"] == []
+            assert "rights" not in state.errors
+
+
+async def test_a_user_without_rights_is_told_what_was_not_checked():
+    async with emulated(EDGE, CLOUD, admin_token=ADMIN_TOKEN) as world:
+        install(world.cluster)
+        world.api.create(SERVICE_ACCOUNTS, {"metadata": {"name": "guest"}}, namespace="default")
+        guest = gatherer(world, token_of(world.cluster, "default", "guest"))
+        state = await guest.gather(parts_needed())
+        said = texts(state, "warn")
+        for part in ("rights", "snapshot", "lease", "budgets"):
+            assert any(text.startswith(f"{part} not checked: no right to") for text in said), part
+        assert texts(state, "fail") == []
+        before = await guest.gather(parts_needed(before=True), installing=True)
+        [denied] = texts(before, "fail", before=True)
+        assert denied.startswith("system:serviceaccount:default:guest has no right to create")
+
+
+async def test_before_the_installation_an_administrator_has_all_rights():
+    async with emulated(EDGE, CLOUD, admin_token=ADMIN_TOKEN) as world:
+        state = await gatherer(world).gather(parts_needed(before=True), installing=True)
+        assert texts(state, "fail", before=True) == []
+        assert "admin may install the manifests" in texts(state, "ok", before=True)
+
+
+async def test_an_unreachable_server_and_a_bad_selector_are_errors():
+    class Gone:
+        async def request(self, request, *, timeout):
+            raise Unreachable("https://api: refused")
+
+    async with emulated(EDGE, CLOUD) as world:
+        cluster = ExplainedCluster(Gone(), "https://api")
+        lost = Gatherer(cluster, ObjectName(), world.clock, "0.1.0", None)
+        with pytest.raises(Unreachable, match="refused"):
+            await lost.gather(PARTS)
+        with pytest.raises(Invalid, match="unable to parse"):
+            await list_selected(gatherer(world).cluster, "a=b=c", timeout=1.0)
+        world.deploy("web", 2)
+        chosen = await list_selected(gatherer(world).cluster, "app=web", timeout=1.0)
+        assert len(chosen) == 2

@@ -1,0 +1,114 @@
+"""Overview of an installation: its health, its order, its scope, and its printed forms."""
+
+import io
+
+import attrs
+import pytest
+
+from kubedsm.cli.installation_report import print_overview
+from kubedsm.inspection.overview import Scope, summarise
+from kubedsm.kube.calls.inspection import DetachedPod, WaitingPod
+from kubedsm.kube.calls.leases import term_of
+from kubedsm.model.model import Tier, Workload
+from kubedsm.terminal.console import Console
+from support.installations import NOW, WELL, changed, cluster_of, made_node
+from support.pods import made_pod
+
+NODES = [made_node("e1", cpu=8000), made_node("c1", Tier.CLOUD)]
+
+
+def pods(workload, edge, cloud, namespace="shop"):
+    return [
+        made_pod(f"{workload}-{n}", workload=workload, namespace=namespace, cpu=1000, node_name=on)
+        for n, on in enumerate(["e1"] * edge + ["c1"] * cloud)
+    ]
+
+
+def waits(name, message="", uid="", age=60):
+    return WaitingPod("shop", name, uid or name, "kubedsm", NOW - age, message)
+
+
+SHORT = changed(
+    snapshot=cluster_of(
+        NODES, [*pods("pay", 1, 1), *pods("cart", 0, 3), *pods("a", 1, 0, "other")]
+    ),
+    waiting=[waits("x", "0/2 nodes are available."), waits("y", "0/2 nodes are available.")],
+    detached=[DetachedPod("shop", "cart-1", "cart-1", "c1", "e1", NOW - 7)],
+)
+
+
+def printed_as(overview, output, capsys):
+    file = io.StringIO()
+    print_overview(overview, output, Console(file=file, width=100, no_color=True))
+    return file.getvalue() + capsys.readouterr().out
+
+
+def test_a_healthy_installation_is_four_lines(capsys):
+    overview = summarise(WELL, Scope())
+    assert overview.health.state == "healthy"
+    assert printed_as(overview, "text", capsys).splitlines() == [
+        "healthy: every service has its edge share",
+        "leader  kubedsm-0, Lease renewed 2 s ago; scheduler 0.1.0, API server v1.36.2",
+        "edge    1 node, 3 of 4 cores and 8 of 8 Gi free at the edge",
+    ]
+
+
+def test_services_are_listed_by_shortfall_and_pods_by_reason(capsys):
+    overview = summarise(SHORT, Scope())
+    assert overview.health.state == "degraded"
+    assert [share.workload for share in overview.below] == ["shop/cart", "shop/pay"]
+    assert [(g.reason, g.pods) for g in overview.waiting] == [
+        ("0/2 nodes are available.", ("shop/x", "shop/y"))
+    ]
+    said = printed_as(overview, "text", capsys)
+    assert said.startswith("degraded: shop/x, and 1 pod more cannot be scheduled: 0/2 nodes")
+    assert "2 of 3 services below target" in said
+    assert said.index("shop/cart") < said.index("shop/pay")
+    assert "1 migration in progress" in said
+    assert printed_as(overview, "name", capsys) == "deployment/shop/cart\ndeployment/shop/pay\n"
+    assert "kind" not in said
+    assert "Deployment" in printed_as(overview, "wide", capsys)
+    document = overview.as_json()
+    assert document["belowTarget"][0]["missing"] == 3
+    assert document["edge"]["cpu"] == {"allocatable": 8.0, "free": 6.0}
+    assert document["migrations"] == [
+        {"pod": "shop/cart-1", "from": "c1", "to": "e1", "since": NOW - 7}
+    ]
+
+
+def test_a_scope_limits_the_lists_and_not_the_health():
+    other = summarise(SHORT, Scope("other"))
+    assert (other.health.state, other.services) == ("degraded", 1)
+    assert (other.below, other.migrations, other.waiting) == ((), (), ())
+    selected = summarise(SHORT, Scope(None, frozenset({"pay-0", "y"})))
+    assert [share.workload for share in selected.below] == ["shop/pay"]
+    assert [group.pods for group in selected.waiting] == [("shop/y",)]
+
+
+@pytest.mark.parametrize(
+    ("state", "health"),
+    [
+        (changed(term=None), "down"),
+        (changed(term=term_of("kubedsm-0_1", 15.0, NOW - 100, 0)), "down"),
+        (changed(term=None, errors={"lease": "403"}), "healthy"),
+        (changed(refusal="no key"), "degraded"),
+        (changed(waiting=[waits("x", "Too many pods.", age=5)]), "healthy"),
+        (changed(waiting=[waits("x", age=500)]), "healthy"),
+        (changed(scheduler=attrs.evolve(WELL.scheduler, troubled=("Pod",))), "degraded"),
+    ],
+    ids=["no Lease", "dead", "unknown", "refused", "young", "untried", "watch"],
+)
+def test_health_is_that_of_the_rules(state, health):
+    assert summarise(state, Scope()).health.state == health
+
+
+def test_targets_of_the_scheduler_come_before_those_of_the_configuration():
+    targets = {Workload("shop", "Deployment", "cart"): 0.0}
+    state = attrs.evolve(SHORT, scheduler=attrs.evolve(WELL.scheduler, targets=targets))
+    assert [share.workload for share in summarise(state, Scope()).below] == ["shop/pay"]
+
+
+def test_what_was_not_read_is_said(capsys):
+    state = changed(errors={"scheduler": "501 NotImplemented"})
+    said = printed_as(summarise(state, Scope()), "text", capsys)
+    assert "  scheduler not read: 501 NotImplemented\n" in said

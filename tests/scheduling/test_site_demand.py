@@ -1,0 +1,98 @@
+"""Pods go where their users are, at the start and when demand changes; seen by metrics and page."""
+
+import asyncio
+
+import pytest
+from structlog.testing import capture_logs
+
+from kubedsm.config.settings import load
+from kubedsm.model.events import MeasuredApplied
+from kubedsm.model.measured import Measured
+from kubedsm.model.model import Workload
+from kubedsm_lab.emulator.api.resources import DEPLOYMENTS
+from support.metered import Metered
+from support.sites import NORTH, cordon, running, two_sites, where
+from support.viewing import Viewer
+
+pytestmark = pytest.mark.looptime
+
+WEB = Workload("default", "Deployment", "web")
+DECLARED = load("services: {default/web: {demand: {north: 3, south: 1}}}", "test")
+
+
+async def test_declared_demand_decides_the_sites_and_is_measured():
+    async with two_sites(configuration=DECLARED) as world:
+        metered, viewer = Metered(world), Viewer(world)
+        async with world.scheduler(instruments=metered.instruments, listener=viewer.scene):
+            world.deploy("web", 8)
+            await running(world, 8)
+            assert where(world) == {"n": 6, "s": 2}
+            assert metered("kubedsm_site_replicas", site="north") == 6
+            assert metered("kubedsm_site_demand_pods", site="south") == 2
+            assert metered("kubedsm_site_reached_share", site="south") == 1
+            assert metered("kubedsm_site_target_share", site="south") == 1
+            assert metered("kubedsm_site_missing_replicas", site="south") == 0
+            assert metered("kubedsm_workload_near_share", workload="web") == 1
+            await asyncio.sleep(6)
+            viewer.look()
+            north, south = viewer.status["sites"]
+            assert north == {"site": "north", "reached": 1.0, "target": 1.0, "replicas": 6}
+            assert south["replicas"] == 2
+
+
+async def test_pods_follow_measured_demand_and_then_stay():
+    async with two_sites() as world, world.scheduler() as runtime:
+
+        def measure(at, north, south):
+            demand = {WEB: {"north": north, "south": south}}
+            runtime.handler.handle(MeasuredApplied(Measured(at, demand=demand)))
+
+        measure(1.0, 30.0, 10.0)
+        world.deploy("web", 4)
+        await running(world, 4)
+        assert where(world) == {"n": 3, "s": 1}
+        await asyncio.sleep(120)
+        measure(2.0, 10.0, 30.0)
+        with capture_logs() as logs:
+            await asyncio.sleep(300)
+        assert where(world) == {"n": 1, "s": 3}
+        begun = [log for log in logs if log["event"] == "migration begun"]
+        assert len(begun) == 2
+
+
+async def test_flapping_demand_moves_nothing_in_vain():
+    async with two_sites() as world, world.scheduler() as runtime:
+        world.deploy("web", 4)
+        await running(world, 4)
+        with capture_logs() as logs:
+            for turn in range(60):
+                demand = {WEB: {"north": 1.0 + 9 * (turn % 2), "south": 10.0 - 9 * (turn % 2)}}
+                requests = {w: {s: 10 * n for s, n in of.items()} for w, of in demand.items()}
+                sample = Measured(float(turn + 1), demand=requests)
+                runtime.handler.handle(MeasuredApplied(sample))
+                await asyncio.sleep(20)
+        begun = [log for log in logs if log["event"] == "migration begun"]
+        assert len(begun) <= 4
+
+
+async def test_a_cut_site_gets_nothing_and_its_demand_goes_to_neighbours():
+    async with two_sites(configuration=DECLARED) as world, world.scheduler():
+        cordon(world, *NORTH)
+        world.deploy("web", 4)
+        await running(world, 4)
+        # One for its own users; the others answer sooner than from the cloud.
+        assert where(world) == {"s": 4}
+        cordon(world, *NORTH, cordoned=False)
+        await asyncio.sleep(240)
+        assert where(world) == {"n": 3, "s": 1}
+
+
+async def test_a_tenant_declares_demand():
+    async with two_sites() as world, world.scheduler():
+        deployment = world.deploy("web", 0)
+        template = {"metadata": {"annotations": {"kubedsm.io/demand": "south=1"}}}
+        patch = {"spec": {"replicas": 2, "template": template}}
+        name = deployment["metadata"]["name"]
+        world.api.patch(DEPLOYMENTS, "default", name, patch, "application/merge-patch+json")
+        await running(world, 2)
+        assert where(world) == {"s": 2}
