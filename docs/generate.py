@@ -209,6 +209,7 @@ NOTHING = Reading(
     caught={},
     events_lost=0,
     paused=False,
+    spreading_services=0,
     away=NOTHING_AWAY,
     plans=0,
     moves=0,

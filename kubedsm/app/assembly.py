@@ -11,6 +11,7 @@ from kubedsm.app.cluster_warnings import IgnoredAnnotations, MismatchWarnings, S
 from kubedsm.app.live_configuration import LiveConfiguration
 from kubedsm.app.load_monitor import LoadMonitor
 from kubedsm.app.prometheus import Asker, InAThread
+from kubedsm.app.service_routing import ServiceRouting
 from kubedsm.config.current import CurrentConfiguration, as_given
 from kubedsm.config.settings import Configuration
 from kubedsm.events.event_recorder import EventRecorder
@@ -18,6 +19,7 @@ from kubedsm.events.event_writer import EventWriter, WorkloadEvents
 from kubedsm.execution.bind_calls import BindCalls, TierKeeper
 from kubedsm.execution.limits import DRY_RUN, Limits, suggest_only
 from kubedsm.execution.migration_calls import MigrationCalls
+from kubedsm.execution.migration_record import MigrationRecord
 from kubedsm.execution.migrations import Migrations
 from kubedsm.execution.orphan_sweep import OrphanSweep
 from kubedsm.execution.placement_manager import PlacementManager
@@ -248,6 +250,9 @@ class Runtime:
             listener,
             throttle,
         )
+        self.service_routing = ServiceRouting(
+            cluster, mirror, current, self.workload_events, clock, throttle, timeout
+        )
         mismatches = MismatchWarnings(mirror, current, clock, live.report_unmatched)
 
         # Background tasks.
@@ -268,10 +273,24 @@ class Runtime:
             ("preemptor", self.preemptor.run),
             ("load monitor", load_monitor.run),
             ("mismatches", mismatches.run),
+            ("service routing", self.service_routing.run),
         ]
         if not dry_run:
             sweep = partial(self.manager.sweep, self.synced)
             self._deciding.insert(0, ("sweep", sweep))
+            deferrals = self.manager.migrations.deferrals
+            deferrals.known = False
+            migration_record = MigrationRecord(
+                cluster,
+                live.config_map.name.migrations,
+                deferrals,
+                current,
+                clock,
+                throttle,
+                instance,
+                timeout,
+            )
+            self._deciding.append(("migration record", migration_record.run))
 
         # Rebalancing, absent for policies without migrations.
         self.migrator: Migrator | None = None

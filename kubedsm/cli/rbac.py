@@ -7,7 +7,7 @@ import click
 
 from kubedsm.cli.options import OneOf, check_namespace, output_or_yaml
 from kubedsm.kube.calls.permissions import FEATURES, PLACING, Feature, Rule, rules, unused_features
-from kubedsm.kube.client.port import APPROVALS
+from kubedsm.kube.client.port import APPROVALS, MIGRATIONS
 
 _GROUP = "rbac.authorization.k8s.io"
 
@@ -105,7 +105,7 @@ def _write_roles(features: Sequence[Feature], name: str, namespace: str) -> str:
 
 
 def _write_rule(rule: Rule, name: str) -> str:
-    names = [name, name + APPROVALS] if "configmaps" in rule.resources else [name]
+    names = [name, name + (APPROVALS if "configmaps" in rule.resources else MIGRATIONS)]
     fields = {
         "apiGroups": [rule.group],
         "resources": list(rule.resources),

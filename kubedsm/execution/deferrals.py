@@ -4,6 +4,7 @@ A budget counts the migrations that began within the last hour or day, by the wa
 migrations begins as a whole, and is charged as a whole.
 """
 
+import asyncio
 import math
 from bisect import bisect_right
 from collections import Counter
@@ -20,6 +21,8 @@ from kubedsm.process.clock import Clock
 HOUR, DAY = 3600.0, 86_400.0
 #: calendars with a cached opening, and seconds until an open calendar is evaluated again
 _REMEMBERED, _RECHECK = 1000, 1.0
+#: seconds after which the record of earlier migrations has probably been read
+_RETRY = 5.0
 #: the record of begun migrations has not been read yet
 UNREAD = "the record of earlier migrations has not been read yet"
 
@@ -47,8 +50,10 @@ class Deferrals:
     begun: list[tuple[Workload, float]] = attrs.field(factory=list, init=False)
     #: their times by workload, and all times under None
     _times: dict[Workload | None, list[float]] = attrs.field(factory=dict, init=False)
-    #: False until the record of earlier migrations is read
+    #: False until the record of earlier migrations is read; True without a record
     known: bool = attrs.field(default=True, init=False)
+    #: set when a migration begins
+    changed: asyncio.Event = attrs.field(factory=asyncio.Event, init=False)
     #: cached openings with their reason, and the times between which each is valid
     _openings: dict[Calendar, tuple[float, str, float, float]] = attrs.field(
         factory=dict, init=False
@@ -90,6 +95,7 @@ class Deferrals:
         now = self._clock.wall()
         recent = [(of, at) for of, at in self.begun if now - DAY < at <= now]
         self._replace([*recent, *((workload, now) for workload in workloads)])
+        self.changed.set()
 
     def restore(self, begun: Iterable[tuple[Workload, float]]) -> None:
         """Add the migrations that former leaders began."""
@@ -123,7 +129,7 @@ class Deferrals:
         if not budget.limited:
             return
         if not self.known:
-            yield Deferral(math.inf, UNREAD)
+            yield Deferral(now + _RETRY, UNREAD)
         for most, period, name, of, further in (
             (budget.workload_per_hour, HOUR, "workload an hour", workload, together[workload]),
             (budget.workload_per_day, DAY, "workload a day", workload, together[workload]),

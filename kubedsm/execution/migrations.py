@@ -56,6 +56,8 @@ class _Group:
     #: some migration of the group has started
     begun: bool = False
     cancelled: bool = False
+    #: a window, a freeze or a budget has kept the group from starting
+    deferred: bool = False
 
 
 @attrs.define(slots=True, eq=False)
@@ -242,7 +244,7 @@ class Migrations:
                 yield move, step, pod
 
     def _find_deferral(self, group: _Group) -> Deferral | None:
-        """Return why a group without started migrations may not begin now; then cancel the group.
+        """Return why a group without started migrations may not begin now; then drop the group.
 
         A group that has begun is finished.
         """
@@ -251,7 +253,7 @@ class Migrations:
         workloads = [outcome.move.pod.workload for outcome in group.group.moves]
         found = [self.deferrals.find(workload, workloads) for workload in dict.fromkeys(workloads)]
         deferral = next(filter(None, found), None)
-        group.cancelled |= deferral is not None
+        group.deferred |= deferral is not None
         return deferral
 
     def reserve_capacity(self, step: Step, pod: Pod, accepted: Accepted) -> str:
@@ -326,7 +328,8 @@ class Migrations:
         self._mirror.release(name)
         replacement = self._mirror.find_replacement(name)
         self._mirror.end_claim(name)
-        outcome = Outcome.DROPPED if move.pod is None else _judge_outcome(steps)
+        never_began = move.pod is None or self.groups[move.plan_id].deferred
+        outcome = Outcome.DROPPED if never_began else _judge_outcome(steps)
         move.underway = None
         reason = next((step.reason for step in steps if step.state is StepState.FAILED), "")
         self._on_ended(MoveOutcome(name, move.present.move, outcome, reason, replacement))
@@ -342,7 +345,8 @@ class Migrations:
             del self._moves[order.id]
             workload = planned.move.pod.workload
             # The second leg of a detour has no original pod.
-            lost = order.pod != "" and not ended.cancelled and self._has_failed(plan, order)
+            excused = order.pod == "" or ended.cancelled or ended.deferred
+            lost = not excused and self._has_failed(plan, order)
             failed[workload] = failed.get(workload, False) or lost
             within = self._find_lateness(plan, order)
             if within is not None:

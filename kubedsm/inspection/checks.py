@@ -11,6 +11,7 @@ from typing import Literal
 
 import attrs
 
+from kubedsm.app.service_routing import list_spreading, routing_command
 from kubedsm.config.mismatches import TOLD, list_unmatched, missing_tiers, why_unmatched
 from kubedsm.explain.node import node_state
 from kubedsm.inspection.gathering import ClusterState, Part
@@ -114,6 +115,14 @@ def check_clock(state: ClusterState) -> Iterator[Finding]:
         yield Finding("warn", text, "synchronise clocks by NTP", f"{_TROUBLE}#no-replica-leads")
     elif skew is not None:
         yield Finding("ok", "clocks of API server and this machine agree")
+
+
+def check_leader_clock(state: ClusterState) -> Iterator[Finding]:
+    age = state.lease_age
+    if state.is_led and age is not None and (state.renews or age < -SKEW):
+        side = "behind" if age > 0 else "ahead of"
+        text = f"clock of leader {state.leader} is {abs(age):.0f} s {side} the API server's"
+        yield Finding("warn", text, "synchronise clocks by NTP", f"{_TROUBLE}#no-replica-leads")
 
 
 def check_install_rights(state: ClusterState) -> Iterator[Finding]:
@@ -368,6 +377,13 @@ def check_services(state: ClusterState) -> Iterator[Finding]:
         yield Finding("warn", text, remedy, "docs/explanation/migration-effects.md")
 
 
+def check_site_routing(state: ClusterState) -> Iterator[Finding]:
+    policy = state.configuration.policy
+    for service, workload in list_spreading(state.services, state.snapshot, policy):
+        text = f"Service {service} sends requests to any site, and {workload} has demand by site"
+        yield Finding("warn", text, routing_command(service), "docs/how-to/serve-near-users.md")
+
+
 def check_waiting(state: ClusterState) -> Iterator[Finding]:
     ours = state.snapshot.scheduler_name
     waiting = [pod for pod in state.waiting if pod.scheduler == ours]
@@ -430,12 +446,14 @@ CHECKS: Sequence[Check] = (
     Check("configuration", check_prometheus, ("configuration",)),
     Check("scheduler", check_deployment, ("deployment",)),
     Check("scheduler", check_lease, ("lease",)),
+    Check("scheduler", check_leader_clock, ("lease",)),
     Check("scheduler", check_scheduler, ("scheduler",)),
     Check("workloads", check_opted_in, ("snapshot",)),
     Check("workloads", check_requests, ("snapshot",), phase="both"),
     Check("workloads", check_annotations, ("snapshot",)),
     Check("workloads", check_budgets, ("snapshot", "budgets"), phase="both"),
     Check("workloads", check_services, ("snapshot", "services"), phase="both"),
+    Check("workloads", check_site_routing, ("configuration", "snapshot", "services")),
     Check("workloads", check_waiting, ("lease", "waiting", "snapshot")),
     Check("migrations", check_detached, ("lease", "detached")),
 )

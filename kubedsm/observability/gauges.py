@@ -31,6 +31,11 @@ def families(reading: Reading) -> Iterator[Metric]:
     snapshot_by_site, targets = reading.policy.resolve(snapshot)
     yield from workload_families(snapshot.census.shares, targets)
     yield from site_families(snapshot_by_site.census.shares, targets)
+    yield _gauge(
+        "kubedsm_services_ignoring_sites",
+        "Services that send requests to any site, of workloads with demand by site.",
+        reading.spreading_services,
+    )
     yield from answer_families(snapshot)
     yield from _node_families(reading)
     yield from _load_families(reading)

@@ -48,6 +48,8 @@ class Reading:
     events_lost: int
     #: whether the pause switch is set, or unknown
     paused: bool
+    #: Services that ignore the sites of their workload's demand
+    spreading_services: int
     away: Away
     plans: int
     moves: int
@@ -73,6 +75,7 @@ def read(runtime: Runtime, leadership: Leadership, now: float) -> Reading:
         caught_lately=runtime.supervisor.caught_within(CAUGHT_WITHIN),
         events_lost=runtime.events_lost,
         paused=runtime.pause_switch.is_set,
+        spreading_services=len({name for name, _ in runtime.service_routing.spreading}),
         away=runtime.sites.away(),
         plans=runtime.manager.under_way,
         moves=len(runtime.manager.migrations),

@@ -68,7 +68,10 @@ def test_roles_are_bound_to_the_account_of_that_name_and_namespace():
             assert given["subjects"] == [account]
             assert given["roleRef"]["kind"] == kind.removesuffix("Binding")
             assert given["roleRef"]["name"] == "other"
-    assert {names for *_, names in rights("--name", "other") if names == "other"}
+    named = {
+        names for _, _, kind, *names in map(list, rights("--name", "other")) for names in names
+    }
+    assert named == {"other", "other-approvals", "other-migrations"}
 
 
 def test_a_feature_can_be_left_out():

@@ -49,7 +49,8 @@ def test_every_plugin_rejects_and_has_advice(plugin):
 
 def test_every_event_reason_is_on_the_page():
     others = re.compile(
-        r'"(MoveRequest[A-Z]\w+|MigrationsSuspended|Edge(?:Slower|FasterAgain|NotCompared))"'
+        r'"(MoveRequest[A-Z]\w+|MigrationsSuspended|ServiceIgnoresSites'
+        r'|Edge(?:Slower|FasterAgain|NotCompared))"'
     )
     texts = [p.read_text() for p in (ROOT / "kubedsm").rglob("*.py")]
     reasons = {*TOPICS, *(found for text in texts for found in others.findall(text))}

@@ -104,6 +104,7 @@ def test_a_namespace_opts_in_and_no_pod_is_stranded_while_every_replica_is_down(
     server.until(lambda: schedulers(kubectl, "early") == {("default-scheduler", True): 2})
 
 
+@pytest.mark.long
 def test_a_leader_that_is_back_gets_the_new_pods_again(server, shop, tmp_path):
     kubectl = shop
     with Scheduler(server) as scheduler:
@@ -166,7 +167,7 @@ def test_after_uninstalling_the_cluster_differs_by_nothing_from_one_before(tmp_p
             server.until(lambda: schedulers(kubectl, "web") == {("kubedsm", True): 3})
             kubectl("-n", "shop", "rollout", "status", "deployment/web", "--timeout=60s")
             kubectl("uncordon", "-l", "kubedsm.io/tier=edge")
-            scheduler.until("move")
+            scheduler.until("migration begun")
             assert scheduler.stop(signal.SIGTERM)[0] == 0
         plan = command(server, "uninstall", "--opt-out")
         assert plan.returncode == 0

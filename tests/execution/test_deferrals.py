@@ -9,8 +9,10 @@ import pytest
 from kubedsm.config.current import CurrentConfiguration
 from kubedsm.config.settings import load
 from kubedsm.execution.deferrals import DAY, HOUR, Deferrals
+from kubedsm.execution.migration_record import ANNOTATION
 from kubedsm.explain.subjects import Subject
 from kubedsm.model.model import Workload
+from kubedsm_lab.emulator.api.resources import LEASES, NAMESPACES
 from support.move_scenes import (
     LARGE_CLOUD,
     SMALL_EDGE,
@@ -20,6 +22,7 @@ from support.move_scenes import (
     ready_to_move,
     settle_on_cloud,
 )
+from support.rights import ADMIN_TOKEN, Right, install
 from support.worlds import emulated
 
 WEB, API = (Workload("default", "Deployment", name) for name in ("web", "api"))
@@ -138,3 +141,54 @@ async def test_a_group_is_not_begun_if_the_window_closes_while_it_waits():
         await quiet(world)
         assert world.placed("web") == {"c1": 1}
         assert not world.runtime.manager.migrations.resting()
+
+
+BUDGET = f"{BASE}migration: {{{EAGER}, budget: {{workloadPerHour: 1}}}}"
+
+
+@pytest.mark.looptime
+async def test_a_new_leader_goes_on_with_the_budget_that_the_former_has_spent():
+    async with emulated(LARGE_CLOUD, configuration=load(BUDGET, "test")) as world:
+        world.api.create(NAMESPACES, {"metadata": {"name": "kubedsm"}})
+        async with world.scheduler():
+            await settle_on_cloud(world, "web", 2)
+            open_edge(world)
+            await world.until(lambda: world.placed("web")["e1"] == 1, 30)
+            await quiet(world)
+        begun = world.clock.wall()
+        async with world.scheduler(seed=1) as runtime:
+            await asyncio.sleep(HOUR / 2)
+            assert len(runtime.manager.migrations.deferrals.begun) == 1
+            assert world.placed("web") == {"e1": 1, "c1": 1}
+            await world.until(lambda: world.placed("web") == {"e1": 2}, HOUR)
+            assert world.clock.wall() > begun + HOUR - 30
+
+
+@pytest.mark.looptime
+@pytest.mark.parametrize("text", ["nonsense", "[[1]]", "[]"])
+async def test_an_odd_record_counts_as_empty(text):
+    lease = {"metadata": {"name": "kubedsm-migrations", "annotations": {ANNOTATION: text}}}
+    async with emulated(LARGE_CLOUD, configuration=load(BUDGET, "test")) as world:
+        world.api.create(NAMESPACES, {"metadata": {"name": "kubedsm"}})
+        world.api.create(LEASES, lease, namespace="kubedsm")
+        async with world.scheduler():
+            await settle_on_cloud(world, "web", 2)
+            open_edge(world)
+            await world.until(lambda: world.placed("web")["e1"] == 1, 30)
+        kept = world.api.get(LEASES, "kubedsm", "kubedsm-migrations")["metadata"]["annotations"]
+        assert kept[ANNOTATION].startswith('[["default","Deployment","web",1767')
+
+
+@pytest.mark.looptime
+async def test_without_the_right_to_the_record_the_budget_counts_from_the_start():
+    async with emulated(
+        LARGE_CLOUD, configuration=load(BUDGET, "test"), admin_token=ADMIN_TOKEN
+    ) as world:
+        right = Right("Role", "coordination.k8s.io", "leases", "get")
+        world.token = install(world.cluster, right)
+        async with world.scheduler():
+            await settle_on_cloud(world, "web", 2)
+            open_edge(world)
+            await world.until(lambda: world.placed("web")["e1"] == 1, 30)
+            await asyncio.sleep(HOUR / 2)
+            assert world.placed("web") == {"e1": 1, "c1": 1}

@@ -9,7 +9,7 @@ from kubedsm.config.settings import load
 from kubedsm.model.events import MeasuredApplied
 from kubedsm.model.measured import Measured
 from kubedsm.model.model import Workload
-from kubedsm_lab.emulator.api.resources import DEPLOYMENTS
+from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, SERVICES
 from support.metered import Metered
 from support.sites import NORTH, cordon, running, two_sites, where
 from support.viewing import Viewer
@@ -96,3 +96,25 @@ async def test_a_tenant_declares_demand():
         world.api.patch(DEPLOYMENTS, "default", name, patch, "application/merge-patch+json")
         await running(world, 2)
         assert where(world) == {"s": 2}
+
+
+async def test_a_service_that_sends_requests_anywhere_is_told_once_with_the_remedy():
+    async with two_sites(configuration=DECLARED) as world:
+        metered = Metered(world)
+        spec = {"selector": {"app": "web"}, "ports": [{"port": 80}]}
+        service = {"metadata": {"name": "web"}, "spec": spec}
+        world.api.create(SERVICES, service, namespace="default")
+        with capture_logs() as logs:
+            async with world.scheduler(instruments=metered.instruments):
+                world.deploy("web", 2)
+                await asyncio.sleep(700)
+                [warning] = [log for log in logs if log["event"] == "service ignores sites"]
+                assert "kubectl patch service web -n default" in warning["error"]
+                assert metered("kubedsm_services_ignoring_sites") == 1
+                [event] = world.events("ServiceIgnoresSites", "Deployment")
+                assert event["type"] == "Warning"
+                patch = {"spec": {"trafficDistribution": "PreferClose"}}
+                content = "application/merge-patch+json"
+                world.api.patch(SERVICES, "default", "web", patch, content)
+                await asyncio.sleep(400)
+                assert metered("kubedsm_services_ignoring_sites") == 0

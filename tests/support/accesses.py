@@ -1,7 +1,7 @@
 """RBAC permissions that the scheduler's requests to the API server need."""
 
 from kubedsm.kube.calls.permissions import Right
-from kubedsm.kube.client.port import APPROVALS
+from kubedsm.kube.client.port import APPROVALS, MIGRATIONS
 from kubedsm_lab.emulator.front import Faults, RequestFault
 from kubedsm_lab.emulator.http.paths import attributes_of
 
@@ -19,7 +19,8 @@ def right_for(request):
     own = asked.namespace == OWN and asked.resource in OF_ITS_OWN
     right = Right(asked.verb, asked.group, resource, own)
     # What a Role with resourceNames allows.
-    names = (OWN, OWN + APPROVALS) if asked.resource == "configmaps" else (OWN,)
+    end = APPROVALS if asked.resource == "configmaps" else MIGRATIONS
+    names = (OWN, OWN + end)
     assert asked.name in names or not right.named, request
     return right
 

@@ -4,6 +4,7 @@ Responses of a real API server 1.36 are recorded in the contract test's scene le
 """
 
 import math
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -78,19 +79,32 @@ async def read(cluster: Cluster, name: ObjectName, *, timeout: float) -> Lease:
 
 
 async def write(
-    cluster: Cluster, name: ObjectName, known: Lease | None, term: Term, *, timeout: float
+    cluster: Cluster,
+    name: ObjectName,
+    known: Lease | None,
+    term: Term,
+    *,
+    timeout: float,
+    annotations: Mapping[str, str] | None = None,
 ) -> Lease:
-    """Update the Lease, or create the Lease if absent at the last read.
+    """Update the Lease, or create the Lease if absent at the last read; set annotations, if any.
 
     Raises Conflict if it changed since `known`, NotFound if it or its namespace does not exist.
     """
     if known is None:
         path = path_of(LEASES, name.namespace, "leases")
-        body = _write_body({"name": name.name, "namespace": name.namespace}, term)
+        metadata = {"name": name.name, "namespace": name.namespace}
+        body = _write_body(_annotate(metadata, annotations), term)
         return _read_lease(await send(cluster, "POST", path, timeout, body))
     path = path_of(LEASES, name.namespace, "leases", name.name)
-    body = _write_body(known.metadata, term)
+    body = _write_body(_annotate(known.metadata, annotations), term)
     return _read_lease(await send(cluster, "PUT", path, timeout, body))
+
+
+def _annotate(metadata: dict[str, Any], new: Mapping[str, str] | None) -> dict[str, Any]:
+    if not new:
+        return metadata
+    return {**metadata, "annotations": {**(metadata.get("annotations") or {}), **new}}
 
 
 def _write_body(metadata: dict[str, Any], term: Term) -> dict[str, Any]:

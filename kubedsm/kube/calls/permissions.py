@@ -125,6 +125,11 @@ PREEMPTION = Feature(
         *_list_rights("create", CORE, "pods/eviction"),
     ),
 )
+SITES = Feature(
+    "sites",
+    "warn about Services that ignore the sites of demand (services.NAME.demand, site.demand)",
+    _list_rights("list", CORE, "services"),
+)
 PAUSE = Feature(
     "pause",
     "pause migrations while the ConfigMap has the pause switch set",
@@ -159,6 +164,7 @@ FEATURES = (
     TIERS,
     MIGRATIONS,
     PREEMPTION,
+    SITES,
     PAUSE,
     CONFIGURATION,
     LEADER_ELECTION,

@@ -23,6 +23,8 @@ _SUBDOMAIN = re.compile(rf"{_LABEL}(\.{_LABEL})*")
 _LONGEST = 253
 #: the end of the name of the ConfigMap where proposals are approved
 APPROVALS = "-approvals"
+#: the end of the name of the Lease with the record of begun migrations
+MIGRATIONS = "-migrations"
 
 
 def _may_always_leave() -> bool:
@@ -189,6 +191,11 @@ class ObjectName:
         Separate, since RBAC cannot distinguish patching annotations from patching data.
         """
         return ObjectName(self.namespace, f"{self.name}{APPROVALS}")
+
+    @property
+    def migrations(self) -> "ObjectName":
+        """Name of the Lease with the record of begun migrations."""
+        return ObjectName(self.namespace, f"{self.name}{MIGRATIONS}")
 
     def __str__(self) -> str:
         return f"{self.namespace}/{self.name}"

@@ -21,6 +21,7 @@ from kubedsm_lab.emulator.api.resources import (
     EVENTS,
     JOBS,
     NODES,
+    POD_DISRUPTION_BUDGETS,
     PODS,
     Object,
     Resource,
@@ -297,6 +298,18 @@ def scale(name: str, replicas: int) -> Act:
 def roll_out(name: str, version: str) -> Act:
     template = {"metadata": {"annotations": {"version": version}}}
     return _patch(DEPLOYMENTS, name, {"spec": {"template": template}})
+
+
+def create_budget(name: str, max_unavailable: int) -> Act:
+    """Create the PodDisruptionBudget of a service."""
+    selector = {"matchLabels": {"app": name}}
+    spec = {"maxUnavailable": max_unavailable, "selector": selector}
+    budget = {"metadata": {"name": name}, "spec": spec}
+    return lambda cluster: cluster.api.create(POD_DISRUPTION_BUDGETS, budget, namespace=NAMESPACE)
+
+
+def remove_node(name: str) -> Act:
+    return lambda cluster: cluster.api.delete(NODES, "", name)
 
 
 def add_node(added: Object) -> Act:

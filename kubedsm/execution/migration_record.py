@@ -1,0 +1,127 @@
+"""Record of begun migrations, kept for budgets: an annotation on a Lease next to the leader's.
+
+A new leader reads the record before a migration with a budget may begin, and writes it after each
+begin. The rights and the optimistic concurrency are those of leader election: a former leader
+cannot overwrite the record of its successor.
+"""
+
+import asyncio
+
+import attrs
+import msgspec
+import structlog
+
+from kubedsm.config.current import CurrentConfiguration
+from kubedsm.execution.deferrals import DAY, Deferrals
+from kubedsm.kube.calls import leases
+from kubedsm.kube.client.port import (
+    Cluster,
+    ClusterError,
+    Conflict,
+    Forbidden,
+    NotFound,
+    ObjectName,
+)
+from kubedsm.kube.wire.errors import WireError
+from kubedsm.model.model import Workload
+from kubedsm.process.clock import Clock
+from kubedsm.process.log_throttle import LogThrottle
+
+log = structlog.get_logger()
+
+ANNOTATION = "kubedsm.io/begun-migrations"
+#: migrations kept: with 50 bytes each, within the limit of an object's annotations
+MOST = 4000
+#: seconds between attempts
+RETRY = 5.0
+#: namespace, kind and name of the workload, and time in whole seconds since the epoch
+Entry = tuple[str, str, str, int]
+_ENTRIES = msgspec.json.Decoder(list[Entry])
+
+
+@attrs.define(eq=False)
+class MigrationRecord:
+    cluster: Cluster
+    name: ObjectName
+    deferrals: Deferrals
+    configuration: CurrentConfiguration
+    clock: Clock
+    said: LogThrottle
+    #: identity of this process
+    instance: str
+    timeout: float
+    _found: leases.Lease | None = attrs.field(default=None, init=False)
+    #: begun migrations as last written
+    _written: object = attrs.field(default=None, init=False)
+    _is_read: bool = attrs.field(default=False, init=False)
+
+    async def run(self) -> None:
+        """Read the record, then write it after each begun migration, while a budget is set."""
+        changed = self.deferrals.changed
+        self.configuration.observe(lambda _: changed.set())
+        while True:
+            changed.clear()
+            wait: float | None = None
+            if self.configuration.current.migration.budget.limited:
+                try:
+                    await self._synchronise()
+                except (ClusterError, WireError) as error:
+                    self.said.log(log.warning, "record of migrations unavailable", error)
+                    wait = RETRY
+            try:
+                async with asyncio.timeout(wait):
+                    await changed.wait()
+            except TimeoutError:
+                continue
+
+    async def _synchronise(self) -> None:
+        """Read the record once, and write it if a migration has begun since.
+
+        Without the right to read, the budget counts from the start of this process. Raises
+        ClusterError, WireError.
+        """
+        if not self._is_read:
+            try:
+                self._found = await leases.read(self.cluster, self.name, timeout=self.timeout)
+            except NotFound:
+                self._found = None
+            except Forbidden:
+                self.deferrals.restore(())
+                raise
+            self._restore()
+        begun = self.deferrals.begun
+        if begun and begun is not self._written:
+            await self._write(begun)
+
+    def _restore(self) -> None:
+        """Add the recorded migrations of the last day; an unreadable record counts as empty."""
+        annotations = {} if self._found is None else self._found.metadata.get("annotations") or {}
+        now, entries = self.clock.wall(), list[Entry]()
+        try:
+            entries = _ENTRIES.decode(annotations.get(ANNOTATION, "[]"))
+        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+            self.said.log(log.warning, "record of migrations unreadable", error)
+        self.deferrals.restore(
+            (Workload(namespace, kind, name), float(at))
+            for namespace, kind, name, at in entries
+            if now - DAY < at <= now
+        )
+        self._is_read, self._written = True, self.deferrals.begun
+
+    async def _write(self, begun: list[tuple[Workload, float]]) -> None:
+        entries = [(of.namespace, of.kind, of.name, int(at)) for of, at in begun[-MOST:]]
+        text = msgspec.json.encode(entries).decode()
+        term = leases.term_of(self.instance, DAY, self.clock.wall(), 0)
+        try:
+            self._found = await leases.write(
+                self.cluster,
+                self.name,
+                self._found,
+                term,
+                timeout=self.timeout,
+                annotations={ANNOTATION: text},
+            )
+        except Conflict:
+            self._found = await leases.read(self.cluster, self.name, timeout=self.timeout)
+            raise
+        self._written = begun
