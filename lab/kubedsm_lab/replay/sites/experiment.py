@@ -14,10 +14,10 @@ from kubedsm_lab.replay.findings import (
     play_trials,
     select_trials,
 )
+from kubedsm_lab.replay.rankings import Ranking
 from kubedsm_lab.replay.runner import Workers
 from kubedsm_lab.replay.sites.demand import HOUR, HOURS
 from kubedsm_lab.replay.sites.trial import CONTENDERS, OURS, ZONE_SPREAD, Outcome, Trial, play
-from kubedsm_lab.replay.standings import Standing
 from kubedsm_lab.replay.tables import Section, Table, fill_sections, mean, number, percent
 
 METHOD = (
@@ -58,7 +58,7 @@ def run(plan: Plan, workers: Workers) -> Findings:
         origin=MODELLED,
         method=f"{METHOD}; trials of each kind: {plan.seeds}, of {_MINUTES:g} minutes",
         sections=sections(done),
-        standings=standings(done),
+        rankings=rankings(done),
         results=encode_trials(done),
     )
 
@@ -170,10 +170,10 @@ _FIGURES: Mapping[str, tuple[str, str, bool]] = {
 }
 
 
-def standings(outcomes: Sequence[Outcome]) -> list[Standing]:
+def rankings(outcomes: Sequence[Outcome]) -> list[Ranking]:
     """Rank the contenders by each measurement in each setting."""
     return [
-        Standing(
+        Ranking(
             f"{what}: {setting}",
             unit,
             less_is_better=less,

@@ -2,6 +2,7 @@
 contender.
 """
 
+import json
 import random
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -10,9 +11,10 @@ import attrs
 import msgspec
 import numpy as np
 
+from kubedsm.app.assembly import Runtime
 from kubedsm.config.settings import Configuration
 from kubedsm.model.model import Node, Pod, Tier
-from kubedsm.process.clock import VirtualClock
+from kubedsm.process.clock import Clock, VirtualClock
 from kubedsm_lab.baselines.in_turn import Choose, InTurn, NodeUsage, of_tier, pick
 from kubedsm_lab.baselines.kube_scheduler import kube_scheduler
 from kubedsm_lab.baselines.registry import KUBEDSM
@@ -71,6 +73,8 @@ class Contender:
     choose: Callable[[Demand, "Moment"], Choose] | None = None
     #: pods have a topology spread constraint over zones
     spreads: bool = False
+    #: the configuration states the demand by site, hour by hour
+    states_demand: bool = False
 
 
 #: seconds since the day began
@@ -118,6 +122,7 @@ CONTENDERS: Mapping[str, Contender] = {
     PROPORTIONAL: Contender(choose=lambda *given: partial(_choose_proportionally, *given)),
     "random": Contender(choose=lambda *_: random_node),
     KUBEDSM: Contender(),
+    OURS: Contender(states_demand=True),
 }
 
 
@@ -195,12 +200,30 @@ async def _play_day(trial: Trial, demand: Demand) -> Record:
         runtime = scheduler_of(
             front, policy, configuration, clock, seed_rng(trial.seed, "scheduler")
         )
-        async with in_background(runtime):
+        async with in_background(runtime) as begin:
+            if contender.states_demand:
+                begin(_state_demand(runtime, demand, clock, moment))
             for service in SERVICES:
                 for resource, obj in _make_objects(service, spreads=contender.spreads):
                     emulated.api.create(resource, obj, namespace=NAMESPACE)
             await clock.sleep(start + HOURS * HOUR - clock.monotonic())
         return recorder.record(start, clock.monotonic())
+
+
+async def _state_demand(runtime: Runtime, demand: Demand, clock: Clock, moment: Moment) -> None:
+    """Write the demand by site of the hour into the configuration, as an operator's job does."""
+    while True:
+        services = {
+            f"{NAMESPACE}/{name}": {"demand": rates, "rate": sum(rates.values())}
+            for name, rates in demand.by_site(moment()).items()
+        }
+        document = {
+            "solver": {"kind": "off"},
+            "objective": {"weight": "traffic"},
+            "services": services,
+        }
+        runtime.configuration.replace(json.dumps(document), "demand by site", clock.wall())
+        await clock.sleep(HOUR - moment() % HOUR)
 
 
 def _make_objects(service: ServiceSpec, *, spreads: bool) -> list[tuple[Resource, Object]]:
