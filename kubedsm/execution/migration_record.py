@@ -11,11 +11,10 @@ import attrs
 import msgspec
 import structlog
 
-from kubedsm.config.current import CurrentConfiguration
+from kubedsm.events.controller import Controller
 from kubedsm.execution.deferrals import DAY, Deferrals
 from kubedsm.kube.calls import leases
 from kubedsm.kube.client.port import (
-    Cluster,
     ClusterError,
     Conflict,
     Forbidden,
@@ -24,8 +23,6 @@ from kubedsm.kube.client.port import (
 )
 from kubedsm.kube.wire.errors import WireError
 from kubedsm.model.model import Workload
-from kubedsm.process.clock import Clock
-from kubedsm.process.log_throttle import LogThrottle
 
 log = structlog.get_logger()
 
@@ -36,20 +33,27 @@ MOST = 4000
 RETRY = 5.0
 #: namespace, kind and name of the workload, and time in whole seconds since the epoch
 Entry = tuple[str, str, str, int]
+#: errors of an annotation that is no record
+UNREADABLE = (msgspec.DecodeError, UnicodeError, RecursionError)
 _ENTRIES = msgspec.json.Decoder(list[Entry])
 
 
+def read_begun(found: leases.Lease | None, now: float) -> list[tuple[Workload, float]]:
+    """Return the recorded migrations of the last day. Raises `UNREADABLE` errors."""
+    annotations = {} if found is None else found.metadata.get("annotations") or {}
+    return [
+        (Workload(namespace, kind, name), float(at))
+        for namespace, kind, name, at in _ENTRIES.decode(annotations.get(ANNOTATION, "[]"))
+        if now - DAY < at <= now
+    ]
+
+
 @attrs.define(eq=False)
-class MigrationRecord:
-    cluster: Cluster
+class MigrationRecord(Controller):
     name: ObjectName
     deferrals: Deferrals
-    configuration: CurrentConfiguration
-    clock: Clock
-    said: LogThrottle
     #: identity of this process
     instance: str
-    timeout: float
     _found: leases.Lease | None = attrs.field(default=None, init=False)
     #: begun migrations as last written
     _written: object = attrs.field(default=None, init=False)
@@ -66,7 +70,7 @@ class MigrationRecord:
                 try:
                     await self._synchronise()
                 except (ClusterError, WireError) as error:
-                    self.said.log(log.warning, "record of migrations unavailable", error)
+                    self.throttle.log(log.warning, "record of migrations unavailable", error)
                     wait = RETRY
             try:
                 async with asyncio.timeout(wait):
@@ -95,17 +99,12 @@ class MigrationRecord:
 
     def _restore(self) -> None:
         """Add the recorded migrations of the last day; an unreadable record counts as empty."""
-        annotations = {} if self._found is None else self._found.metadata.get("annotations") or {}
-        now, entries = self.clock.wall(), list[Entry]()
         try:
-            entries = _ENTRIES.decode(annotations.get(ANNOTATION, "[]"))
-        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-            self.said.log(log.warning, "record of migrations unreadable", error)
-        self.deferrals.restore(
-            (Workload(namespace, kind, name), float(at))
-            for namespace, kind, name, at in entries
-            if now - DAY < at <= now
-        )
+            begun = read_begun(self._found, self.clock.wall())
+        except UNREADABLE as error:
+            begun = []
+            self.throttle.log(log.warning, "record of migrations unreadable", error)
+        self.deferrals.restore(begun)
         self._is_read, self._written = True, self.deferrals.begun
 
     async def _write(self, begun: list[tuple[Workload, float]]) -> None:

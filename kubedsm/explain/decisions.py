@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 import attrs
 import msgspec
 
+from kubedsm.config.current import CurrentConfiguration
 from kubedsm.explain.decision_record import Basis, Chosen, DecisionRecord, Entry, is_named
 from kubedsm.explain.explainer import Explainer, list_pending
 from kubedsm.explain.explanation import Words, node_link, percent, rfc3339, workload_link
@@ -20,6 +21,7 @@ from kubedsm.model.deadline import OUT_OF_TIME
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import NodeName, Pod, Share, Tier, Uid
 from kubedsm.model.snapshot import Snapshot
+from kubedsm.model.surroundings import StorageClass
 from kubedsm.objective.objective import count_target_pods
 from kubedsm.optimizer.moving.suggestion import Cause
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
@@ -29,6 +31,7 @@ from kubedsm.planner.requests import PlanningContext
 from kubedsm.planner.what_if import describe_purpose
 from kubedsm.plugins.fit import count_reasons
 from kubedsm.plugins.plugin import Rejection
+from kubedsm.plugins.volume_binding import list_waiting
 
 
 @attrs.frozen(slots=True)
@@ -83,9 +86,13 @@ class Decisions:
 
     record: DecisionRecord
     mirror: ClusterMirror
-    policy: Callable[[], KubeDSM]
+    configuration: CurrentConfiguration
     #: explainer of the last decision requested: pods of one batch are requested in a row
     _explainer: tuple[int, Explainer] | None = attrs.field(default=None, init=False)
+
+    @property
+    def policy(self) -> KubeDSM:
+        return self.configuration.current.policy
 
     def find_pods(self, name: str) -> dict[Uid, str]:
         """Return the existing or recorded pods with the name, or namespace/name.
@@ -133,14 +140,17 @@ class Decisions:
         The function is callable by every thread. Without a recorded decision
         about the current node, verdicts are about the present state of nodes.
         """
-        snapshot, policy, recalled = self.mirror.snapshot(), self.policy(), self.recall(uid, name)
+        snapshot, policy, recalled = self.mirror.snapshot(), self.policy, self.recall(uid, name)
         moves = tuple(each.facts(at) for at, each in self.record.moves().get(uid, ()))
         pod = snapshot.pods.get(uid)
         node = snapshot.placed.get(uid)
 
         def work_out() -> PodFacts:
             if recalled is not None and (pod is None or recalled.chosen.node == node is not None):
-                return self.explain([recalled])[0]
+                [facts] = self.explain([recalled])
+                if pod is not None and facts.state == "binding":
+                    return msgspec.structs.replace(facts, message=_describe_awaited(pod, snapshot))
+                return facts
             if pod is None:
                 return PodFacts(name, (), gone=True, moves=moves, recorded=True)
             now = Explainer(snapshot, policy).explain(pod, "now")
@@ -205,7 +215,7 @@ class Decisions:
         workload = pod.workload
         if workload in basis.shares_before and workload in basis.shares_after:
             before, after = basis.shares_before[workload], basis.shares_after[workload]
-            qos_target = self.policy().qos_targets_in(basis.snapshot)(workload)
+            qos_target = self.policy.qos_targets_in(basis.snapshot)(workload)
             parts.append(
                 f"edge share of {workload} {before.edge}/{before.total} ->"
                 f" {after.edge}/{after.total}, target {qos_target.qos:g}"
@@ -223,13 +233,13 @@ class Decisions:
 
     def _explainer_of(self, entry: Entry, basis: Basis) -> Explainer:
         if self._explainer is None or self._explainer[0] != entry.number:
-            explainer = Explainer(apply_decision(basis, entry), self.policy(), basis.looked_at)
+            explainer = Explainer(apply_decision(basis, entry), self.policy, basis.looked_at)
             self._explainer = (entry.number, explainer)
         return self._explainer[1]
 
     def explain(self, recalled: Iterable[Recalled]) -> list[PodFacts]:
         """Compute the facts about each recalled pod, in any thread."""
-        policy = self.policy()
+        policy = self.policy
         explainers: dict[int, Explainer] = {}
 
         def explain_one(each: Recalled) -> PodFacts:
@@ -322,3 +332,18 @@ class PendingPods:
             else:
                 nodes = explainer.nodes(uid)
                 yield msgspec.structs.replace(recorded, nodes=nodes, nodes_as_of="now")
+
+
+def _describe_awaited(pod: Pod, snapshot: Snapshot) -> str | None:
+    """Return the volumes that a pod with a reserved node waits for; None for none."""
+    surroundings = snapshot.surroundings
+    waiting = list_waiting(surroundings, pod.pod_class.rules.claim_keys)
+    if not waiting:
+        return None
+    provisioners = {
+        surroundings.of(StorageClass)[claim.storage_class,].provisioner
+        for claim in waiting
+        if claim.selected_node
+    }
+    makers = f", provisioned by {' and '.join(sorted(provisioners))}" if provisioners else ""
+    return f"It waits until claims are bound: {', '.join(map(str, waiting))}{makers}."

@@ -14,6 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from kubedsm.app.leader_election import host_of
 from kubedsm.config.documents import DocumentError
 from kubedsm.config.settings import KEY, Configuration, load
+from kubedsm.execution.migration_record import UNREADABLE, read_begun
 from kubedsm.kube.calls import inspection, leases, reads
 from kubedsm.kube.calls.explained_cluster import ExplainedCluster
 from kubedsm.kube.calls.inspection import Budget, DetachedPod, Installed, Service, WaitingPod
@@ -38,6 +39,7 @@ Part = Literal[
     "budgets",
     "services",
     "scheduler",
+    "begun",
 ]
 #: seconds for each response
 TIMEOUT = 10.0
@@ -110,6 +112,8 @@ class ClusterState:
     detached: Sequence[DetachedPod] = ()
     budgets: Sequence[Budget] = ()
     services: Sequence[Service] = ()
+    #: recorded migrations of the last day, for budgets
+    begun: Sequence[tuple[Workload, float]] = ()
     #: None if no process answers
     scheduler: SchedulerProcess | None = None
 
@@ -188,6 +192,7 @@ class Gatherer:
                 "services", inspection.list_services(cluster, **within)
             ),
             "scheduler": lambda: self._read_scheduler(state),
+            "begun": lambda: _name_field("begun", self._read_begun(state)),
         }
         fields, errors = Fields(), dict(state.errors)
 
@@ -268,6 +273,15 @@ class Gatherer:
                 for name, each in features.items()
             }
         }
+
+    async def _read_begun(self, state: ClusterState) -> list[tuple[Workload, float]]:
+        if not state.configuration.migration.budget.limited:
+            return []
+        found = await leases.read(self.cluster, self.name.migrations, timeout=TIMEOUT)
+        try:
+            return read_begun(found, state.now)
+        except UNREADABLE:
+            return []
 
     async def _read_scheduler(self, state: ClusterState) -> Fields:
         if self.metrics_url:
