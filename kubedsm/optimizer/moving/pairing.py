@@ -173,7 +173,7 @@ def pair_moves(problem: EdgeProblem, changes: Ints) -> Moves | Impasse | None:
             if best is None or count_stopovers(found) < count_stopovers(best):
                 best = found
             break
-        if problem.bounds.deadline.passed or (best is not None and not count_stopovers(best)):
+        if (best is not None and not count_stopovers(best)) or problem.bounds.deadline.passed:
             break
     return best
 
