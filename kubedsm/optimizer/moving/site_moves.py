@@ -7,6 +7,8 @@ benefit, or a limit is reached. Every step increases QoS, so suggesting terminat
 by a step is used by that step only: steps are independent groups of migrations.
 """
 
+import heapq
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
@@ -14,9 +16,9 @@ import attrs
 import numpy as np
 
 from kubedsm.model.model import NodeName, Pod, PodClass, Resources, Share, Tier, Uid, Workload
-from kubedsm.model.node_index import Column, Mask
+from kubedsm.model.node_index import Column, FreeCapacity, Mask
 from kubedsm.objective.gains import LEAST_GAIN, Gain, Gains, leading_gain
-from kubedsm.objective.objective import NANO
+from kubedsm.objective.objective import NANO, QosTarget
 from kubedsm.optimizer.matching.problem import is_plain
 from kubedsm.optimizer.moving.edge_items import leaving_turn
 from kubedsm.optimizer.moving.migration_graph import Order
@@ -25,10 +27,15 @@ from kubedsm.optimizer.moving.suggestion import Move, MoveKind, count_disruption
 from kubedsm.optimizer.moving.within_tier import OneMore
 from kubedsm.plugins.feasibility import Feasibility
 from kubedsm.plugins.fit import shortages
-from kubedsm.plugins.plugins import open_nodes
+from kubedsm.plugins.plugins import fitting_nodes, open_nodes
 
+#: nodes tried for a pod
+_NODES = 8
 #: best targets for which displacements are tried, and displacements of each
 _TARGETS, _DISPLACED = 40, 60
+#: work of the gain at one site of a workload's pod from one place, of a displacement, and of an
+#: execution order
+_SITE_STEPS, _TRIAL_STEPS, _ORDER_STEPS = 3_000, 100_000, 1_000_000
 
 #: site of an edge node (empty: none), or None for the cloud
 _Place = str | None
@@ -46,12 +53,16 @@ class Step:
 
 @attrs.frozen(eq=False)
 class _Target:
-    """Candidate: a pod of the workload goes from one place to a site."""
+    """Candidate: a pod of the workload goes from one place to one of several sites of equal
+    gain.
+    """
 
     workload: Workload
     source: _Place
-    site: str
+    sites: tuple[str, ...]
     net: Gain
+    #: sites of less gain, best first
+    others: tuple[tuple[str, ...], ...]
 
 
 @attrs.define(eq=False)
@@ -69,11 +80,14 @@ class SiteMoves:
     room: dict[NodeName, Resources] = attrs.field(init=False)
     steps: list[Step] = attrs.field(factory=list, init=False)
     _moved: set[Uid] = attrs.field(factory=set, init=False)
+    _room: FreeCapacity = attrs.field(init=False)
     _masks: dict[_Place, Mask] = attrs.field(factory=dict, init=False)
+    _targets: dict[Workload, list[_Target]] = attrs.field(factory=dict, init=False)
 
     def __attrs_post_init__(self) -> None:
         self.shares = dict(self.gains.shares)
         self.room = dict(self.one_more.room)
+        self._update_room(self.room)
         self._moved = {move.pod.uid for move in self.one_more.others}
 
     def search(self) -> list[Step]:
@@ -82,16 +96,26 @@ class SiteMoves:
             self.steps.append(step)
             self.shares |= self._shares_after(step.moves)
             for move in step.moves:
+                self._targets.pop(move.pod.workload, None)
                 self._moved.add(move.pod.uid)
                 for name in {move.target, move.stopover or move.target}:
                     self.room[name] -= move.pod.requests
+            self._update_room({move.target for move in step.moves})
         return self.steps
+
+    def _update_room(self, changed: Iterable[NodeName]) -> None:
+        known = self.one_more.snapshot.room if not self.steps else self._room
+        self._room = known.now(self.room, changed)
 
     def _best_step(self) -> Step | None:
         best: Step | None = None
         displaced = 0
-        for target in sorted(self._list_targets(), key=lambda each: each.net, reverse=True):
-            if self.one_more.deadline.passed or (best is not None and best.net >= target.net):
+        number = itertools.count()
+        queue = [(_descending(target.net), next(number), target) for target in self._list_targets()]
+        heapq.heapify(queue)
+        while queue and not self.one_more.deadline.passed:
+            *_, target = heapq.heappop(queue)
+            if best is not None and best.net >= target.net:
                 break
             step = self._direct(target)
             if step is None and displaced < _TARGETS:
@@ -99,26 +123,70 @@ class SiteMoves:
                 step = self._displace(target)
             if step is not None and (best is None or step.net > best.net):
                 best = step
+            if step is None and (following := self._next_target(target)) is not None:
+                heapq.heappush(queue, (_descending(following.net), next(number), following))
         return best
 
     def _list_targets(self) -> Iterator[_Target]:
-        """Yield the migrations of one pod with a benefit above their price, capacity aside."""
-        names = [site or "" for site in self.sites.values]
-        for workload, by_place in self._by_place.items():
+        """Yield the best migration of one pod from each place of each workload, capacity aside.
+
+        The targets of a workload change only with its own migrations.
+        """
+        # The other part is for the execution order of the best.
+        deadline = self.one_more.deadline.part(0.5)
+        for workload in self._most_needy:
+            if workload not in self._targets:
+                places = len(self._by_place[workload])
+                if deadline.spend(_SITE_STEPS * places * len(self.sites.values)):
+                    break
+                self._targets[workload] = list(self._targets_of(workload))
+            yield from self._targets[workload]
+
+    @cached_property
+    def _most_needy(self) -> list[Workload]:
+        """Workloads with movable pods, those that could gain most first, by priority."""
+
+        def key(workload: Workload) -> tuple[int, float, Workload]:
             share, target = self.shares[workload], self.gains.qos_targets(workload)
-            sited = share.sites is not None and target.demand is not None
-            for source in by_place:
-                if source is not None and not sited:
-                    continue
-                before = share if source is None else share.add(-1, source)
-                lost = self.gains.objective.worth_of(before, target)
-                lost -= self.gains.objective.worth_of(share, target)
-                gains = self.gains.objective.gains_by_site(before, target, names)
-                for site, gain in dict(zip(names, gains, strict=True)).items():
-                    if site != source and gain + lost > LEAST_GAIN * NANO:
-                        net = self._net({workload: before.add(1, site)}, 1)
-                        if leading_gain(net) > LEAST_GAIN * NANO:
-                            yield _Target(workload, source, site, net)
+            reached, most = share.ratio, 1.0
+            if target.demand is not None and share.sites is not None:
+                reached = target.demand.near(share.sites, share.total)
+                most = target.demand.reachable(share.total)
+            missing = min(most, target.qos) - reached
+            return self.gains.level[workload], -missing * target.weight, workload
+
+        return sorted(self._by_place, key=key)
+
+    def _targets_of(self, workload: Workload) -> Iterator[_Target]:
+        names, objective = [site or "" for site in self.sites.values], self.gains.objective
+        share, target = self.shares[workload], self.gains.qos_targets(workload)
+        worth = objective.worth_of(share, target)
+        for source in self._by_place[workload]:
+            if source is not None and not _may_leave(share, target, source):
+                continue
+            before = share if source is None else share.add(-1, source)
+            lost = objective.worth_of(before, target) - worth
+            gains = objective.gains_by_site(before, target, names)
+            alike: dict[int, list[str]] = {}
+            for site, gain in zip(names, gains, strict=True):
+                if site != source and gain + lost > LEAST_GAIN * NANO:
+                    alike.setdefault(gain, []).append(site)
+            others = tuple(tuple(alike[gain]) for gain in sorted(alike, reverse=True))
+            first = self._next_target(_Target(workload, source, (), (), others))
+            if first is not None:
+                yield first
+
+    def _next_target(self, target: _Target) -> _Target | None:
+        """Return the target of the next sites; None if their benefit is no more than the price."""
+        if not target.others:
+            return None
+        sites, *others = target.others
+        share, source = self.shares[target.workload], target.source
+        before = share if source is None else share.add(-1, source)
+        net = self._net({target.workload: before.add(1, sites[0])}, 1)
+        if leading_gain(net) <= LEAST_GAIN * NANO:
+            return None
+        return attrs.evolve(target, sites=sites, net=net, others=tuple(others))
 
     @cached_property
     def _by_place(self) -> dict[Workload, dict[_Place, dict[PodClass, list[Pod]]]]:
@@ -156,32 +224,36 @@ class SiteMoves:
         return not is_plain(self.one_more.snapshot, [pod])
 
     def _direct(self, target: _Target) -> Step | None:
-        """Return the step to a node of the site with capacity; None without one."""
+        """Return the step to a node of the sites with capacity; None without one."""
+        index = self.one_more.snapshot.index
         for pod in self._pods_at(target.workload, target.source):
-            for node in self._open_at(pod, target.site):
-                if not shortages(pod.requests, self.room[node]):
-                    step = self._make_step([self._move(pod, node)])
-                    if step is not None:
-                        return step
-                    break
+            mask = fitting_nodes(pod.pod_class, index, self._room) & self._mask_of(target.sites)
+            for node in self._order_nodes(pod, mask)[:_NODES]:
+                step = self._make_step([self._move(pod, node)])
+                if step is not None:
+                    return step
         return None
 
-    def _open_at(self, pod: Pod, place: _Place) -> list[NodeName]:
-        """Return the nodes of a place that accept the pod, capacity aside, fewest replicas first.
-
-        Rules between pods are checked for the whole step.
+    def _order_nodes(self, pod: Pod, mask: Mask) -> list[NodeName]:
+        """Return the nodes of the mask, those with the fewest replicas of the pod's workload first,
+        without the pod's own.
         """
-        index = self.one_more.snapshot.index
-        here = np.flatnonzero(open_nodes(pod.pod_class, index) & self._mask_of(place))
-        standing = self.one_more.snapshot.census.standing.get(pod.workload, {})
-        names = [index.names[position] for position in here.tolist()]
-        source = self.one_more.snapshot.placed[pod.uid]
+        snapshot = self.one_more.snapshot
+        standing, source = snapshot.census.standing.get(pod.workload, {}), snapshot.placed[pod.uid]
+        names = [snapshot.index.names[position] for position in np.flatnonzero(mask).tolist()]
         return sorted(
             (name for name in names if name != source),
             key=lambda name: (standing.get(name, 0), -self.room[name].cpu, name),
         )
 
-    def _mask_of(self, place: _Place) -> Mask:
+    def _mask_of(self, places: Sequence[_Place]) -> Mask:
+        """Return the mask of the nodes at any of the places."""
+        mask = self.one_more.snapshot.index.none()
+        for place in places:
+            mask |= self._mask_at(place)
+        return mask
+
+    def _mask_at(self, place: _Place) -> Mask:
         if place not in self._masks:
             index = self.one_more.snapshot.index
             mask = index.at(index.of_tier(Tier.CLOUD if place is None else Tier.EDGE))
@@ -194,11 +266,14 @@ class SiteMoves:
         """Return the best step that frees capacity at the full site by another migration."""
         best: Step | None = None
         tried = 0
+        index = self.one_more.snapshot.index
         for pod in self._pods_at(target.workload, target.source):
-            for node in self._open_at(pod, target.site):
+            mask = open_nodes(pod.pod_class, index) & self._mask_of(target.sites)
+            for node in self._order_nodes(pod, mask)[:_NODES]:
                 for victim in self._victims_on(node, pod):
                     for to in self._places_for(victim, node, pod):
                         tried += 1
+                        self.one_more.deadline.spend(_TRIAL_STEPS)
                         moves = [self._move(pod, node), self._move(victim, to)]
                         after = self._shares_after(moves)
                         net = self._net(after, 2)
@@ -250,14 +325,14 @@ class SiteMoves:
                 after if place is None else after.add(1, place), target
             )
 
+        index = self.one_more.snapshot.index
+        fits = fitting_nodes(victim.pod_class, index, self._room)
+        if not shortages(victim.requests, self.room[source] + pod.requests):
+            at = index.positions[source]
+            fits[at] = open_nodes(victim.pod_class, index)[at]
+        fits[index.positions[node]] = False
         for place in sorted(dict.fromkeys(places), key=lambda each: (loss(each), each is None)):
-            for name in self._open_at(victim, place):
-                room = self.room[name]
-                if name == source:
-                    room += pod.requests
-                if name != node and not shortages(victim.requests, room):
-                    yield name
-                    break
+            yield from self._order_nodes(victim, fits & self._mask_at(place))[:1]
 
     def _move(self, pod: Pod, target: NodeName) -> Move:
         nodes, source = self.one_more.snapshot.nodes, self.one_more.snapshot.placed[pod.uid]
@@ -268,6 +343,7 @@ class SiteMoves:
         """Return the step of the migrations if limits and rules between pods permit it, and its
         benefit exceeds its price.
         """
+        self.one_more.deadline.spend(_ORDER_STEPS)
         order = order_migrations(self._feasibility, moves, self.room)
         if not isinstance(order, Order) or not self._is_within_limits(order.moves):
             return None
@@ -310,6 +386,19 @@ class SiteMoves:
         before = {workload: self.shares[workload] for workload in after}
         pairs = zip(gains.of_shares(after), gains.of_shares(before), strict=True)
         return tuple(then - now for then, now in pairs)
+
+
+def _descending(net: Gain) -> Gain:
+    return tuple(-amount for amount in net)
+
+
+def _may_leave(share: Share, target: QosTarget, site: str) -> bool:
+    """Return False if another site can certainly not gain what the site loses without a pod."""
+    demand = target.demand
+    if demand is None or share.sites is None:
+        return False  # every edge node is alike
+    there = dict(share.sites).get(site, 0)
+    return bool(demand.pairs) or there > dict(demand.parts).get(site, 0.0) * share.total
 
 
 def _site_at(sites: Column, position: int | None) -> str:

@@ -113,7 +113,11 @@ def suggest(
     found = Suggestion(before=before, after=before, proven=exact)
     if wished.possible or limits.defragment:
         stays = reject_capped(snapshot, qos_targets, reason_to_stay)
-        problem = EdgeProblem.of(snapshot, stays, fragmentation, gains, limits, bounds, lasting)
+        within = bounds
+        if sites is not None:
+            # The rest of the work is for migrations by site.
+            within = attrs.evolve(bounds, deadline=bounds.deadline.part(0.5))
+        problem = EdgeProblem.of(snapshot, stays, fragmentation, gains, limits, within, lasting)
         proposal = suggest_exact(problem) if exact else paper.suggest(problem)
         found = _select_proposal(snapshot, problem, before, proposal, wished, stays, exact=exact)
     one_more = OneMore(
