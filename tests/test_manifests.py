@@ -80,7 +80,8 @@ def used_by(folder, kustomization):
 
 def test_every_file_is_either_applied_or_an_example():
     used = {path for given in kustomizations().items() for path in used_by(*given)}
-    examples = {MANIFESTS / "example-workload.yaml", MANIFESTS / "loadgen-job.yaml"}
+    names = ("example-workload.yaml", "example-stateful-set.yaml", "loadgen-job.yaml")
+    examples = {MANIFESTS / name for name in names}
     files = {path for path in MANIFESTS.rglob("*") if path.is_file()}
     assert {path for path in used if path.is_file()} | examples == files
     assert {path for path in used if path.is_dir()} == {BASE, *COMPONENTS.iterdir()}
@@ -173,9 +174,10 @@ def example(name, kind):
     [
         POD,
         example("example-workload.yaml", "Deployment")["spec"]["template"]["spec"],
+        example("example-stateful-set.yaml", "StatefulSet")["spec"]["template"]["spec"],
         example("loadgen-job.yaml", "Job")["spec"]["template"]["spec"],
     ],
-    ids=["scheduler", "example", "loadgen"],
+    ids=["scheduler", "example", "stateful", "loadgen"],
 )
 def test_a_restricted_namespace_accepts_its_pods(pod_spec):
     assert pod_spec["securityContext"]["runAsNonRoot"] is True

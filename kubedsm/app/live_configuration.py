@@ -15,7 +15,7 @@ import structlog
 from kubedsm.app.pause_switch import PauseSwitch
 from kubedsm.config.current import CurrentConfiguration, in_a_line
 from kubedsm.config.documents import DocumentError
-from kubedsm.config.settings import KEY, text_at
+from kubedsm.config.settings import KEY, list_deprecated, text_at
 from kubedsm.events.event_recorder import EventRecorder
 from kubedsm.kube.calls.reads import get_config_map
 from kubedsm.kube.client.port import Cluster, NotFound, ObjectName
@@ -54,6 +54,8 @@ class ConfigurationNews:
 
     configuration: CurrentConfiguration
     clock: Clock
+    #: last warnings about deprecated keys
+    _deprecated: list[str] = attrs.field(factory=list, init=False)
 
     def apply_document(self, text: str | bytes, source: str) -> str:
         """Apply a configuration document; if refused for a new reason, return the reason."""
@@ -62,6 +64,10 @@ class ConfigurationNews:
             changed = self.configuration.replace(text, source, self.clock.wall())
         except DocumentError:
             return self._log_refusal(before)
+        deprecated = list_deprecated(text)
+        for line in deprecated if deprecated != self._deprecated else ():
+            log.warning("configuration key deprecated", key=line, source=source)
+        self._deprecated = deprecated
         if changed or before:
             log.info(
                 "configuration applied",

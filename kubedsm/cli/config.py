@@ -35,16 +35,20 @@ def check(path: str, output: str) -> None:
 
     One line per mistake, and exit code 1; or ok.
     """
-    from kubedsm.cli.console import print_json
+    from kubedsm.cli.console import print_json, remark
     from kubedsm.config.origins import list_mistakes
-    from kubedsm.config.settings import text_at
+    from kubedsm.config.settings import list_deprecated, text_at
     from kubedsm.terminal.echo import echo
 
-    found = list_mistakes(*text_at(path))
+    text, source = text_at(path)
+    found = list_mistakes(text, source)
+    deprecated = [] if found else list_deprecated(text)
     if output == "json":
         listed = [{"key": ".".join(m.place) or None, "reason": m.reason} for m in found]
-        print_json({"file": path, "valid": not found, "mistakes": listed})
+        print_json({"file": path, "valid": not found, "mistakes": listed, "deprecated": deprecated})
     else:
+        for line in deprecated:
+            remark(f"{source}: {line}")
         echo("\n".join(map(str, found)) or "ok")
     sys.exit(1 if found else 0)
 

@@ -223,6 +223,10 @@ def _list_tables(overview: Overview, *, wide: bool) -> Sequence[FittedTable | Te
         )
         title = f"{counted(len(overview.migrations), 'migration')} in progress"
         parts.append(table(("pod", "from", "to", "for"), moves, title=title, look="compact"))
+    parts += [
+        Text(f"{why} ({counted(len(of), 'workload')}, such as {of[0]})")
+        for why, of in overview.deferred.items()
+    ]
     if overview.waiting:
         number = sum(len(group.pods) for group in overview.waiting)
         groups = ([group.reason, str(len(group.pods)), group.pods[0]] for group in overview.waiting)

@@ -1,6 +1,7 @@
 """The command group `kubedsm`: its commands, their modules, and the process's entry points."""
 
 import sys
+from difflib import get_close_matches
 from importlib.metadata import entry_points
 from typing import NoReturn
 
@@ -46,7 +47,12 @@ class KubeDSMCommands(Commands):
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the arguments; options of commands may precede the command, as in kubectl."""
-        return super().parse_args(ctx, _move_options(args))
+        try:
+            return super().parse_args(ctx, _move_options(args))
+        except click.NoSuchOption as error:
+            near = get_close_matches(error.option_name, KUBECTL_OPTIONS, n=1)
+            known = [*(error.possibilities or ()), *near]
+            raise click.NoSuchOption(error.option_name, None, known, ctx) from None
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of all installed commands, sorted."""

@@ -70,6 +70,8 @@ _REMEMBERED = 4096
 #: bytes: parsing YAML blocks the event loop
 LONGEST = 65_536
 _NO_ENTRY = Service()
+#: keys that were removed since the last version, and are refused by the next one
+DEPRECATED = {("suggester", "minGain"): "migration.price is the benefit that a migration exceeds"}
 
 
 @attrs.frozen(slots=False, field_transformer=validate_fields)
@@ -169,8 +171,8 @@ class Configuration:
         given = self.objective
         gap = self.latency.cloud - self.latency.edge
         if given.kind != "latency":
-            return Objective(given.kind, given.alpha, given.beta, given.gamma)
-        return Objective(given.kind, given.alpha, given.beta, given.gamma, gap)
+            gap = Objective().tier_gap
+        return Objective(given.kind, given.alpha, given.beta, given.gamma, gap, given.evenness)
 
     @cached_property
     def policy(self) -> KubeDSM:
@@ -272,8 +274,31 @@ def load(text: str | bytes, source: str) -> Configuration:
 def parse_document(text: str | bytes) -> object:
     """Parse YAML or JSON to a mapping of configuration keys, without validation; empty text: none.
 
+    Deprecated keys are left out. Raises DocumentError.
+    """
+    return _split_deprecated(_parse_text(text))[0]
+
+
+def list_deprecated(text: str | bytes) -> list[str]:
+    """Return a line for each deprecated key of the document, with the remedy.
+
     Raises DocumentError.
     """
+    return _split_deprecated(_parse_text(text))[1]
+
+
+def _split_deprecated(said: object) -> tuple[object, list[str]]:
+    """Return the document without deprecated keys, and a line for each of these."""
+    found = []
+    for (section, key), remedy in DEPRECATED.items():
+        if isinstance(said, dict) and isinstance(said.get(section), dict) and key in said[section]:
+            left = {name: value for name, value in said[section].items() if name != key}
+            said = {**said, section: left}
+            found.append(f"{section}.{key} is deprecated and ignored: {remedy}")
+    return said, found
+
+
+def _parse_text(text: str | bytes) -> object:
     if len(text) > LONGEST:
         raise DocumentError(f"longer than {LONGEST} bytes; wildcards make it shorter")
     said: object = parse_yaml(text, CONFIGURATION)

@@ -8,7 +8,7 @@ import asyncio
 import math
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 
 import attrs
 
@@ -16,7 +16,6 @@ from kubedsm.config.calendar import Calendar, format_time
 from kubedsm.config.current import CurrentConfiguration
 from kubedsm.config.sections import BudgetSettings
 from kubedsm.model.model import Workload
-from kubedsm.process.clock import Clock
 
 HOUR, DAY = 3600.0, 86_400.0
 #: calendars with a cached opening, and seconds until an open calendar is evaluated again
@@ -45,7 +44,8 @@ class Deferrals:
     """Deferrals of all workloads; without windows, freezes and budgets nothing is deferred."""
 
     _configuration: CurrentConfiguration
-    _clock: Clock
+    #: wall clock, in seconds since the epoch
+    _now: Callable[[], float]
     #: begun migrations of the last day: workload, and time in seconds since the epoch, ascending
     begun: list[tuple[Workload, float]] = attrs.field(factory=list, init=False)
     #: their times by workload, and all times under None
@@ -68,7 +68,7 @@ class Deferrals:
 
         `more`: workloads of migrations that would begin together with it.
         """
-        now = self._clock.wall()
+        now = self._now()
         found = [*self._find_closed(workload, now), *self._find_spent(workload, more, now)]
         return max(found, key=lambda deferral: deferral.until, default=None)
 
@@ -81,7 +81,7 @@ class Deferrals:
 
     def count_left(self) -> int | None:
         """Return how many migrations the budget of the cluster permits now; None: no limit."""
-        now, budget = self._clock.wall(), self._budget
+        now, budget = self._now(), self._budget
         limits = ((budget.cluster_per_hour, HOUR), (budget.cluster_per_day, DAY))
         left = [
             max(0, most - len(self._list_times(now - period)))
@@ -92,7 +92,7 @@ class Deferrals:
 
     def charge(self, workloads: Iterable[Workload]) -> None:
         """Count migrations that begin now."""
-        now = self._clock.wall()
+        now = self._now()
         recent = [(of, at) for of, at in self.begun if now - DAY < at <= now]
         self._replace([*recent, *((workload, now) for workload in workloads)])
         self.changed.set()

@@ -36,7 +36,19 @@ MOST = 4000
 RETRY = 5.0
 #: namespace, kind and name of the workload, and time in whole seconds since the epoch
 Entry = tuple[str, str, str, int]
+#: errors of an annotation that is no record
+UNREADABLE = (msgspec.DecodeError, UnicodeError, RecursionError)
 _ENTRIES = msgspec.json.Decoder(list[Entry])
+
+
+def read_begun(found: leases.Lease | None, now: float) -> list[tuple[Workload, float]]:
+    """Return the recorded migrations of the last day. Raises `UNREADABLE` errors."""
+    annotations = {} if found is None else found.metadata.get("annotations") or {}
+    return [
+        (Workload(namespace, kind, name), float(at))
+        for namespace, kind, name, at in _ENTRIES.decode(annotations.get(ANNOTATION, "[]"))
+        if now - DAY < at <= now
+    ]
 
 
 @attrs.define(eq=False)
@@ -95,17 +107,12 @@ class MigrationRecord:
 
     def _restore(self) -> None:
         """Add the recorded migrations of the last day; an unreadable record counts as empty."""
-        annotations = {} if self._found is None else self._found.metadata.get("annotations") or {}
-        now, entries = self.clock.wall(), list[Entry]()
         try:
-            entries = _ENTRIES.decode(annotations.get(ANNOTATION, "[]"))
-        except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
+            begun = read_begun(self._found, self.clock.wall())
+        except UNREADABLE as error:
+            begun = []
             self.said.log(log.warning, "record of migrations unreadable", error)
-        self.deferrals.restore(
-            (Workload(namespace, kind, name), float(at))
-            for namespace, kind, name, at in entries
-            if now - DAY < at <= now
-        )
+        self.deferrals.restore(begun)
         self._is_read, self._written = True, self.deferrals.begun
 
     async def _write(self, begun: list[tuple[Workload, float]]) -> None:

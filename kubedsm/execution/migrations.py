@@ -111,7 +111,7 @@ class Migrations:
 
     @deferrals.default
     def _begin_without_migrations(self) -> Deferrals:
-        return Deferrals(self._configuration, self._clock)
+        return Deferrals(self._configuration, self._clock.wall)
 
     @property
     def limits(self) -> MigrationSettings:

@@ -20,6 +20,7 @@ from kubedsm.model.deadline import OUT_OF_TIME
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import NodeName, Pod, Share, Tier, Uid
 from kubedsm.model.snapshot import Snapshot
+from kubedsm.model.surroundings import StorageClass
 from kubedsm.objective.objective import count_target_pods
 from kubedsm.optimizer.moving.suggestion import Cause
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
@@ -29,6 +30,7 @@ from kubedsm.planner.requests import PlanningContext
 from kubedsm.planner.what_if import describe_purpose
 from kubedsm.plugins.fit import count_reasons
 from kubedsm.plugins.plugin import Rejection
+from kubedsm.plugins.volume_binding import list_waiting
 
 
 @attrs.frozen(slots=True)
@@ -140,7 +142,10 @@ class Decisions:
 
         def work_out() -> PodFacts:
             if recalled is not None and (pod is None or recalled.chosen.node == node is not None):
-                return self.explain([recalled])[0]
+                [facts] = self.explain([recalled])
+                if pod is not None and facts.state == "binding":
+                    return msgspec.structs.replace(facts, message=_describe_awaited(pod, snapshot))
+                return facts
             if pod is None:
                 return PodFacts(name, (), gone=True, moves=moves, recorded=True)
             now = Explainer(snapshot, policy).explain(pod, "now")
@@ -322,3 +327,18 @@ class PendingPods:
             else:
                 nodes = explainer.nodes(uid)
                 yield msgspec.structs.replace(recorded, nodes=nodes, nodes_as_of="now")
+
+
+def _describe_awaited(pod: Pod, snapshot: Snapshot) -> str | None:
+    """Return the volumes that a pod with a reserved node waits for; None for none."""
+    surroundings = snapshot.surroundings
+    waiting = list_waiting(surroundings, pod.pod_class.rules.claim_keys)
+    if not waiting:
+        return None
+    provisioners = {
+        surroundings.of(StorageClass)[claim.storage_class,].provisioner
+        for claim in waiting
+        if claim.selected_node
+    }
+    makers = f", provisioned by {' and '.join(sorted(provisioners))}" if provisioners else ""
+    return f"It waits until claims are bound: {', '.join(map(str, waiting))}{makers}."

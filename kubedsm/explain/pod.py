@@ -139,6 +139,8 @@ def _lines_of_placed(facts: PodFacts) -> Iterator[Words]:
     where = node_link(facts.chosen or "")
     because = (": ", *facts.reason) if facts.reason else ()
     yield (f"{facts.pod} is {on} ", where, tier[facts.tier] if facts.tier else "", *because, ".")
+    if facts.state == "binding" and facts.message:
+        yield (facts.message,)
     if facts.decided_at and facts.recorded:
         others = f", together with {facts.others} more" if facts.others else ""
         yield (*_link_decision(facts), f" scheduled it there{others}.")

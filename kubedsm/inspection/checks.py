@@ -117,6 +117,14 @@ def check_clock(state: ClusterState) -> Iterator[Finding]:
         yield Finding("ok", "clocks of API server and this machine agree")
 
 
+def check_leader_clock(state: ClusterState) -> Iterator[Finding]:
+    age = state.lease_age
+    if state.is_led and age is not None and (state.renews or age < -SKEW):
+        side = "behind" if age > 0 else "ahead of"
+        text = f"clock of leader {state.leader} is {abs(age):.0f} s {side} the API server's"
+        yield Finding("warn", text, "synchronise clocks by NTP", f"{_TROUBLE}#no-replica-leads")
+
+
 def check_install_rights(state: ClusterState) -> Iterator[Finding]:
     denied = state.denied.get("install", ())
     if denied:
@@ -438,6 +446,7 @@ CHECKS: Sequence[Check] = (
     Check("configuration", check_prometheus, ("configuration",)),
     Check("scheduler", check_deployment, ("deployment",)),
     Check("scheduler", check_lease, ("lease",)),
+    Check("scheduler", check_leader_clock, ("lease",)),
     Check("scheduler", check_scheduler, ("scheduler",)),
     Check("workloads", check_opted_in, ("snapshot",)),
     Check("workloads", check_requests, ("snapshot",), phase="both"),

@@ -14,6 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from kubedsm.app.leader_election import host_of
 from kubedsm.config.documents import DocumentError
 from kubedsm.config.settings import KEY, Configuration, load
+from kubedsm.execution.migration_record import UNREADABLE, read_begun
 from kubedsm.kube.calls import inspection, leases, reads
 from kubedsm.kube.calls.explained_cluster import ExplainedCluster
 from kubedsm.kube.calls.inspection import Budget, DetachedPod, Installed, Service, WaitingPod
@@ -38,9 +39,12 @@ Part = Literal[
     "budgets",
     "services",
     "scheduler",
+    "begun",
 ]
 #: seconds for each response
 TIMEOUT = 10.0
+#: seconds, longer than a leader's pause between two renewals
+RENEWAL = 3.0
 #: access reviews in flight
 _AT_ONCE = 8
 #: rights of a user who installs the manifests
@@ -100,12 +104,16 @@ class ClusterState:
     denied: Mapping[str, Sequence[str]] = attrs.field(factory=dict)
     #: content of the Lease; None without a Lease
     term: Term | None = None
+    #: the Lease, old by its holder's clock, was renewed during `RENEWAL`
+    renews: bool = False
     #: None without a Deployment
     installed: Installed | None = None
     waiting: Sequence[WaitingPod] = ()
     detached: Sequence[DetachedPod] = ()
     budgets: Sequence[Budget] = ()
     services: Sequence[Service] = ()
+    #: recorded migrations of the last day, for budgets
+    begun: Sequence[tuple[Workload, float]] = ()
     #: None if no process answers
     scheduler: SchedulerProcess | None = None
 
@@ -122,11 +130,11 @@ class ClusterState:
 
     @property
     def is_led(self) -> bool:
-        """True if the Lease has a holder that renewed it within twice its duration."""
+        """True if the Lease has a holder that renews it, or did so within twice its duration."""
         term, age = self.term, self.lease_age
         if term is None or not term.holder:
             return False
-        return age is None or age <= 2 * (term.seconds or 0.0)
+        return self.renews or age is None or age <= 2 * (term.seconds or 0.0)
 
 
 #: fields of ClusterState
@@ -158,6 +166,8 @@ class Gatherer:
         # The configuration determines tiers and features; the leader is in the Lease.
         first: tuple[Part, ...] = ("user", "configuration", "lease")
         state = await self._read_parts(state, [p for p in first if p in parts], installing)
+        if state.term is not None and state.term.holder and not state.is_led:
+            state = await self._await_renewal(state, state.term)
         return await self._read_parts(state, [p for p in parts if p not in first], installing)
 
     async def _read_parts(
@@ -182,6 +192,7 @@ class Gatherer:
                 "services", inspection.list_services(cluster, **within)
             ),
             "scheduler": lambda: self._read_scheduler(state),
+            "begun": lambda: _name_field("begun", self._read_begun(state)),
         }
         fields, errors = Fields(), dict(state.errors)
 
@@ -197,7 +208,10 @@ class Gatherer:
         return attrs.evolve(state, errors=errors, **fields)
 
     async def _read_user(self) -> Fields:
-        user, at = await inspection.identify(self.cluster, timeout=TIMEOUT)
+        try:
+            user, at = await inspection.identify(self.cluster, timeout=TIMEOUT)
+        except NotFound:  # before Kubernetes 1.28
+            return {}
         # The API server's time has whole seconds.
         return {"user": user, "skew": None if at is None else at + 0.5 - self.clock.wall()}
 
@@ -220,6 +234,13 @@ class Gatherer:
             return {"term": (await leases.read(self.cluster, self.name, timeout=TIMEOUT)).term}
         except NotFound:
             return {}
+
+    async def _await_renewal(self, state: ClusterState, term: Term) -> ClusterState:
+        """Read an old Lease again: its holder may have a slow clock."""
+        await self.clock.sleep(RENEWAL)
+        again = await self._read_parts(state, ["lease"], installing=False)
+        renews = again.term is not None and again.term.renewed != term.renewed
+        return attrs.evolve(again, renews=renews, now=self.clock.wall())
 
     async def _review_rights(self, state: ClusterState, *, installing: bool) -> Fields:
         if installing:
@@ -252,6 +273,15 @@ class Gatherer:
                 for name, each in features.items()
             }
         }
+
+    async def _read_begun(self, state: ClusterState) -> list[tuple[Workload, float]]:
+        if not state.configuration.migration.budget.limited:
+            return []
+        found = await leases.read(self.cluster, self.name.migrations, timeout=TIMEOUT)
+        try:
+            return read_begun(found, state.now)
+        except UNREADABLE:
+            return []
 
     async def _read_scheduler(self, state: ClusterState) -> Fields:
         if self.metrics_url:

@@ -6,7 +6,9 @@ from typing import Any
 
 import attrs
 
+from kubedsm.config.current import CurrentConfiguration
 from kubedsm.config.mismatches import missing_tiers
+from kubedsm.execution.deferrals import Deferrals
 from kubedsm.explain.node import node_state
 from kubedsm.inspection.gathering import ClusterState, Part
 from kubedsm.kube.calls.inspection import DetachedPod
@@ -29,6 +31,7 @@ PARTS: tuple[Part, ...] = (
     "waiting",
     "detached",
     "scheduler",
+    "begun",
 )
 _UNTRIED = "no attempt yet"
 
@@ -67,6 +70,8 @@ class Overview:
     kinds: dict[str, str]
     migrations: tuple[DetachedPod, ...]
     waiting: tuple[WaitingGroup, ...]
+    #: workloads whose migrations are deferred, by the reason
+    deferred: dict[str, list[str]]
 
     def as_json(self) -> dict[str, Any]:
         """Return the document of `kubedsm status -o json`."""
@@ -105,6 +110,7 @@ class Overview:
                 for pod in self.migrations
             ],
             "waiting": [{"reason": g.reason, "pods": list(g.pods)} for g in self.waiting],
+            "deferred": [{"reason": why, "workloads": of} for why, of in self.deferred.items()],
             "notRead": dict(state.errors),
         }
 
@@ -142,7 +148,8 @@ def summarise(state: ClusterState, scope: Scope) -> Overview:
     for pod in waiting:
         if scope.has_pod(pod.namespace, pod.uid):
             groups[pod.message or _UNTRIED].append(str(pod))
-    workloads = {str(workload) for workload in _list_scoped(state, scope)}
+    scoped = _list_scoped(state, scope)
+    workloads = {str(workload) for workload in scoped}
     listed = [share for share in facts.below_target if share.workload in workloads]
     return Overview(
         state,
@@ -156,7 +163,18 @@ def summarise(state: ClusterState, scope: Scope) -> Overview:
             WaitingGroup(reason, tuple(pods))
             for reason, pods in sorted(groups.items(), key=lambda group: -len(group[1]))
         ),
+        _group_deferred(state, scoped),
     )
+
+
+def _group_deferred(state: ClusterState, workloads: set[Workload]) -> dict[str, list[str]]:
+    """Return the workloads whose migrations may not begin now, by the reason."""
+    deferrals = Deferrals(CurrentConfiguration(state.configuration), lambda: state.now)
+    deferrals.restore(state.begun)
+    groups = defaultdict[str, list[str]](list)
+    for workload, deferral in deferrals.list_deferred(sorted(workloads, key=str)).items():
+        groups[str(deferral)].append(str(workload))
+    return dict(groups)
 
 
 def _list_ours(state: ClusterState) -> list[tuple[Uid, Pod]]:

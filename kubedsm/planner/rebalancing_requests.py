@@ -16,6 +16,7 @@ from kubedsm.objective.fragmentation import Fragmentation, request_mix
 from kubedsm.objective.lasting import Quiet
 from kubedsm.objective.objective import quality
 from kubedsm.optimizer.moving.movable import Movable
+from kubedsm.optimizer.moving.plans import Towards
 from kubedsm.optimizer.moving.suggestion import Cause, ClusterScore, Leg, Move, Reason, Suggestion
 from kubedsm.optimizer.packing.pack import Packed, Part, find_stuck, split_parts
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
@@ -114,6 +115,9 @@ class SuggestRequest(MigrationRequest):
     """Planner request for migrations whose benefit exceeds their cost."""
 
     name = "suggestion"
+    #: targets of the remaining migrations of a plan, or empty; None: only migrations that pay by
+    #: themselves
+    towards: Towards | None = None
 
     def solve(self, context: PlanningContext) -> SuggestResponse:
         """Compute the migration suggestion. Raises TypeError if the policy never migrates."""
@@ -124,11 +128,13 @@ class SuggestRequest(MigrationRequest):
             most = min(policy.limits.max_moves, self.most_moves)
             policy = attrs.evolve(policy, limits=attrs.evolve(policy.limits, max_moves=most))
         waited_for = set[Workload]()
+        towards = {"towards": self.towards} if isinstance(policy, KubeDSM) else {}
         suggestion = policy.suggest(
             self.snapshot(context),
             self.movable(context, waited_for),
             context.deadline(self),
             cache(self.quiet.lasting),
+            **towards,
         )
         return SuggestResponse(suggestion, rests=bool(waited_for) or context.interrupted())
 

@@ -29,6 +29,7 @@ from kubedsm.model.model import Uid, Workload, shares_after
 from kubedsm.model.sites import Away
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.gains import Gains, leading_gain
+from kubedsm.optimizer.moving.plans import Towards
 from kubedsm.optimizer.moving.site_moves import shares_with
 from kubedsm.optimizer.moving.suggestion import Leg, Move, MoveKind, Suggestion, count_edge_changes
 from kubedsm.optimizer.moving.within_tier import is_still_worthwhile, still_spreads
@@ -180,7 +181,9 @@ class Migrator:
             orders = tuple(order_of(plan_id, leg, self.configuration.current) for leg in legs)
             outcomes = tuple(plan_outcome(o.id, leg) for o, leg in zip(orders, legs, strict=True))
             choices += outcomes
-            has_benefit = partial(self.has_benefit, moves, waiting)
+            # Migrations of a plan pay together with those that follow.
+            rest = suggestion.rest if any(move.plan for move in moves) else ()
+            has_benefit = partial(self.has_benefit, [*moves, *rest], waiting)
             worth = partial(needed, number) if needed else has_benefit
             plans[number] = plan_id
             groups[plan_id] = Group(orders, outcomes, worth, for_others=needed is not None)
@@ -228,6 +231,8 @@ class Suggester:
     #: state without a beneficial migration, unless a workload rested; and the time of a retry
     _nothing_at: State | None = attrs.field(default=None, init=False)
     _again_at: float = attrs.field(default=math.inf, init=False)
+    #: remaining migrations of the plan under way
+    _plan: Towards = attrs.field(factory=dict, init=False)
     _reconfigured: asyncio.Event = attrs.field(factory=asyncio.Event, init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -282,7 +287,11 @@ class Suggester:
     async def _suggest_moves(self) -> None:
         migrator, state = self.migrator, self.migrator.state
         settings = migrator.configuration.current.suggester
-        candidates = migrator.about_candidates(SuggestRequest, budget=settings.budget)
+        # A plan needs all its groups: a proposal may remain without approval.
+        towards = self._plan if settings.mode == "apply" else None
+        candidates = migrator.about_candidates(
+            SuggestRequest, budget=settings.budget, towards=towards
+        )
         snapshot, began = migrator.mirror.snapshot(), migrator.clock.monotonic()
         try:
             suggested = await migrator.planner.solve(candidates)
@@ -306,7 +315,7 @@ class Suggester:
         wait = migrator.changes.worth_another_look() if may_pay_later else math.inf
         wait = min(wait, migrator.seconds_deferred())
         self._again_at = migrator.clock.monotonic() + wait
-        migrator.proposed = None
+        migrator.proposed, self._plan = None, {}
 
     def _is_valid(self, suggestion: Suggestion, snapshot: Snapshot, state: State) -> bool:
         unchanged = self._is_due() and self.migrator.is_unchanged(snapshot, suggestion.legs)
@@ -335,6 +344,7 @@ class Suggester:
                 **({"proposal": suggestion.id} if proposes else {}),
             )
         if not proposes:
+            self._plan = {move.pod.uid: move.target for move in suggestion.rest}
             migrator.execute(snapshot, suggestion)
             return
         migrator.propose(snapshot, suggestion)

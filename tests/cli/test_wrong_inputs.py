@@ -212,6 +212,7 @@ COMMANDS = {
     "run extra": "Got unexpected extra argument (extra)",
     "--kubeconfig none explain x": "kubeconfig none: no such file",
     "--kubeconfig none config check f": "No such option '--kubeconfig'",
+    "--contxt c suggest": "No such option '--contxt'. Did you mean '--context'",
     "--context c suggest": "kubeconfig none: no such file",
     "explain x --kubeconfig k --context prod": "no context 'prod', only c",
     "explain": "name POD, NAMESPACE/POD",

@@ -257,6 +257,60 @@ def test_the_shipped_policy_refuses_patches_that_no_migration_makes(cluster, mig
         cluster.delete(policy["kind"], policy["metadata"]["name"])
 
 
+def test_a_stateful_set_gets_its_volumes_and_returns_to_them(cluster, placed):
+    """The shipped example: local volumes on nodes that the scheduler chooses."""
+    classes = cluster.list("StorageClass")
+    default = "storageclass.kubernetes.io/is-default-class"
+    waits = [
+        each["provisioner"]
+        for each in classes
+        if each["metadata"].get("annotations", {}).get(default) == "true"
+        and each.get("volumeBindingMode") == "WaitForFirstConsumer"
+    ]
+    if not waits:
+        pytest.skip("no default StorageClass waits for its first consumer")
+    example, *_ = documents(MANIFESTS / "example-stateful-set.yaml")
+    spec = example["spec"]["template"]["spec"]
+    spec |= {"schedulerName": SCHEDULER, "nodeSelector": {}, "terminationGracePeriodSeconds": 1}
+    [container] = spec["containers"]
+    requests = {"cpu": "10m", "memory": "16Mi"}
+    mounts = container["volumeMounts"]
+    spec["containers"] = [
+        {
+            "name": "c",
+            "image": cluster.image,
+            "resources": {"requests": requests},
+            "volumeMounts": mounts,
+        }
+    ]
+    del example["metadata"]["namespace"]
+    cluster.create("StatefulSet", example)
+
+    def homes(of="nodeName"):
+        return {
+            pod["metadata"]["name"]: (pod["metadata"] | pod["spec"]).get(of)
+            for pod in cluster.list("Pod")
+            if pod["metadata"]["labels"].get("app") == "cache"
+        }
+
+    try:
+        cluster.until(lambda: len(cluster.ready("cache")) == 3, "3 pods with volumes are Ready")
+        claims = cluster.list("PersistentVolumeClaim")
+        assert [claim["status"]["phase"] for claim in claims] == ["Bound"] * 3
+        before, uids = homes(), homes("uid")
+        cluster.delete("Pod", "cache-1")
+        cluster.until(
+            lambda: len(cluster.ready("cache")) == 3 and homes("uid")["cache-1"] != uids["cache-1"],
+            "the deleted pod is back",
+        )
+        assert homes() == before or waits != ["rancher.io/local-path"]
+    finally:
+        cluster.delete("StatefulSet", "cache")
+        cluster.until(lambda: not homes(), "the pods of the StatefulSet are gone")
+        for claim in cluster.list("PersistentVolumeClaim"):
+            cluster.delete("PersistentVolumeClaim", claim["metadata"]["name"])
+
+
 def test_a_standby_takes_over_from_a_killed_leader(cluster, scheduler):
     kubeconfig = cluster.kubeconfig_for(cluster.token())
     second = Scheduler(cluster, kubeconfig, cluster.folder / "second.log")

@@ -43,7 +43,7 @@ class Clock:
 def deferrals(budget):
     configuration = load(f"migration: {{budget: {{{budget}}}}}", "test")
     clock = Clock(1e9)
-    return Deferrals(CurrentConfiguration(configuration), clock), clock
+    return Deferrals(CurrentConfiguration(configuration), clock.wall), clock
 
 
 def test_a_budget_of_a_workload_is_free_again_when_the_oldest_is_an_hour_old():

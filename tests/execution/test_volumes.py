@@ -5,6 +5,7 @@ from collections import Counter
 
 import pytest
 
+from kubedsm.explain.pod import explain_pod
 from kubedsm.kube.calls import writes
 from kubedsm.kube.client.port import Forbidden
 from kubedsm_lab.emulator.api.object_state import is_ready, node_of
@@ -101,6 +102,10 @@ async def test_a_provisioner_that_never_ends_holds_the_pod_until_the_deadline():
         await asyncio.sleep(590)
         assert selected_nodes(world.api) == {"data-db-0": first}
         assert runtime.mirror.held
+        [pod] = world.pods()
+        facts = runtime.decisions.facts_of_pod(pod["metadata"]["uid"], "default/db-0")()
+        told = "It waits until claims are bound: default/data-db-0, provisioned by "
+        assert (told + "rancher.io/local-path.",) in explain_pod(facts).lines
         await world.until(lambda: ready(world, 1), 60)
         assert node_of(world.pods("db")[0]) != first
         assert not runtime.mirror.held

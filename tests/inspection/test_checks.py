@@ -115,6 +115,13 @@ CASES = {
     "dead holder": (
         changed(term=DEAD, scheduler=None), "fail", "was not renewed for 100 s", "get pods",
     ),
+    "a slow clock of the leader": (
+        changed(term=DEAD, renews=True), "warn",
+        "clock of leader kubedsm-0 is 100 s behind the API server's", "NTP",
+    ),
+    "a fast clock of the leader": (
+        changed(term=term_of("kubedsm-0_1", 15.0, NOW + 60, 0)), "warn", "60 s ahead of the API",
+    ),
     "free Lease": (
         changed(term=term_of("", 1.0, NOW, 3), scheduler=None), "fail", "has no holder",
     ),

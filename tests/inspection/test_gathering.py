@@ -1,5 +1,6 @@
 """Gathering: what is read of an emulated cluster, with the rights of different users."""
 
+import asyncio
 import random
 
 import pytest
@@ -11,10 +12,12 @@ from kubedsm.inspection.overview import PARTS, Scope, summarise
 from kubedsm.kube.calls import leases
 from kubedsm.kube.calls.explained_cluster import ExplainedCluster
 from kubedsm.kube.calls.inspection import list_selected
-from kubedsm.kube.client.port import Invalid, ObjectName, Unreachable
-from kubedsm_lab.emulator.api.resources import CONFIGMAPS, SERVICE_ACCOUNTS
+from kubedsm.kube.client.port import Invalid, ObjectName, Response, Unreachable
+from kubedsm.model.model import Workload
+from kubedsm_lab.emulator.api.resources import CONFIGMAPS, NAMESPACES, SERVICE_ACCOUNTS
 from kubedsm_lab.emulator.front import EmulatedFront
 from support.proposals import OWN
+from support.proxied import Proxied
 from support.rights import ADMIN_TOKEN, Right, install, token_of
 from support.worlds import CLOUD, EDGE, emulated
 
@@ -101,6 +104,76 @@ async def test_before_the_installation_an_administrator_has_all_rights():
         state = await gatherer(world).gather(parts_needed(before=True), installing=True)
         assert texts(state, "fail", before=True) == []
         assert "admin may install the manifests" in texts(state, "ok", before=True)
+
+
+METRICS = """\
+# TYPE kubedsm_build_info gauge
+kubedsm_build_info{version="0.2.0",python_version="3.12"} 1.0
+# TYPE kubedsm_watch_troubled gauge
+kubedsm_watch_troubled{kind="Pod"} 0.0
+kubedsm_watch_troubled{kind="Node"} 1.0
+# TYPE kubedsm_workload_promised_edge_share gauge
+kubedsm_workload_promised_edge_share{namespace="shop",kind="Deployment",workload="web"} 0.5
+# TYPE kubedsm_paused gauge
+kubedsm_paused 1.0
+"""
+
+
+async def through_proxy(world, ready=200, metrics=METRICS):
+    """Return the state with a leader whose answers come through the API server's proxy."""
+    own = gatherer(world)
+    world.api.create(NAMESPACES, {"metadata": {"name": OWN}})
+    term = leases.term_of("kubedsm-0_1", 15.0, world.clock.wall(), 0)
+    await leases.write(own.cluster, ObjectName(), None, term, timeout=1.0)
+    answers = {"readyz": Response(ready, b"[+]synced ok\n"), "metrics": Response(ready, metrics)}
+    own.cluster.cluster = Proxied(own.cluster.cluster, answers.__getitem__)
+    return await own.gather(["user", "lease", "scheduler"])
+
+
+async def test_the_leaders_metrics_come_through_the_api_servers_proxy():
+    async with emulated(EDGE, CLOUD) as world:
+        state = await through_proxy(world, metrics=METRICS.encode())
+    process = state.scheduler
+    assert (process.where, process.ready, process.version) == ("pod kubedsm-0", True, "0.2.0")
+    assert process.troubled == ("Node",)
+    assert process.targets == {Workload("shop", "Deployment", "web"): 0.5}
+    assert process.metrics["kubedsm_paused"] == 1
+    assert state.errors == {}
+
+
+@pytest.mark.parametrize(
+    ("metrics", "why"),
+    [
+        (b'{"kind": "Status", "code": 503, "message": "no route"}', "503 ServiceUnavailable: no"),
+        (b"<html>", "pod kubedsm-0 does not answer with metrics"),
+    ],
+)
+async def test_a_proxy_that_answers_otherwise_is_an_error_of_that_part(metrics, why):
+    async with emulated(EDGE, CLOUD) as world:
+        state = await through_proxy(world, 503, metrics)
+    assert state.scheduler is None
+    assert why in state.errors["scheduler"]
+
+
+async def test_a_leader_with_a_slow_clock_leads_and_a_dead_one_does_not():
+    async with emulated(EDGE, CLOUD) as world:
+        own = gatherer(world)
+        world.api.create(NAMESPACES, {"metadata": {"name": OWN}})
+        term = leases.term_of("kubedsm-0_1", 15.0, world.clock.wall() - 100, 0)
+        lease = await leases.write(own.cluster, ObjectName(), None, term, timeout=1.0)
+        state = await own.gather(["user", "lease"])
+        assert (state.is_led, state.leader) == (False, "")
+
+        async def renew():
+            await world.clock.sleep(1.0)
+            again = term.renew_at(world.clock.wall() - 100)
+            await leases.write(own.cluster, ObjectName(), lease, again, timeout=1.0)
+
+        async with asyncio.TaskGroup() as tasks:
+            tasks.create_task(renew())
+            state = await own.gather(["user", "lease"])
+        assert (state.is_led, state.leader) == (True, "kubedsm-0")
+        assert any("s behind the API server's" in text for text in texts(state, "warn"))
 
 
 async def test_an_unreachable_server_and_a_bad_selector_are_errors():

@@ -6,6 +6,7 @@ import attrs
 import pytest
 
 from kubedsm.cli.installation_report import print_overview
+from kubedsm.config.settings import load
 from kubedsm.inspection.overview import Scope, summarise
 from kubedsm.kube.calls.inspection import DetachedPod, WaitingPod
 from kubedsm.kube.calls.leases import term_of
@@ -112,3 +113,23 @@ def test_what_was_not_read_is_said(capsys):
     state = changed(errors={"scheduler": "501 NotImplemented"})
     said = printed_as(summarise(state, Scope()), "text", capsys)
     assert "  scheduler not read: 501 NotImplemented\n" in said
+
+
+def test_deferred_migrations_are_named_with_their_end(capsys):
+    text = """
+migration: {budget: {workloadPerHour: 1}}
+services: {other/*: {freezes: {start: 2020-01-01T00:00:00Z, end: 2090-01-01T00:00:00Z}}}
+"""
+    pod = SHORT.snapshot.pods.values()
+    (cart,) = {each.workload for each in pod if each.workload.name == "cart"}
+    state = attrs.evolve(SHORT, configuration=load(text, "test"), begun=[(cart, NOW - 60)])
+    overview = summarise(state, Scope())
+    frozen, spent = sorted(overview.deferred, key=lambda why: "frozen" not in why)
+    assert overview.deferred[frozen] == ["other/a"]
+    assert overview.deferred[spent] == ["shop/cart"]
+    assert spent.endswith("the budget of 1 per workload an hour is spent")
+    shown = printed_as(overview, "text", capsys)
+    assert "deferred until 2090-01-01 00:00 UTC: frozen (1 workload, such as other/a)" in shown
+    listed = overview.as_json()["deferred"]
+    assert {"reason": frozen, "workloads": ["other/a"]} in listed
+    assert summarise(state, Scope(namespace="shop")).deferred.keys() == {spent}

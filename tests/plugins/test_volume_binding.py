@@ -5,7 +5,9 @@ import random
 import attrs
 import pytest
 
+from kubedsm.kube.wire import dump
 from kubedsm.model.events import Change
+from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import ClaimReference
 from kubedsm.model.selectors import NodeSelectorTerm, Requirement
 from kubedsm.model.surroundings import (
@@ -215,3 +217,25 @@ def test_changes_that_may_help_a_waiting_pod(change, retried):
     snapshot = cluster(NODES, [ONE], knowing(unbound("a", 5, LOCAL)))
     candidate = Feasibility.of(snapshot).equivalence(ONE)
     assert VOLUME_BINDING.hint(change, candidate, snapshot) is retried
+
+
+def test_a_dump_without_any_volume_permits_provisioning():
+    waits = {"provisioner": "rancher.io/local-path", "volumeBindingMode": "WaitForFirstConsumer"}
+    node = {"metadata": {"name": "n1", "labels": {"kubedsm.io/tier": "edge"}}}
+    resources = {"cpu": "4", "memory": "8Gi", "pods": "110"}
+    mount = {"name": "d", "persistentVolumeClaim": {"claimName": "a"}}
+    metadata = {"name": "a", "namespace": "shop"}
+    claim = {"kind": "PersistentVolumeClaim", "metadata": metadata}
+    objects = [
+        {"kind": "Node", **node, "status": {"allocatable": resources}},
+        {"kind": "StorageClass", "metadata": {"name": LOCAL}, **waits},
+        {**claim, "spec": {"storageClassName": LOCAL}},
+        {"kind": "Pod", "metadata": {**metadata, "uid": "a"}, "spec": {"volumes": [mount]}},
+    ]
+    made = dump.of_objects(objects, "dump")
+    assert [remark for remark in made.remarks if "PersistentVolume " in remark] == []
+    mirror = ClusterMirror()
+    for event in made.events:
+        mirror.apply(event)
+    snapshot = mirror.snapshot()
+    assert Feasibility.of(snapshot).feasible(snapshot.pods["a"]) == ["n1"]

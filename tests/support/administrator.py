@@ -17,9 +17,13 @@ POLICY = "ValidatingAdmissionPolicy"
 MERGE = "application/merge-patch+json"
 #: group by kind
 GROUPS = {
-    "": ("Namespace", "Node", "ConfigMap", "Pod", "ResourceQuota", "ServiceAccount"),
+    "": (
+        *("Namespace", "Node", "ConfigMap", "Pod", "PersistentVolumeClaim"),
+        *("ResourceQuota", "ServiceAccount"),
+    ),
     "events.k8s.io": ("Event",),
-    "apps": ("Deployment",),
+    "apps": ("Deployment", "StatefulSet"),
+    "storage.k8s.io": ("StorageClass",),
     "coordination.k8s.io": ("Lease",),
     "rbac.authorization.k8s.io": ("Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"),
     "admissionregistration.k8s.io": (POLICY, f"{POLICY}Binding"),
@@ -63,9 +67,11 @@ class Administrator:
 
     def path(self, kind, name=""):
         base = BASES[kind].replace("/apis//", "/api/")
-        if not kind.startswith(("Namespace", "Node", "Cluster", POLICY)):
+        if not kind.startswith(("Namespace", "Node", "Cluster", "StorageClass", POLICY)):
             base += f"/namespaces/{self.namespace}"
-        plural = f"{kind.lower()}s" if kind[-1] != "y" else f"{kind.lower()[:-1]}ies"
+        plural = f"{kind.lower()}{'es' if kind[-1] == 's' else 's'}"
+        if kind[-1] == "y":
+            plural = f"{kind.lower()[:-1]}ies"
         return f"{base}/{plural}/{name}".rstrip("/")
 
     def create(self, kind, given):

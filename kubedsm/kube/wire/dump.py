@@ -14,9 +14,15 @@ from kubedsm.config.documents import DUMP, DocumentError, reading, refuse_others
 from kubedsm.config.yaml_text import parse_all_yaml
 from kubedsm.kube.wire.decoding import NODES, PODS, SURROUNDINGS, Watched
 from kubedsm.kube.wire.errors import WireError
-from kubedsm.model.events import ClusterEvent, KindKnown, NodeApplied, PodApplied
+from kubedsm.model.events import (
+    ClusterEvent,
+    KindKnown,
+    NodeApplied,
+    PodApplied,
+    SurroundingApplied,
+)
 from kubedsm.model.model import SchedulingRules
-from kubedsm.model.surroundings import NAMESPACE_NAME_LABEL
+from kubedsm.model.surroundings import NAMESPACE_NAME_LABEL, Claim
 
 AS_IT_SHOULD_BE = "make it with `kubectl get nodes,pods -A -o json > dump.json`"
 #: kinds present in practically every cluster
@@ -116,6 +122,9 @@ def of_objects(said: Any, source: str) -> Dump:
         for kind in EXPECTED
         if kind not in seen
     ]
+    things = [e.thing for e in events.values() if isinstance(e, SurroundingApplied)]
+    if "StorageClass" in seen and not any(isinstance(t, Claim) and t.volume for t in things):
+        seen.add("PersistentVolume")  # none exists: kubectl prints nothing of an empty list
     rules = {e.pod.pod_class.rules for e in events.values() if isinstance(e, PodApplied)}
     remarks += [f"no {kind} in {source}: {what}" for kind, what in _list_assumptions(rules, seen)]
     known = (KindKnown(of) for of, watched in SURROUNDINGS.items() if watched.kind in seen)
@@ -146,8 +155,7 @@ def _list_assumptions(
         yield "PersistentVolume", "assumed that every node reaches every volume"
     else:
         if "StorageClass" not in seen:
-            what = "assumed that unbound claims of a class wait for their first consumer"
-            yield "StorageClass", what
+            yield "StorageClass", "pods with unbound claims fit nowhere"
         if "CSINode" not in seen:
             yield "CSINode", "assumed that every node takes any number of volumes"
 

@@ -165,7 +165,7 @@ def _repair_best(problem: EdgeProblem, engine: Engine) -> Proposal:
     After a rejected migration, the pods of the item are capped on the node and the search repeats.
     Partial solutions are considered afterwards.
     """
-    found = _first_feasible(problem, engine)
+    found = find_first_feasible(problem, engine)
     refused: list[Impasse] = []
     states, rules, repaired = found.states, problem.rules, problem
     while found.refused and len(refused) < _REPAIRS and states < _REPAIR_STATES:
@@ -173,7 +173,7 @@ def _repair_best(problem: EdgeProblem, engine: Engine) -> Proposal:
             break
         refused.append(found.refused[0])
         repaired = _exclude_rejected(repaired, found.refused[0])
-        found = _first_feasible(repaired, engine)
+        found = find_first_feasible(repaired, engine)
         states += found.states
     if not refused or rules is None:
         return found
@@ -205,7 +205,7 @@ def _exclude_rejected(problem: EdgeProblem, impasse: Impasse) -> EdgeProblem:
     return problem.replace_item(item, attrs.evolve(item, at_most=at_most))
 
 
-def _first_feasible(problem: EdgeProblem, engine: Engine) -> Proposal:
+def find_first_feasible(problem: EdgeProblem, engine: Engine) -> Proposal:
     """Return the best feasible solution after the price of all legs, ties with the fewest legs.
 
     A better solution rejected by rules between pods is returned as refused. After several solutions
@@ -245,7 +245,7 @@ def _first_feasible(problem: EdgeProblem, engine: Engine) -> Proposal:
             if waited
             else attrs.evolve(problem, limits=single)
         )
-        chosen = _first_feasible(simpler, engine)
+        chosen = find_first_feasible(simpler, engine)
         return attrs.evolve(chosen, proven=False, states=states + chosen.states)
     return attrs.evolve(chosen, proven=not passed_over, states=states)
 

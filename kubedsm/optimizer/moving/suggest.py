@@ -29,6 +29,7 @@ from kubedsm.optimizer.moving.movable import (
     reject_capped,
     reject_sited,
 )
+from kubedsm.optimizer.moving.plans import Towards, find_next_group
 from kubedsm.optimizer.moving.site_moves import SiteMoves
 from kubedsm.optimizer.moving.stay_reasons import StayReasons
 from kubedsm.optimizer.moving.suggestion import (
@@ -72,6 +73,7 @@ def suggest(
     lasting: Lasting = assume_prior,
     load: LoadGoal | None = None,
     site_labels: tuple[str, ...] = (),
+    towards: Towards | None = None,
 ) -> Suggestion:
     """Return the migrations of running pods whose benefit exceeds their disruption, with scores and
     explanations.
@@ -85,6 +87,9 @@ def suggest(
     strictly less fragmentation (with defragment). QoS compares by the highest changed priority.
     Without beneficial migrations, a migration may balance load. After the deadline the best so far
     is returned, unproven.
+
+    towards: targets of the remaining migrations of a plan (`Suggestion.rest`), or empty; None
+    forbids plans. A group of a plan may lower QoS; the plan as a whole raises it.
 
     site_labels: labels of edge nodes that name their site. Pods of workloads with demand by site
     are migrated by `site_moves`, next to the other migrations.
@@ -118,8 +123,7 @@ def suggest(
             # The rest of the work is for migrations by site.
             within = attrs.evolve(bounds, deadline=bounds.deadline.part(0.5))
         problem = EdgeProblem.of(snapshot, stays, fragmentation, gains, limits, within, lasting)
-        proposal = suggest_exact(problem) if exact else paper.suggest(problem)
-        found = _select_proposal(snapshot, problem, before, proposal, wished, stays, exact=exact)
+        found = _change_edge(snapshot, problem, before, wished, stays, towards, exact=exact)
     one_more = OneMore(
         snapshot, limits, may_move, fragmentation, bounds.deadline, sites=sites, sited=sited
     )
@@ -136,6 +140,30 @@ def suggest(
     return found
 
 
+def _change_edge(
+    snapshot: Snapshot,
+    problem: EdgeProblem,
+    before: ClusterScore,
+    wished: Gains,
+    stays: Movable,
+    towards: Towards | None,
+    *,
+    exact: bool,
+) -> Suggestion:
+    """Return the next migrations of a plan, or the worthwhile migrations within the limits."""
+    following = _follow_plan(problem, before, towards) if exact and towards else None
+    if following is not None:
+        return following
+    hasty = problem if towards is None else _leave_time(problem)
+    proposal = suggest_exact(hasty) if exact else paper.suggest(problem)
+    found = _select_proposal(snapshot, problem, before, proposal, wished, stays, exact=exact)
+    if exact and towards is not None and not (found.moves or found.awaited):
+        following = _follow_plan(problem, before, {})
+    return following or found
+
+
+#: Part of the work limit for migrations within the limits, before a plan.
+_PART = 0.7
 #: Most pods whose staying is explained.
 _MOST = 10
 
@@ -177,6 +205,31 @@ def _select_proposal(
         proven=proposal.proven,
         certificate=_certify_moves(problem, proposal, moves),
         states=proposal.states,
+    )
+
+
+def _leave_time(problem: EdgeProblem) -> EdgeProblem:
+    """Return the problem with part of the work limit left for a plan."""
+    bounds = problem.bounds
+    return attrs.evolve(problem, bounds=attrs.evolve(bounds, deadline=bounds.deadline.part(_PART)))
+
+
+def _follow_plan(problem: EdgeProblem, before: ClusterScore, towards: Towards) -> Suggestion | None:
+    """Return the next migrations of a plan; None without a plan that pays."""
+    group = find_next_group(problem, towards)
+    if group is None:
+        return None
+    return Suggestion(
+        before=before,
+        after=ClusterScore(
+            before.qos + sum(sum_gains(problem.gains, group.moves)),
+            shares_after(before.shares, count_edge_changes(group.moves)),
+            before.fragmentation + problem.fragmentation_added(group.moves),
+        ),
+        moves=group.moves,
+        legs=group.order.legs(group.moves),
+        rest=group.rest,
+        proven=False,
     )
 
 

@@ -47,6 +47,8 @@ class Move:
     #: QoS lost without its group, in points a migration, at the highest
     #: priority that loses
     gain: float = 0.0
+    #: migrations of the plan that the migration belongs to, this one included; 0: no plan
+    plan: int = 0
     #: spreads replicas of the workload over nodes
     rebalances: bool = False
     #: pending pods that get the capacity
@@ -71,7 +73,8 @@ class Move:
             return f"to free capacity for {self.room_for}"
         if self.rebalances:
             return f"to spread {self.pod.workload} over nodes"
-        return f"QoS score {self.gain:+.3f} per migration"
+        of_plan = f" of a plan of {self.plan}" if self.plan else ""
+        return f"QoS score {self.gain:+.3f} per migration{of_plan}"
 
 
 Moves = tuple[Move, ...]
@@ -294,6 +297,8 @@ class Suggestion:
     legs: tuple[Leg, ...] = ()
     #: pending pods, and the nodes on which the migrations make room for them
     awaited: tuple[Move, ...] = ()
+    #: migrations of a plan that follow these
+    rest: tuple[Move, ...] = ()
     #: best pods staying, greatest benefit first
     rejected: tuple[NotTaken, ...] = ()
     #: no better suggestion exists within the limits; never set by the paper's form

@@ -24,6 +24,7 @@ from kubedsm.objective.site_demand import SiteGoal, count_sites
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.matching.problem import is_plain
 from kubedsm.optimizer.moving.movable import Movable
+from kubedsm.optimizer.moving.plans import Towards
 from kubedsm.optimizer.moving.suggest import SUGGEST_BOUNDS, suggest
 from kubedsm.optimizer.moving.suggestion import Suggestion, SuggestLimits
 from kubedsm.optimizer.packing.pack import Packed, pack_cluster
@@ -235,6 +236,7 @@ class KubeDSM:
         movable: Movable,
         deadline: Deadline = NO_DEADLINE,
         lasting: Lasting = assume_prior,
+        towards: Towards | None = None,
     ) -> Suggestion:
         snapshot, qos_targets = self.resolve(snapshot)
         found = suggest(
@@ -249,6 +251,7 @@ class KubeDSM:
             lasting=lasting,
             load=self.load,
             site_labels=() if self.sites is None else self.sites.labels,
+            towards=towards,
         )
         return attrs.evolve(found, out_of_time=deadline.meter.out_of_time)
 

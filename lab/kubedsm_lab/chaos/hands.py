@@ -7,7 +7,7 @@ from kubedsm.config.settings import KEY
 from kubedsm.kube.client.port import ObjectName
 from kubedsm.kube.wire.annotations import REQUEST_ANNOTATION, MoveRequest, RequestedMove
 from kubedsm_lab.chaos.oracles import SCHEDULER_NAME, free_capacity
-from kubedsm_lab.emulator.actors.volumes import LOCAL_PATH
+from kubedsm_lab.emulator.actors.volumes import LOCAL_PATH_CLASS
 from kubedsm_lab.emulator.api.object_state import conditions_of, labels_of, node_of
 from kubedsm_lab.emulator.api.resources import (
     CONFIGMAPS,
@@ -40,8 +40,6 @@ _TOLERATIONS = [
     {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 5}
     for key in ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 ]
-
-STORAGE_CLASS = "local-path"
 
 
 class Hands:
@@ -91,7 +89,6 @@ class Hands:
         if storage:
             claim = {
                 "accessModes": ["ReadWriteOnce"],
-                "storageClassName": STORAGE_CLASS,
                 "resources": {"requests": {"storage": storage}},
             }
             spec["volumeClaimTemplates"] = [{"metadata": {"name": "data"}, "spec": claim}]
@@ -121,8 +118,7 @@ class Hands:
 
     def create_storage_class(self) -> None:
         """Create K3s' default StorageClass: local volumes that wait for their first consumer."""
-        spec = {"provisioner": LOCAL_PATH, "volumeBindingMode": "WaitForFirstConsumer"}
-        self.api.create(STORAGE_CLASSES, {"metadata": {"name": STORAGE_CLASS}, **spec})
+        self.api.create(STORAGE_CLASSES, LOCAL_PATH_CLASS)
 
     def create_priority_class(self, name: str, priority: int) -> None:
         self.api.create(PRIORITY_CLASSES, {"metadata": {"name": name}, "value": priority})

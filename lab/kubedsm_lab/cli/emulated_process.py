@@ -22,7 +22,8 @@ from kubedsm.process.clock import SystemClock
 from kubedsm.terminal.echo import echo
 from kubedsm_lab.cli.credentials import ensure_token, make_token, written_kubeconfig
 from kubedsm_lab.cli.emulate import EmulateOptions
-from kubedsm_lab.emulator.api.resources import NAMESPACES
+from kubedsm_lab.emulator.actors.volumes import LOCAL_PATH_CLASS
+from kubedsm_lab.emulator.api.resources import NAMESPACES, STORAGE_CLASSES
 from kubedsm_lab.emulator.cluster_file import load
 from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster
 from kubedsm_lab.emulator.front import EmulatedFront
@@ -133,6 +134,7 @@ class EmulatedProcess:
             )
             # Namespace of the Lease that `kubedsm run` takes by default.
             cluster.api.create(NAMESPACES, {"metadata": {"name": ObjectName().namespace}})
+            cluster.api.create(STORAGE_CLASSES, LOCAL_PATH_CLASS)
             url = ""
             if options.folder is not None and pods is not None:
                 lab = Lab(options.folder, options.network, options.metrics_address)

@@ -10,7 +10,16 @@ from typing import TypeVar
 
 import attrs
 
-from kubedsm.model.model import Pod, Share, Tier, Workload, levels_of, shares_after
+from kubedsm.model.model import (
+    NodeName,
+    Pod,
+    Share,
+    Tier,
+    Uid,
+    Workload,
+    levels_of,
+    shares_after,
+)
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.objective import NANO, quality
 from kubedsm.optimizer.moving.suggestion import Suggestion, SuggestLimits
@@ -163,10 +172,10 @@ def _move_repeatedly(task: Task, way: Algorithm) -> Moves:
     instance = task.instance
     snapshot = instance.snapshot
     scores = _qos_by_priority(instance, snapshot.census.shares)
-    longest, bound = 0.0, math.inf
+    longest, bound, towards = 0.0, math.inf, dict[Uid, NodeName]()
     for number in range(_ROUNDS):
         measure = _measure_oracle if way is Algorithm.BEST else measure_cpu
-        (after, most), seconds = measure(partial(_move_once, task, way, snapshot))
+        (after, most, towards), seconds = measure(partial(_move_once, task, way, snapshot, towards))
         longest, bound = max(longest, seconds), bound if number else most
         if after is snapshot:
             first, last = (score - scores[0] for score in (scores[:2][-1], scores[-1]))
@@ -176,9 +185,11 @@ def _move_repeatedly(task: Task, way: Algorithm) -> Moves:
     raise DisagreementError(f"{instance.name}: suggestions do not come to an end")
 
 
-def _move_once(task: Task, way: Algorithm, snapshot: Snapshot) -> tuple[Snapshot, float]:
-    """Apply one migration suggestion; return the new snapshot and an upper bound of the gain in QoS
-    score.
+def _move_once(
+    task: Task, way: Algorithm, snapshot: Snapshot, towards: Mapping[Uid, NodeName]
+) -> tuple[Snapshot, float, dict[Uid, NodeName]]:
+    """Apply one migration suggestion; return the new snapshot, an upper bound of the gain in QoS
+    score, and the remaining migrations of a plan.
 
     Without migrations the same snapshot object is returned.
     """
@@ -189,14 +200,17 @@ def _move_once(task: Task, way: Algorithm, snapshot: Snapshot) -> tuple[Snapshot
         return (
             snapshot.with_placed(best.targets) if gains else snapshot,
             best.qos[0].bound - before,
+            {},
         )
-    found = task.policy(solving=way is Algorithm.SOLVED).suggest(snapshot, _allow_any)
+    policy = task.policy(solving=way is Algorithm.SOLVED)
+    found = policy.suggest(snapshot, _allow_any, towards=towards)
     known, most = found.certificate, math.inf
     if found.proven:
         most = (found.after.qos - found.before.qos) / NANO
     elif known is not None and known.bound is not None:
         most = known.bound / known.unit
-    return carry_out(snapshot, found, _LIMITS) if found.moves else snapshot, most
+    rest = {move.pod.uid: move.target for move in found.rest}
+    return carry_out(snapshot, found, _LIMITS) if found.moves else snapshot, most, rest
 
 
 def _allow_any(_: Pod) -> None:

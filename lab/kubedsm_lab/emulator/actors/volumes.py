@@ -12,6 +12,7 @@ from kubedsm.kube.wire.annotations import SELECTED_NODE_ANNOTATION
 from kubedsm.model.quantities import parse_units
 from kubedsm_lab.emulator.actors.cache import Cache, Key
 from kubedsm_lab.emulator.actors.controller import Controller, Requeue, Timing
+from kubedsm_lab.emulator.api.admission import DEFAULT_CLASS
 from kubedsm_lab.emulator.api.object_state import (
     annotations_of,
     is_bound,
@@ -30,6 +31,12 @@ from kubedsm_lab.emulator.api.selectors import label_selector_of
 from kubedsm_lab.emulator.api.store import ObjectChange
 
 LOCAL_PATH = "rancher.io/local-path"
+#: K3s' default StorageClass
+LOCAL_PATH_CLASS: Object = {
+    "metadata": {"name": "local-path", "annotations": {DEFAULT_CLASS: "true"}},
+    "provisioner": LOCAL_PATH,
+    "volumeBindingMode": "WaitForFirstConsumer",
+}
 #: on a node: `refused` (the provisioner withdraws `selected-node`), or `stuck` (retried for ever)
 PROVISIONING = "emulator.kubedsm.io/provisioning"
 _BOUND = "pv.kubernetes.io/bind-completed"

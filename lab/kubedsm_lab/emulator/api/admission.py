@@ -38,7 +38,7 @@ from kubedsm_lab.emulator.api.values import format_quantity, thousandths
 #: namespaces of every cluster, and those of them that cannot be deleted
 NAMESPACES_AT_START = ("default", "kube-node-lease", "kube-public", "kube-system")
 _UNDELETABLE = frozenset({"default", "kube-public", "kube-system"})
-_DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
+DEFAULT_CLASS = "storageclass.kubernetes.io/is-default-class"
 _NAME_LABEL = "kubernetes.io/metadata.name"
 #: pod without a class, if none is the default
 _NO_CLASS: Object = {"value": 0, "preemptionPolicy": PREEMPTION_POLICIES[0]}
@@ -158,7 +158,7 @@ def _with_storage_class(claim: Object, classes: list[Object]) -> Object:
     spec = claim.get("spec") or {}
     if spec.get("storageClassName") is not None:
         return claim
-    default = next((c for c in classes if annotations_of(c).get(_DEFAULT_CLASS) == "true"), None)
+    default = next((c for c in classes if annotations_of(c).get(DEFAULT_CLASS) == "true"), None)
     if default is None:
         return claim
     return {**claim, "spec": {**spec, "storageClassName": default["metadata"]["name"]}}

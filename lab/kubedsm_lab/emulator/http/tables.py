@@ -9,6 +9,8 @@ from typing import Any, Literal
 
 import attrs
 
+from kubedsm_lab.emulator.api.admission import DEFAULT_CLASS
+from kubedsm_lab.emulator.api.object_state import annotations_of
 from kubedsm_lab.emulator.api.resources import Object, Resource
 from kubedsm_lab.emulator.api.selectors import label_selector_of
 from kubedsm_lab.emulator.api.values import seconds
@@ -355,6 +357,22 @@ def _event_count(event: Object) -> int:
     return int(series or _first_of(event, "count", "deprecatedCount") or 1)
 
 
+def _format_modes(modes: Iterable[str] | None) -> str:
+    """Return the access modes of a volume as kubectl abbreviates them, such as RWO,RWX."""
+    return ",".join("".join(letter for letter in mode if letter.isupper()) for mode in modes or ())
+
+
+def _bound_claim(volume: Object) -> str:
+    reference = volume["spec"].get("claimRef")
+    return f"{reference['namespace']}/{reference['name']}" if reference else ""
+
+
+def _class_name(storage_class: Object) -> str:
+    name: str = storage_class["metadata"]["name"]
+    default = annotations_of(storage_class).get(DEFAULT_CLASS) == "true"
+    return f"{name} (default)" if default else name
+
+
 _NAME = Column("Name", _field("metadata.name"))
 _AGE = Column("Age", lambda obj, now: _age(obj["metadata"].get("creationTimestamp"), now))
 _TEMPLATE = (
@@ -478,4 +496,30 @@ _COLUMNS: Mapping[str, tuple[Column, ...]] = {
         Column("PreemptionPolicy", _field("preemptionPolicy")),
     ),
     "Namespace": (_NAME, Column("Status", _field("status.phase")), _AGE),
+    "PersistentVolumeClaim": (
+        _NAME,
+        Column("Status", _field("status.phase")),
+        Column("Volume", _field("spec.volumeName")),
+        Column("Capacity", _field("status.capacity.storage")),
+        Column("Access Modes", lambda obj, _: _format_modes(obj["status"].get("accessModes"))),
+        Column("StorageClass", _field("spec.storageClassName")),
+        _AGE,
+    ),
+    "PersistentVolume": (
+        _NAME,
+        Column("Capacity", _field("spec.capacity.storage")),
+        Column("Access Modes", lambda obj, _: _format_modes(obj["spec"].get("accessModes"))),
+        Column("Reclaim Policy", _field("spec.persistentVolumeReclaimPolicy")),
+        Column("Status", _field("status.phase")),
+        Column("Claim", _ignore_clock(_bound_claim)),
+        Column("StorageClass", _field("spec.storageClassName")),
+        _AGE,
+    ),
+    "StorageClass": (
+        Column("Name", _ignore_clock(_class_name)),
+        Column("Provisioner", _field("provisioner")),
+        Column("ReclaimPolicy", _field("reclaimPolicy")),
+        Column("VolumeBindingMode", _field("volumeBindingMode")),
+        _AGE,
+    ),
 }

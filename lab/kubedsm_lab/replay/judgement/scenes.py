@@ -11,11 +11,14 @@ from kubedsm_lab.replay.judgement.scene import (
     Scene,
     add_node,
     cordon,
+    create_budget,
     deploy,
     drain,
+    each_edge_share,
     edge_share,
     migrations,
     nothing_lost,
+    remove_node,
     replacements,
     reported,
     roll_out,
@@ -139,7 +142,7 @@ _HEADROOM = Scene(
     acts=(
         (0, deploy("web", 10)),
         (0, deploy("shop", 12)),
-        (60, scale("web", 4)),
+        (60, scale("web", 1)),
         (300, deploy("late", 2)),
     ),
     duration=330,
@@ -239,6 +242,175 @@ _NEVER_READY = Scene(
         nothing_lost(),
     ),
 )
+_ONE_REPLICA = Scene(
+    story="The first edge node joins. A service of one replica is migrated to it without being"
+    " away for a moment.",
+    services=("web",),
+    nodes=(CLOUD,),
+    acts=((0, deploy("web", 1)), (60, add_node(node("e1", "edge", "2", "8Gi")))),
+    duration=300,
+    expected=(edge_share("web", at_least=1.0, since=120), migrations(1), nothing_lost()),
+)
+_BUDGETS = Scene(
+    story="An edge node joins. Services with disruption budgets are migrated, one of them with"
+    " a budget that never permits a missing pod.",
+    services=("web", "shop"),
+    nodes=(CLOUD,),
+    acts=(
+        (0, deploy("web", 3)),
+        (0, deploy("shop", 3)),
+        (0, create_budget("web", 0)),
+        (0, create_budget("shop", 1)),
+        (60, add_node(node("e1", "edge", "6", "8Gi"))),
+    ),
+    duration=600,
+    expected=(
+        edge_share("web", at_least=1.0, since=180),
+        edge_share("shop", at_least=1.0, since=180),
+        migrations(6),
+        nothing_lost(),
+    ),
+)
+_LOST_NODE = Scene(
+    story="An edge node is lost for 20 minutes. Its pods are replaced by Kubernetes, and return"
+    " with one migration each when the node is back.",
+    services=("web", "shop"),
+    nodes=(*edge_nodes(2, "4"), CLOUD),
+    acts=(
+        (0, deploy("web", 4)),
+        (0, deploy("shop", 4)),
+        (60, lambda cluster: cluster.disconnect("e1")),
+        (1260, lambda cluster: cluster.reconnect("e1")),
+    ),
+    duration=2400,
+    expected=(
+        edge_share("web", at_least=1.0, since=1500),
+        edge_share("shop", at_least=1.0, since=1500),
+        migrations(4),
+        nothing_lost(),
+    ),
+)
+_REPLACED_NODE = Scene(
+    story="An edge node is deleted, and another one joins four minutes later, as in a rolling"
+    " upgrade of nodes: the pods return with one migration each.",
+    services=("web", "shop"),
+    nodes=(*edge_nodes(2, "4"), CLOUD),
+    acts=(
+        (0, deploy("web", 4)),
+        (0, deploy("shop", 4)),
+        (60, remove_node("e1")),
+        (300, add_node(node("e3", "edge", "4", "32Gi"))),
+    ),
+    duration=900,
+    expected=(
+        edge_share("web", at_least=1.0, since=420),
+        edge_share("shop", at_least=1.0, since=420),
+        migrations(4),
+        nothing_lost(),
+    ),
+)
+_RAMP = Scene(
+    story="A service is scaled from 1 to 10 replicas and back, one a minute, next to a service"
+    " of three: the edge takes what fits, and at most three pods are migrated.",
+    services=("web", "shop"),
+    nodes=(*edge_nodes(2, "5"), CLOUD),
+    acts=(
+        (0, deploy("web", 1)),
+        (0, deploy("shop", 3)),
+        *((60.0 * each, scale("web", min(each, 20 - each))) for each in range(1, 20)),
+    ),
+    duration=1260,
+    expected=(
+        edge_share("shop", at_least=0.8),
+        edge_share("web", at_least=0.8),
+        migrations(3),
+        nothing_lost(),
+    ),
+)
+_DAY_AND_NIGHT = Scene(
+    story="Two services are busy at different hours. At the night of one, all pods of the other"
+    " are at the edge, and when it returns both have equal shares, with at most one migration for"
+    " each pod that has to change.",
+    services=("web", "shop"),
+    nodes=(*edge_nodes(2, "5"), CLOUD),
+    acts=(
+        (0, deploy("web", 8)),
+        (0, deploy("shop", 8)),
+        (600, scale("web", 2)),
+        (1200, scale("web", 8)),
+        (1800, scale("shop", 2)),
+        (2400, scale("shop", 8)),
+    ),
+    duration=3000,
+    expected=(
+        edge_share("shop", at_least=0.95, since=720, until=1200),
+        edge_share("web", at_least=0.6, since=1320, until=1800),
+        edge_share("web", at_least=0.95, since=1920, until=2400),
+        edge_share("shop", at_least=0.6, since=2520),
+        migrations(18),
+        nothing_lost(),
+    ),
+)
+_LARGE_POD = Scene(
+    story="A pod of three cores comes to an edge with three free cores on two nodes: a small"
+    " pod is migrated to the other node, and nothing leaves the edge.",
+    services=("small", "large"),
+    nodes=(*edge_nodes(2, "4"), CLOUD),
+    acts=((0, deploy("small", 5)), (60, deploy("large", 1, "3"))),
+    duration=600,
+    expected=(
+        edge_share("large", at_least=1.0, since=120),
+        edge_share("small", at_least=1.0, since=10),
+        migrations(2),
+        nothing_lost(),
+    ),
+)
+_ALL_ROLLED_OUT = Scene(
+    story="All services of an edge that is full are rolled out at once: as many pods are at the"
+    " edge afterwards, with at most one migration for a pod that the surge sent to the"
+    " cloud.",
+    services=("a", "b", "c"),
+    nodes=(*edge_nodes(2, "4"), CLOUD),
+    acts=(
+        *((0, deploy(name, 3)) for name in "abc"),
+        *((60, roll_out(name, "2")) for name in "abc"),
+    ),
+    duration=600,
+    expected=(
+        *(edge_share(name, at_least=0.66, since=180) for name in "abc"),
+        migrations(4),
+        nothing_lost(),
+    ),
+)
+
+_LATE_SERVICE = Scene(
+    story="Six services of 4 pods fill the edge, and a seventh comes two minutes later: equal"
+    " targets have shares within one pod of each other ten minutes later, by no more migrations"
+    " than that takes.",
+    services=tuple("abcdefg"),
+    nodes=(*edge_nodes(4, "6"), CLOUD),
+    acts=(*((0, deploy(name, 4)) for name in "abcdef"), (120, deploy("g", 4))),
+    duration=1200,
+    expected=(
+        each_edge_share("abcdefg", at_least=0.75, since=720),
+        migrations(6),
+        nothing_lost(),
+    ),
+)
+_QUEUE_OF_SERVICES = Scene(
+    story="Twelve services of 4 pods are deployed 10 s apart on an edge for 18 pods. The order of"
+    " arrival does not decide: in the end each has one or two pods at the edge, with no more"
+    " migrations than that takes.",
+    services=tuple("abcdefghijkl"),
+    nodes=(*edge_nodes(3, "6"), CLOUD),
+    acts=tuple((10.0 * at, deploy(name, 4)) for at, name in enumerate("abcdefghijkl")),
+    duration=720,
+    expected=(
+        each_edge_share("abcdefghijkl", at_least=0.25, at_most=0.5, since=600),
+        migrations(16),
+        nothing_lost(),
+    ),
+)
 
 SCENES: Mapping[str, Scene] = {
     "antiphase": _ANTIPHASE,
@@ -250,10 +422,20 @@ SCENES: Mapping[str, Scene] = {
     "uncordon": _UNCORDON,
     "headroom": _HEADROOM,
     "rollout": _ROLLOUT,
+    "one replica": _ONE_REPLICA,
+    "budgets": _BUDGETS,
+    "lost node": _LOST_NODE,
+    "replaced node": _REPLACED_NODE,
+    "ramp": _RAMP,
+    "day and night": _DAY_AND_NIGHT,
+    "large pod": _LARGE_POD,
+    "all rolled out": _ALL_ROLLED_OUT,
     "slow start": _SLOW_START,
     "never Ready": _NEVER_READY,
     "surplus": _SURPLUS,
     "job": _ETL,
     "cron job": _CRON_JOB,
     "job and full cloud": _JOB_AT_FULL_CLOUD,
+    "late service": _LATE_SERVICE,
+    "queue of services": _QUEUE_OF_SERVICES,
 }
