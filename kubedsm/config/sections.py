@@ -208,7 +208,7 @@ class SolverSettings:
 class ObjectiveSettings:
     """Configuration section of the objective function: kind, parameters, and namespace fairness.
 
-    See `objective.objective`. Alpha, beta and gamma belong to the kind `share`. The bounds keep
+    See `objective.objective`. All parameters belong to the kind `share`. The bounds keep
     sums of scores in nano-units within 64 bits.
     """
 
@@ -216,6 +216,7 @@ class ObjectiveSettings:
     alpha: float = setting(1.0, number(0, 1000))
     beta: float = setting(0.1, number(0, 1000))
     gamma: float = setting(0.0, number(0, 1000))
+    evenness: float = setting(0.65, number(0, 1))
     #: traffic: weights are multiplied by the share of answered requests
     weight: Literal["equal", "traffic"] = setting("equal", choice("equal", "traffic"))
 

@@ -171,8 +171,8 @@ class Configuration:
         given = self.objective
         gap = self.latency.cloud - self.latency.edge
         if given.kind != "latency":
-            return Objective(given.kind, given.alpha, given.beta, given.gamma)
-        return Objective(given.kind, given.alpha, given.beta, given.gamma, gap)
+            gap = Objective().tier_gap
+        return Objective(given.kind, given.alpha, given.beta, given.gamma, gap, given.evenness)
 
     @cached_property
     def policy(self) -> KubeDSM:

@@ -1,16 +1,16 @@
 """Objective function: weighted sum over workloads of the value of edge share against target Q.
 
-- `share`: F(share - Q) of the second KubeDSM paper (arXiv 2501.07130v2), eq. 1-5.
-- `proportional`: 2 alpha (sqrt(share / Q) - 1) below the target, beta (share - Q) + gamma from the
-  target on: concave, so lower shares have greater marginal value.
+- `share`: F(share - Q) of the second KubeDSM paper (arXiv 2501.07130v2), eq. 1-5, with evenness e:
+  the shortfall x = Q - share costs alpha x ((1 - e) + e x / Q). With e = 0 this is the paper's
+  alpha x. A greater e is concave: a pod gains more, the lower the share of its workload.
 - `latency`: of the first version: -ReLU((1 - share)(tC - tE) - (target - tE)), in seconds.
 - `ecmus`: of its authors' program: 0.8 sqrt(share / Q) below the target, 0.99 at the target, up
   to 1.
 
 A pod beyond a target's cap loses as much as a pod can gain. Scores are integers in nano-points:
 floating-point sums depend on their order, and a gain of 1e-16 would cause endless migrations.
-Among placements of equal QoS, evenness prefers equal edge shares (least weighted sum of squares).
-Evenness never outweighs a relevant difference in QoS, and ignores pods without QoS gain.
+Among placements of equal QoS, a tie-breaker prefers equal edge shares: the least weighted sum of
+squares. It never outweighs a relevant difference in QoS, and ignores pods without QoS gain.
 """
 
 import math
@@ -34,7 +34,7 @@ _SLACK = 1e-9
 GREATEST = 1000.0
 _ECMUS_BELOW, _ECMUS_KEPT = 0.8, 0.99
 
-Kind = Literal["share", "proportional", "latency", "ecmus"]
+Kind = Literal["share", "latency", "ecmus"]
 
 
 @attrs.frozen(slots=True)
@@ -78,9 +78,9 @@ class Objective:
     """Objective function of one workload: value of an edge share compared with the QoS target, with
     configurable parameters.
 
-    `share`: F(x) = alpha x below the target, beta x + gamma from the target on; `proportional`
-    similarly. 0 <= beta < alpha, and 0 <= gamma. With the paper's gamma far above alpha, meeting
-    targets takes precedence. `latency`: additional response time of the cloud, in seconds.
+    `share`: F(x) = alpha x below the target, beta x + gamma from the target on; 0 <= beta < alpha,
+    and 0 <= gamma. With the paper's gamma far above alpha, meeting targets takes precedence.
+    `latency`: additional response time of the cloud, in seconds.
     """
 
     kind: Kind = attrs.field(default="share", validator=validators.in_(get_args(Kind)))
@@ -91,6 +91,8 @@ class Objective:
     tier_gap: float = attrs.field(
         default=0.06, validator=[validators.gt(0.0), validators.le(GREATEST)]
     )
+    #: of `share`: part of the loss that grows with the square of the shortfall
+    evenness: float = attrs.field(default=0.0, validator=[validators.ge(0.0), validators.le(1.0)])
 
     def __attrs_post_init__(self) -> None:
         if not (0 <= self.beta < self.alpha <= GREATEST and 0 <= self.gamma <= GREATEST):
@@ -184,17 +186,18 @@ class Objective:
         self, share: NDArray[np.float64] | float, qos: float
     ) -> tuple[NDArray[np.float64] | float, NDArray[np.float64] | float]:
         """Return the value of edge shares from the target on, and of shares below the target."""
-        # Only shares below the target use this part; a larger share by a tiny target overflows.
-        reached = np.minimum(share, qos) / (qos or 1.0)
         match self.kind:
             case "share":
-                return self.beta * (share - qos) + self.gamma, self.alpha * (share - qos)
-            case "proportional":
-                below = 2 * self.alpha * (np.sqrt(reached) - 1)
+                short = qos - np.minimum(share, qos)
+                # The last missing share counts no less than a surplus of another workload.
+                even = min(self.evenness, 1 - self.beta / self.alpha)
+                below = -self.alpha * short * (1 - even + even * short / (qos or 1.0))
                 return self.beta * (share - qos) + self.gamma, below
             case "latency":
                 return 0.0, -self.tier_gap * (qos - share)
             case "ecmus":
+                # Only shares below the target use this part: a larger one may overflow.
+                reached = np.minimum(share, qos) / (qos or 1.0)
                 beyond = np.maximum(0.0, share - qos) / (1 - qos) if 0 < qos < 1 else float(not qos)
                 return _ECMUS_KEPT + (1 - _ECMUS_KEPT) * beyond, _ECMUS_BELOW * np.sqrt(reached)
 
@@ -204,8 +207,6 @@ class Objective:
         match self.kind:
             case "share":
                 return max(self.alpha, self.beta + self.gamma)
-            case "proportional":
-                return max(2 * self.alpha, self.beta + self.gamma)
             case "latency":
                 return self.tier_gap
             case "ecmus":

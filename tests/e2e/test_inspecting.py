@@ -7,6 +7,8 @@ import tarfile
 import pytest
 
 from support.command_line import kubedsm
+from support.kubectl import Kubectl, needs_kubectl
+from support.manifests import ROOT
 from support.processes import Process, Scheduler, Server, unreachable
 
 pytestmark = pytest.mark.http
@@ -111,3 +113,25 @@ def test_a_cluster_that_cannot_be_reached_is_one_line(tmp_path):
         assert (done.returncode, done.stdout) == (1, "")
         [line] = done.stderr.splitlines()
         assert line.startswith("kubedsm: error: http://127.0.0.1:")
+
+
+@needs_kubectl
+def test_the_remedy_of_a_missing_right_mends_it(tmp_path):
+    with Server("--tls") as secured:
+        kubectl = Kubectl(secured.kubeconfig, tmp_path)
+
+        def rights():
+            where = ("--kubeconfig", secured.kubeconfig, "--server", "http://127.0.0.1:9")
+            said = json.loads(kubedsm("check", *where, "-o", "json").stdout)
+            return [each for each in said["checks"] if each["group"] == "rights"]
+
+        kubectl("apply", "-k", ROOT / "manifests")
+        assert [each["verdict"] for each in rights()] == ["ok"]
+        kubectl("delete", "clusterrolebinding", "kubedsm")
+        failed = [each for each in rights() if each["verdict"] == "fail"]
+        assert any("no right to list nodes" in each["text"] for each in failed)
+        assert {each["remedy"] for each in failed} == {"kubedsm rbac -o yaml | kubectl apply -f -"}
+        roles = tmp_path / "roles.yaml"
+        roles.write_text(kubedsm("rbac", "-o", "yaml").stdout)
+        kubectl("apply", "-f", roles)
+        assert [each["verdict"] for each in rights()] == ["ok"]

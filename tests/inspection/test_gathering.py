@@ -17,6 +17,7 @@ from kubedsm.model.model import Workload
 from kubedsm_lab.emulator.api.resources import CONFIGMAPS, NAMESPACES, SERVICE_ACCOUNTS
 from kubedsm_lab.emulator.front import EmulatedFront
 from support.proposals import OWN
+from support.proxied import Proxied
 from support.rights import ADMIN_TOKEN, Right, install, token_of
 from support.worlds import CLOUD, EDGE, emulated
 
@@ -118,22 +119,6 @@ kubedsm_paused 1.0
 """
 
 
-class Proxied:
-    """Cluster whose API server passes requests on to the metrics port of a pod."""
-
-    def __init__(self, cluster, answers):
-        self.cluster, self.answers = cluster, answers
-
-    async def request(self, request, *, timeout):
-        path = "/api/v1/namespaces/kubedsm/pods/kubedsm-0:10271/proxy/"
-        if request.path.startswith(path):
-            return self.answers[request.path.removeprefix(path)]
-        return await self.cluster.request(request, timeout=timeout)
-
-    def stream(self, request, *, timeout):
-        return self.cluster.stream(request, timeout=timeout)
-
-
 async def through_proxy(world, ready=200, metrics=METRICS):
     """Return the state with a leader whose answers come through the API server's proxy."""
     own = gatherer(world)
@@ -141,7 +126,7 @@ async def through_proxy(world, ready=200, metrics=METRICS):
     term = leases.term_of("kubedsm-0_1", 15.0, world.clock.wall(), 0)
     await leases.write(own.cluster, ObjectName(), None, term, timeout=1.0)
     answers = {"readyz": Response(ready, b"[+]synced ok\n"), "metrics": Response(ready, metrics)}
-    own.cluster.cluster = Proxied(own.cluster.cluster, answers)
+    own.cluster.cluster = Proxied(own.cluster.cluster, answers.__getitem__)
     return await own.gather(["user", "lease", "scheduler"])
 
 

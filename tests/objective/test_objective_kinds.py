@@ -1,4 +1,4 @@
-"""The concave objective, and those of the paper's first version and of its authors' program."""
+"""Evenness of the objective, and those of the paper's first version and of its authors' program."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from kubedsm.objective.objective import Objective, QosTarget
 
 LATENCY = Objective("latency", tier_gap=0.06)
 ECMUS = Objective("ecmus")
-PROPORTIONAL = Objective("proportional")
+EVEN = Objective(evenness=0.65)
 MILLI = 10**6
 CART = Workload("shop", "Deployment", "cart")
 
@@ -55,23 +55,25 @@ def test_ecmus_by_hand(edge, total, qos, points):
 @pytest.mark.parametrize(
     ("edge", "total", "qos", "points"),
     [
-        (0, 4, 1.0, -2.0),
-        (1, 4, 1.0, -1.0),
+        (0, 4, 1.0, -1.0),
+        (1, 4, 1.0, -0.65625),
+        (2, 4, 1.0, -0.375),
         (4, 4, 1.0, 0.0),
         (2, 4, 0.5, 0.0),
-        (1, 8, 0.5, -1.0),
+        (1, 8, 0.5, -0.328125),
         (3, 4, 0.5, 0.025),
         (0, 4, 0.0, 0.0),
         (3, 4, 0.0, 0.075),
     ],
 )
-def test_proportional_by_hand(edge, total, qos, points):
-    assert PROPORTIONAL.score(edge, total, qos, 1.0) == round(1e9 * points)
+def test_evenness_by_hand(edge, total, qos, points):
+    assert Objective(evenness=0.5).score(edge, total, qos, 1.0) == round(1e9 * points)
 
 
 @pytest.mark.parametrize(("alpha", "beta"), [(1, 0.1), (2, 0), (1, 0.99)])
-def test_proportional_gives_the_more_for_a_pod_the_fewer_there_are(alpha, beta):
-    objective = Objective("proportional", alpha, beta)
+@pytest.mark.parametrize("evenness", [0.2, 0.65, 1.0])
+def test_evenness_gives_the_more_for_a_pod_the_fewer_there_are(alpha, beta, evenness):
+    objective = Objective(alpha=alpha, beta=beta, evenness=evenness)
     for total in (2, 3, 7, 10, 49, 100):
         for hundredths in range(0, 101, 7):
             scores = objective.scores(np.arange(total + 1), total, QosTarget(hundredths / 100))
@@ -82,12 +84,17 @@ def test_proportional_gives_the_more_for_a_pod_the_fewer_there_are(alpha, beta):
             assert (gains[: int(total * hundredths / 100)] > 0).all()
 
 
-def test_proportional_takes_a_promise_of_nearly_nothing_as_it_takes_none():
-    few = PROPORTIONAL.gain(Share(1, 4), QosTarget(0.01))
-    assert abs(few - PROPORTIONAL.gain(Share(1, 4), QosTarget(0.0))) <= 1
+def test_without_evenness_a_missing_share_always_counts_the_same():
+    gains = np.diff(Objective().scores(np.arange(11), 10, QosTarget()))
+    assert set(gains.tolist()) == {100 * MILLI}
 
 
-@pytest.mark.parametrize("objective", [PROPORTIONAL, LATENCY, ECMUS])
+def test_evenness_takes_a_target_of_nearly_nothing_as_it_takes_none():
+    few = EVEN.gain(Share(1, 4), QosTarget(0.01))
+    assert abs(few - EVEN.gain(Share(1, 4), QosTarget(0.0))) <= 1
+
+
+@pytest.mark.parametrize("objective", [EVEN, LATENCY, ECMUS])
 def test_vector_and_scalar_forms_agree_and_never_fall(objective):
     for total in (1, 2, 3, 7, 10, 49, 100):
         for hundredths in range(0, 101, 7):
@@ -106,6 +113,6 @@ def test_vector_and_scalar_forms_agree_and_never_fall(objective):
 
 
 def test_a_workload_without_pods_is_worth_nothing():
-    for objective in (PROPORTIONAL, LATENCY, ECMUS):
+    for objective in (EVEN, LATENCY, ECMUS):
         assert objective.score(0, 0, 1.0, 1.0) == 0
         assert objective.scores(np.zeros(1, dtype=np.int64), 0, QosTarget()).tolist() == [0]

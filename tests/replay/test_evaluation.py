@@ -22,6 +22,7 @@ def row(policy, scenario="1.5-.4", *, ratio=0.5, times=None, shares=None, **more
         "latencyMs": latencies,
         "overallLatencyMs": latencies["a"],
         "migrations": 3.0,
+        "youngMigrations": 1.0,
         "takenBack": 0.0,
         "lostPodSeconds": 0.0,
         "pendingSeconds": {"mean": 0.1, "p95": 0.2},
@@ -79,7 +80,7 @@ def test_every_column_is_explained_or_is_called_by_a_name():
     rows = [
         row(policy, scenario)
         for scenario in (*PAPER_SCENARIOS, "1.5-.4 equal rates", "1.5-.4 stabilisation 60s")
-        for policy in (*CONTENDERS, "migration.price=0s")
+        for policy in (*CONTENDERS, "migration.price=0s", "objective.evenness=0")
     ]
     named = {*PAPER_SCENARIOS, *"ABCDabcd", "60 s", "figure", "mean"}
     shown = sections(rows)

@@ -12,12 +12,12 @@ from kubedsm_lab.replay.presets import (
     EQUAL_RATE_SCENARIOS,
     MAIN_POLICIES,
     PAPER_SCENARIOS,
-    PRICES,
+    TRIED_VALUES,
     VARIANT_SCENARIO,
     equal_rates,
     full,
+    list_tried,
     name_stabilized,
-    price_policy,
     reduced,
 )
 from kubedsm_lab.replay.variants import BASELINES, CONTENDERS, QOS_VARIANTS, contender
@@ -71,7 +71,10 @@ def test_everybody_plays_the_ten_scenarios_with_every_seed(preset, seeds):
 def test_the_whole_evaluation_is_what_its_tables_show():
     runs = full([1], Setup())
     found = {(run.name, run.policy) for run in runs}
-    everybody = {*CONTENDERS, *map(price_policy, PRICES)} - {*ON_REQUEST}
+    everybody = {
+        *CONTENDERS,
+        *(name for key in TRIED_VALUES for name in list_tried(key).values()),
+    } - {*ON_REQUEST}
     assert {policy for name, policy in found if name == "1.1-.4"} == everybody - set(QOS_VARIANTS)
     assert {policy for name, policy in found if name == VARIANT_SCENARIO} == everybody
     assert {name for name, _ in found} - set(PAPER_SCENARIOS) == {

@@ -15,7 +15,7 @@ OBJECTIVES = (
     Objective(),
     Objective(beta=0.0),
     Objective(gamma=10.0),
-    Objective("proportional", gamma=0.2),
+    Objective(gamma=0.2, evenness=0.65),
     Objective("latency"),
     Objective("ecmus"),
 )

@@ -26,7 +26,7 @@ OBJECTIVES = (
     Objective(gamma=10),
     Objective(alpha=1, beta=0, gamma=10),
     Objective(alpha=5, beta=4, gamma=6),
-    Objective("proportional"),
+    Objective(evenness=0.65),
 )
 
 

@@ -174,8 +174,10 @@ Alike = PodClass | EquivalenceClass
 
 
 def leaving_turn(pod: Pod) -> tuple[float, str, str]:
-    """Sort key of pods of an item: the youngest, with the least work done, moves first."""
-    return -pod.created, pod.namespace, pod.name
+    """Sort key of pods of an item: the oldest moves first, as the youngest has just paid its
+    start.
+    """
+    return pod.created, pod.namespace, pod.name
 
 
 @attrs.frozen(eq=False)

@@ -1,14 +1,16 @@
-"""Migrations towards the users of workloads with demand by site, by steepest ascent.
+"""Search for migrations towards the users of workloads with demand by site, by steepest ascent.
 
-A step migrates one pod to a site where its workload gains. If the site is full, the step also
-migrates one pod away from there: to another node, to the cloud, or to the first pod's former node.
-The step with the greatest benefit above its price comes first; steps follow until no step has a
-benefit, or a limit is reached. Every step increases QoS, so suggesting terminates. Capacity freed
-by a step is used by that step only: steps are independent groups of migrations.
+A step migrates one pod to a site where its workload gains. If the site is full, the step refills
+one of its nodes (greedy knapsack): pods with the greatest benefit by size stay or come, and the
+others leave for another node or the cloud. The step with the greatest benefit above its price comes
+first; steps follow until no step has a benefit, or a limit is reached. Every step increases QoS, so
+suggesting terminates. Capacity freed by a step is used by that step only: steps are independent
+groups of migrations.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import islice
 
 import attrs
 import numpy as np
@@ -27,8 +29,13 @@ from kubedsm.plugins.feasibility import Feasibility
 from kubedsm.plugins.fit import shortages
 from kubedsm.plugins.plugins import open_nodes
 
-#: best targets for which displacements are tried, and displacements of each
-_TARGETS, _DISPLACED = 40, 60
+#: nodes that are refilled in search of a step, and for each the most pods that come, and the
+#: workloads that gain most there
+_NODES, _ARRIVALS, _WORKLOADS = 40, 4, 20
+#: work of judging one pod for a node
+_OPTION_STEPS = 10_000
+#: size of a pod without requests, as a part of a node
+_LEAST_SIZE = 1e-6
 
 #: site of an edge node (empty: none), or None for the cloud
 _Place = str | None
@@ -54,6 +61,35 @@ class _Target:
     net: Gain
 
 
+#: places with pods that could leave, by workload
+_Leavers = Mapping[Workload, Sequence[tuple[_Place, list[Pod]]]]
+
+
+@attrs.frozen(eq=False, slots=True)
+class _Option:
+    """Pod that may take capacity of a node: priority level and benefit per size, and the share of
+    its workload then.
+    """
+
+    key: tuple[int, float]
+    pod: Pod
+    after: Share
+    #: already on the node
+    stays: bool
+
+
+@attrs.define(eq=False)
+class _Chosen:
+    """Pods of one node after a step, with the shares of their workloads and the free capacity."""
+
+    shares: dict[Workload, Share]
+    room: Resources
+    #: pods from elsewhere
+    comes: list[Pod] = attrs.field(factory=list)
+    #: pods that leave the node
+    leaves: list[Pod] = attrs.field(factory=list)
+
+
 @attrs.define(eq=False)
 class SiteMoves:
     """Search for migrations of a cluster in which some workloads have demand by site."""
@@ -70,6 +106,7 @@ class SiteMoves:
     steps: list[Step] = attrs.field(factory=list, init=False)
     _moved: set[Uid] = attrs.field(factory=set, init=False)
     _masks: dict[_Place, Mask] = attrs.field(factory=dict, init=False)
+    _values: dict[tuple[Workload, Share], int] = attrs.field(factory=dict, init=False)
 
     def __attrs_post_init__(self) -> None:
         self.shares = dict(self.gains.shares)
@@ -89,15 +126,17 @@ class SiteMoves:
 
     def _best_step(self) -> Step | None:
         best: Step | None = None
-        displaced = 0
+        full: dict[str, list[Workload]] = {}
         for target in sorted(self._list_targets(), key=lambda each: each.net, reverse=True):
             if self.one_more.deadline.passed or (best is not None and best.net >= target.net):
                 break
             step = self._direct(target)
-            if step is None and displaced < _TARGETS:
-                displaced += 1
-                step = self._displace(target)
-            if step is not None and (best is None or step.net > best.net):
+            if step is None:
+                full.setdefault(target.site, []).append(target.workload)
+            elif best is None or step.net > best.net:
+                best = step
+        for step in self._refill_nodes(full):
+            if best is None or step.net > best.net:
                 best = step
         return best
 
@@ -190,38 +229,169 @@ class SiteMoves:
             self._masks[place] = mask
         return self._masks[place]
 
-    def _displace(self, target: _Target) -> Step | None:
-        """Return the best step that frees capacity at the full site by another migration."""
-        best: Step | None = None
-        tried = 0
-        for pod in self._pods_at(target.workload, target.source):
-            for node in self._open_at(pod, target.site):
-                for victim in self._victims_on(node, pod):
-                    for to in self._places_for(victim, node, pod):
-                        tried += 1
-                        moves = [self._move(pod, node), self._move(victim, to)]
-                        after = self._shares_after(moves)
-                        net = self._net(after, 2)
-                        worse = best is not None and best.net >= net
-                        if worse or leading_gain(net) <= LEAST_GAIN * NANO:
-                            continue
-                        step = self._make_step(moves)
-                        if step is not None and (best is None or step.net > best.net):
-                            best = step
-                    if tried >= _DISPLACED or self.one_more.deadline.passed:
-                        return best
-        return best
+    def _refill_nodes(self, full: Mapping[str, Sequence[Workload]]) -> Iterator[Step]:
+        """Yield the steps that refill a node of the full sites, with more and more arrivals of
+        the workloads that gain there.
+        """
+        names = self.one_more.snapshot.index.names
+        at = [
+            (place, list(dict.fromkeys(workloads))[:_WORKLOADS])
+            for site, workloads in full.items()
+            for place in np.flatnonzero(self._mask_of(site)).tolist()
+        ][:_NODES]
+        known = {workload: self._list_leavers(workload) for _, those in at for workload in those}
+        for place, workloads in at:
+            node, leavers = names[place], {each: known[each] for each in workloads}
+            swap = self._step_of(node, self._choose_pods(node, 1, leavers, swaps=True))
+            if swap is not None:
+                yield swap
+            for most in range(1, _ARRIVALS + 1):
+                chosen = self._choose_pods(node, most, leavers)
+                if len(chosen.comes) < most or self.one_more.deadline.passed:
+                    break
+                step = self._step_of(node, chosen)
+                if step is not None:
+                    yield step
 
-    def _victims_on(self, node: NodeName, pod: Pod) -> Iterator[Pod]:
-        """Yield pods of other workloads on the node whose departure makes room, one of a class."""
-        seen: set[tuple[Workload, PodClass]] = set()
-        for victim in self._residents.get(node, ()):
-            key = victim.workload, victim.pod_class
-            if key in seen or victim.workload == pod.workload or victim.uid in self._moved:
-                continue
-            seen.add(key)
-            if not shortages(pod.requests, self.room[node] + victim.requests):
-                yield victim
+    def _choose_pods(
+        self, node: NodeName, most: int, leavers: _Leavers, *, swaps: bool = False
+    ) -> _Chosen:
+        """Choose the pods of a node by benefit per size, at most `most` of them from elsewhere.
+
+        swaps: pods may leave for the places from which others come; otherwise they go to the cloud.
+        """
+        site = self._site_of(node)
+        chosen = _Chosen(dict(self.shares), self.room[node])
+        here: dict[Workload, list[Pod]] = {}
+        for pod in self._residents.get(node, ()):
+            if pod.uid not in self._moved and not (self._moved and self._is_ruled(pod)):
+                here.setdefault(pod.workload, []).append(pod)
+                chosen.shares[pod.workload] = chosen.shares[pod.workload].add(-1, site)
+                chosen.room += pod.requests
+        while True:
+            options = list(self._list_options(node, chosen, here, most, leavers, swaps=swaps))
+            late = self.one_more.deadline.spend(_OPTION_STEPS * (len(here) + len(leavers)))
+            if late or not options:
+                break
+            best = max(options, key=lambda each: each.key)
+            chosen.shares[best.pod.workload] = best.after
+            chosen.room -= best.pod.requests
+            if best.stays:
+                here[best.pod.workload].remove(best.pod)
+            else:
+                chosen.comes.append(best.pod)
+        chosen.leaves += [pod for pods in here.values() for pod in pods]
+        return chosen
+
+    def _list_options(
+        self,
+        node: NodeName,
+        chosen: _Chosen,
+        here: Mapping[Workload, Sequence[Pod]],
+        most: int,
+        leavers: _Leavers,
+        *,
+        swaps: bool,
+    ) -> Iterator[_Option]:
+        """Yield a pod of each workload that may stay on the node, and one that may come, if it has
+        a benefit. A pod that stays saves the price of a migration.
+        """
+        site, whole = self._site_of(node), self.one_more.snapshot.nodes[node].allocatable
+        price = round(self.one_more.limits.price * NANO)
+        first = (those[0][0] for those in leavers.values() if those)
+        vacated = {place for place in first if place is not None and place != site}
+        for workload in dict.fromkeys([*here, *leavers]):
+            share = chosen.shares[workload]
+            value, level = self._value(workload, share), -self.worths.level[workload]
+            pods: list[tuple[Pod, Share, bool]] = [
+                (pod, share.add(1, site), True) for pod in here.get(workload, ())[:1]
+            ]
+            if len(chosen.comes) < most:
+                pods += [
+                    (pod, (share if place is None else share.add(-1, place)).add(1, site), False)
+                    for place, those in leavers.get(workload, ())
+                    if place != site
+                    for pod in those
+                    if pod not in chosen.comes
+                ][:1]
+            for pod, after, stays in pods:
+                gain = self._value(workload, after) - value + (price if stays else -price)
+                if stays and swaps:
+                    others = (self._value(workload, share.add(1, each)) for each in vacated)
+                    gain -= max(others, default=value) - value
+                if (
+                    gain > 0
+                    and self._is_open(pod, node)
+                    and not shortages(pod.requests, chosen.room)
+                ):
+                    yield _Option((level, gain / _size(pod.requests, whole)), pod, after, stays)
+
+    def _is_open(self, pod: Pod, node: NodeName) -> bool:
+        """Return True if the node accepts the pod, capacity and rules between pods aside."""
+        index = self.one_more.snapshot.index
+        return bool(open_nodes(pod.pod_class, index)[index.positions[node]])
+
+    def _list_leavers(self, workload: Workload) -> list[tuple[_Place, list[Pod]]]:
+        """Return the places of the workload's movable pods with some pods of each, in order of the
+        value that is left when a pod leaves.
+        """
+        share = self.shares[workload]
+
+        def left(place: _Place) -> int:
+            return self._value(workload, share if place is None else share.add(-1, place))
+
+        places = {
+            place: list(islice(self._pods_at(workload, place), _ARRIVALS))
+            for place in self._by_place[workload]
+        }
+        return sorted(
+            ((place, pods) for place, pods in places.items() if pods),
+            key=lambda each: left(each[0]),
+            reverse=True,
+        )
+
+    def _step_of(self, node: NodeName, chosen: _Chosen) -> Step | None:
+        """Return the step of a node's arrivals and departures; None if a departure has no place."""
+        moves = [self._move(pod, node) for pod in chosen.comes]
+        room: dict[NodeName, Resources] = {}
+        for move in moves:
+            if move.source is not None:
+                room[move.source] = (
+                    room.get(move.source, self.room[move.source]) + move.pod.requests
+                )
+        for pod in chosen.leaves:
+            to = self._place_for(pod, node, chosen.shares[pod.workload], room)
+            if to is None:
+                return None
+            room[to] = room.get(to, self.room[to]) - pod.requests
+            moves.append(self._move(pod, to))
+        return self._make_step(moves)
+
+    def _place_for(
+        self, pod: Pod, node: NodeName, share: Share, room: Mapping[NodeName, Resources]
+    ) -> NodeName | None:
+        """Return the node with capacity where a pod that leaves its node has the greatest value.
+
+        room: free capacity where the step changes it; an arrival frees its former node.
+        """
+
+        def value(place: _Place) -> int:
+            return self._value(pod.workload, share if place is None else share.add(1, place))
+
+        places: list[_Place] = [None, *(site or "" for site in self.sites.values)]
+        for place in sorted(dict.fromkeys(places), key=value, reverse=True):
+            for name in self._open_at(pod, place):
+                free = room.get(name, self.room[name])
+                if name != node and not shortages(pod.requests, free):
+                    return name
+        return None
+
+    def _value(self, workload: Workload, share: Share) -> int:
+        """Return the benefit of a share over the present one, in nano-pod-seconds."""
+        key = workload, share
+        if key not in self._values:
+            self._values[key] = self.worths.of_share(workload, share)
+        return self._values[key]
 
     @cached_property
     def _residents(self) -> dict[NodeName, list[Pod]]:
@@ -234,30 +404,8 @@ class SiteMoves:
                         found.setdefault(self.one_more.snapshot.placed[pod.uid], []).append(pod)
         return found
 
-    def _places_for(self, victim: Pod, node: NodeName, pod: Pod) -> Iterator[NodeName]:
-        """Yield the nodes to which a victim could go, one of each place, by decreasing gain.
-
-        The former node of the displacing pod counts as free for the victim.
-        """
-        source = self.one_more.snapshot.placed[pod.uid]
-        places: list[_Place] = [*(site or "" for site in self.sites.values), None]
-        share, target = self.shares[victim.workload], self.gains.qos_targets(victim.workload)
-        here = _site_at(self.sites, self.one_more.snapshot.index.positions[node])
-
-        def loss(place: _Place) -> int:
-            after = share.add(-1, here)
-            return -self.gains.objective.worth_of(
-                after if place is None else after.add(1, place), target
-            )
-
-        for place in sorted(dict.fromkeys(places), key=lambda each: (loss(each), each is None)):
-            for name in self._open_at(victim, place):
-                room = self.room[name]
-                if name == source:
-                    room += pod.requests
-                if name != node and not shortages(victim.requests, room):
-                    yield name
-                    break
+    def _site_of(self, node: NodeName) -> str:
+        return _site_at(self.sites, self.one_more.snapshot.index.positions[node])
 
     def _move(self, pod: Pod, target: NodeName) -> Move:
         nodes, source = self.one_more.snapshot.nodes, self.one_more.snapshot.placed[pod.uid]
@@ -310,6 +458,12 @@ class SiteMoves:
         before = {workload: self.shares[workload] for workload in after}
         pairs = zip(gains.of_shares(after), gains.of_shares(before), strict=True)
         return tuple(then - now for then, now in pairs)
+
+
+def _size(requests: Resources, whole: Resources) -> float:
+    """Return the requests as a part of the allocatable resources: of CPU or memory, the greater."""
+    parts = requests.cpu / max(1, whole.cpu), requests.memory / max(1, whole.memory)
+    return max(*parts, _LEAST_SIZE)
 
 
 def _site_at(sites: Column, position: int | None) -> str:

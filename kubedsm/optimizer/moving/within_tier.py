@@ -226,15 +226,20 @@ class _Crowd:
     def list_leaving(self) -> Iterator[tuple[Pod, float]]:
         """Yield pods to migrate, with the greatest possible benefit in pods at the edge.
 
-        Nodes with most replicas come first; of each class on a node, the youngest pod.
+        Nodes with most replicas come first; of each class on a node, the youngest pod: in a
+        rollout the others leave soon.
         """
         total = sum(self.on_node.values())
         for node, here in sorted(self.on_node.items(), key=lambda entry: (-entry[1], entry[0])):
             if here > 1:
                 there = [pod for pod in self.pods if pod.node_name == node]
-                pods = {pod.pod_class: pod for pod in sorted(there, key=leaving_turn)[::-1]}
-                for pod in sorted(pods.values(), key=leaving_turn):
+                pods = {pod.pod_class: pod for pod in sorted(there, key=_youngest_first)[::-1]}
+                for pod in sorted(pods.values(), key=_youngest_first):
                     yield pod, here / total * (here - 1) / (total - 1)
+
+
+def _youngest_first(pod: Pod) -> tuple[float, str, str]:
+    return -pod.created, pod.namespace, pod.name
 
 
 def _best_spreading(one_more: OneMore, spread: ReplicaSpread, pod: Pod) -> Move | None:

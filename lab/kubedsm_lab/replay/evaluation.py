@@ -17,12 +17,11 @@ from kubedsm_lab.replay.presets import (
     MAIN_POLICIES,
     OTHER_STABILIZATIONS,
     PAPER_SCENARIOS,
-    PRICES,
     REFERENCE,
     VARIANT_SCENARIO,
     equal_rates,
+    list_tried,
     name_stabilized,
-    price_policy,
 )
 from kubedsm_lab.replay.published import PUBLISHED, KubeDsm
 from kubedsm_lab.replay.rankings import Ranking
@@ -228,14 +227,19 @@ def _list_leads(measured: Measured, policy: str) -> dict[str, float]:
 
 
 def _tabulate_scenarios(measured: Measured, *, key: str) -> Table:
+    of_paper = measured.published
+    figures = {"edgeRatio": of_paper.edge_ratios, "std": of_paper.deviations}.get(key, {})
     lines = []
     for policy in measured.list_played(MAIN_POLICIES):
         ours = measured.values(policy, key)
-        ratios = measured.published.edge_ratios.get(policy, ()) if key == "edgeRatio" else ()
-        published = dict(zip(PAPER_SCENARIOS, ratios, strict=False))
+        published = dict(zip(PAPER_SCENARIOS, figures.get(policy, ()), strict=False))
         theirs = [published.get(scenario) for scenario in measured.scenarios]
-        pairs = zip([*ours, mean(ours)], [*theirs, mean(theirs)], strict=True)
-        lines.append([policy, *(beside(number(one, 3), other) for one, other in pairs)])
+        overall = mean(theirs)
+        if key == "std" and overall is None and len(theirs) == len(PAPER_SCENARIOS):
+            overall = measured.published.mean_deviations.get(policy)
+        pairs = zip([*ours, mean(ours)], [*theirs, overall], strict=True)
+        form = ".3f" if key == "std" else ".2f"
+        lines.append([policy, *(beside(number(one, 3), other, form) for one, other in pairs)])
     return ["policy", *measured.scenarios, "mean"], lines
 
 
@@ -261,11 +265,14 @@ def _tabulate_variants(measured: Measured) -> Table:
     return grid("variant", {policy: policy for policy in policies}, columns)
 
 
-def _tabulate_prices(measured: Measured) -> Table:
-    """Return the table of edge ratio and migrations by migration price (score cost of one
-    migration); empty if only the default price was run.
+def _tabulate_tried(measured: Measured, *, key: str, heading: str) -> Table:
+    """Return the table of edge ratio, deviation and migrations by the tried values of a setting;
+    empty if only the default was run.
     """
-    policies = {f"**{p}**" if price_policy(p) == KUBEDSM else p: price_policy(p) for p in PRICES}
+    policies = {
+        f"**{value}**" if policy == KUBEDSM else value: policy
+        for value, policy in list_tried(key).items()
+    }
     played = {name: policy for name, policy in policies.items() if measured.list_played([policy])}
     if len(played) <= 1:
         return [], []
@@ -273,9 +280,10 @@ def _tabulate_prices(measured: Measured) -> Table:
     columns = {
         "edge ratio": _overall_cell(measured, "edgeRatio", 4),
         "of optimum": _overall_cell(measured, "optimumShare", 4),
+        "std": _overall_cell(measured, "std", 3),
         "migrations per run": _overall_cell(measured, "migrations", 1),
     }
-    return grid("migration price", rows, columns)
+    return grid(heading, rows, columns)
 
 
 def _tabulate_objectives(measured: Measured) -> Table:
@@ -328,6 +336,7 @@ def _tabulate_costs(measured: Measured) -> Table:
         rows,
         {
             "migrations per run": average(1, "migrations"),
+            "of young pods": average(1, "youngMigrations"),
             "rolled back": average(1, "takenBack"),
             "lost pod-seconds": average(2, "lostPodSeconds"),
             "pending s": average(3, "pendingSeconds", "mean"),
@@ -486,7 +495,10 @@ _TABLES: Mapping[str, Callable[[Measured], Table]] = {
     "Share of edge capacity per pod": _tabulate_pod_worth,
     "Equal rates": _tabulate_equal_rates,
     "Variants": _tabulate_variants,
-    "What migrations are worth": _tabulate_prices,
+    "What migrations are worth": partial(
+        _tabulate_tried, key="migration.price", heading="migration price"
+    ),
+    "What evenness costs": partial(_tabulate_tried, key="objective.evenness", heading="evenness"),
     "Objectives": _tabulate_objectives,
     "QoS factors": _tabulate_qos,
     "Response times by scenario": _tabulate_scenario_times,

@@ -24,6 +24,8 @@ from loadgen.measures import nearest_rank
 
 #: decimal places of a result: below these, sums of floats vary
 _DIGITS = 6
+#: seconds since its creation in which a pod has hardly used its start
+YOUNG = 60.0
 
 
 @attrs.frozen(slots=True)
@@ -173,6 +175,8 @@ class Measures(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, re
     unanswered: int | None
     tier_latency_ms: dict[str, dict[str, float]] = {}
     migrations: int
+    #: of pods younger than `YOUNG`
+    young_migrations: int
     taken_back: int
     lost_pod_seconds: float
     #: scheduling latency: from creation to binding
@@ -208,6 +212,7 @@ def measures_of(record: Record, answers: Answers) -> Measures:
             for service, means in answers.by_tier.items()
         },
         migrations=len(timeline.moves),
+        young_migrations=sum(move.age < YOUNG for move in timeline.moves),
         taken_back=sum(move.taken_back for move in timeline.moves),
         lost_pod_seconds=round(lost_pod_seconds(timeline), _DIGITS),
         pending_seconds=Spread(round(pending.mean, _DIGITS), round(pending.p95, _DIGITS)),

@@ -16,7 +16,7 @@ from kubedsm_lab.replay.plots import (
     plot_curve,
     render_picture,
 )
-from kubedsm_lab.replay.presets import PRICES, VARIANT_SCENARIO, price_policy
+from kubedsm_lab.replay.presets import VARIANT_SCENARIO, list_tried
 from kubedsm_lab.replay.report import (
     Report,
     encode_report,
@@ -185,9 +185,9 @@ def _draw_migrations(found: Report, looks: Mapping[str, Look]) -> Drawn:
         if most:
             panels.append(plot_bars(title, bars, most, _format_tenths))
     prices = {
-        price: (value(price_policy(price), "migrations"), value(price_policy(price), "edgeRatio"))
-        for price in PRICES
-        if price_policy(price) in looks
+        price: (value(policy, "migrations"), value(policy, "edgeRatio"))
+        for price, policy in list_tried("migration.price").items()
+        if policy in looks
     }
     if panels and len(prices) > 1:
         points = dict(sorted(prices.items(), key=lambda each: each[1]))

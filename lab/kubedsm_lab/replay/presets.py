@@ -17,7 +17,6 @@ from kubedsm_lab.replay.variants import (
 from kubedsm_lab.replay.world import Run, Setup
 from loadgen.generators import PAPER_COEFFICIENTS
 
-_PRICE = "migration.price"
 #: mean and deviation of the demand, by the paper's name
 PAPER_SCENARIOS = {
     "1.1-.4": (1.1, 0.4),
@@ -45,8 +44,11 @@ OTHER_STABILIZATIONS = (60, 300)
 MAIN_POLICIES = (KUBEDSM, "paper-suggester", *BASELINES)
 REFERENCE = "kube-scheduler"
 EQUAL_RATE_POLICIES = (KUBEDSM, "paper-suggester", REFERENCE)
-#: prices of a migration, the default among them
-PRICES = ("0s", "5s", "10s", "17s", "30s", "60s")
+#: tried values of settings, the defaults among them
+TRIED_VALUES: Mapping[str, Sequence[str]] = {
+    "migration.price": ("0s", "5s", "10s", "17s", "30s", "60s"),
+    "objective.evenness": ("0", "0.3", "0.5", "0.65", "0.8"),
+}
 REDUCED_SEEDS, FULL_SEEDS = 1, 5
 
 
@@ -62,10 +64,14 @@ def equal_rates(scenario: str) -> str:
     return f"{scenario} equal rates"
 
 
-def price_policy(price: str) -> str:
-    """Return the policy name for KubeDSM with a migration price (score cost of one migration)."""
-    default = with_settings(Configuration(), {_PRICE: price}) == Configuration()
-    return KUBEDSM if default else f"{_PRICE}={price}"
+def list_tried(key: str) -> dict[str, str]:
+    """Return the policy names for KubeDSM with each tried value of a setting, by value."""
+
+    def name_policy(value: str) -> str:
+        default = with_settings(Configuration(), {key: value}) == Configuration()
+        return KUBEDSM if default else f"{key}={value}"
+
+    return {value: name_policy(value) for value in TRIED_VALUES[key]}
 
 
 def reduced(seeds: Sequence[int], setup: Setup) -> list[Run]:
@@ -85,16 +91,14 @@ def reduced(seeds: Sequence[int], setup: Setup) -> list[Run]:
 
 
 def full(seeds: Sequence[int], setup: Setup) -> list[Run]:
-    """Return the runs of the evaluation with `--full`: all policies, variants of KubeDSM, and
-    migration prices.
+    """Return the runs of the evaluation with `--full`: all policies, variants of KubeDSM, migration
+    prices, and degrees of evenness.
 
     QoS factors are varied on one scenario. Some scenarios are repeated with equal rates, and one
     with slower autoscalers.
     """
-    priced_ones = map(price_policy, PRICES)
-    policies = dict.fromkeys(
-        [*MAIN_POLICIES, *MIGRATION_VARIANTS, *OBJECTIVE_VARIANTS, *priced_ones]
-    )
+    tried = [policy for key in TRIED_VALUES for policy in list_tried(key).values()]
+    policies = dict.fromkeys([*MAIN_POLICIES, *MIGRATION_VARIANTS, *OBJECTIVE_VARIANTS, *tried])
     found = runs(_paper_sources(), list(policies), seeds, setup)
     found += runs(_paper_sources(VARIANT_SCENARIO), list(QOS_VARIANTS), seeds, setup)
     equal = [

@@ -11,6 +11,10 @@ class KubeDsm(msgspec.Struct, frozen=True, rename="kebab"):
 
     #: edge ratios by policy, in the order of PAPER_SCENARIOS
     edge_ratios: Mapping[str, tuple[float, ...]] = {}
+    #: deviations of edge shares over services by policy, in the same order
+    deviations: Mapping[str, tuple[float, ...]] = {}
+    #: their mean over the scenarios, where no more is known
+    mean_deviations: Mapping[str, float] = {}
     #: edge ratios at VARIANT_SCENARIO
     variants: Mapping[str, float] = {}
     #: scenario, compared policy, and by service the percentage that KubeDSM takes longer

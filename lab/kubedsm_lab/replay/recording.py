@@ -183,10 +183,12 @@ class TimelineRecorder:
             self._end_move(pod.uid, now, taken_back=not pod.terminating)
 
     def _begin_move(self, uid: Uid, now: float, *, recreates: bool) -> None:
-        service = self._lives[uid].service
+        life = self._lives[uid]
+        age = math.inf if life.bound == life.created else now - life.created
+        ready = self._ready[life.service]
         self._moving[uid] = len(self._moves)
         self._moves.append(
-            MoveRecord(service, now, math.inf, self._ready[service], recreates=recreates)
+            MoveRecord(life.service, now, math.inf, ready, recreates=recreates, age=age)
         )
 
     def _end_move(self, uid: Uid, now: float, *, taken_back: bool) -> None:

@@ -52,6 +52,8 @@ class MoveRecord:
     taken_back: bool = False
     #: evicted instead of detached: over when the service has all pods again
     recreates: bool = False
+    #: seconds from the pod's creation to the beginning; infinite for pods older than the recording
+    age: float = math.inf
 
 
 @attrs.frozen

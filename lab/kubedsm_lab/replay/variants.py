@@ -75,9 +75,14 @@ BASELINES: Mapping[str, Contender] = {
 }
 #: KubeDSM with other migration settings
 MIGRATION_VARIANTS: Mapping[str, Contender] = {
-    # Migrate for any gain, and never wait for capacity, as the paper does.
+    # Migrate for any gain, count all missing shares alike, never wait for capacity: as the paper.
     "paper-suggester": _make_variant(
-        {"suggester.algorithm": "paper", "migration.price": "0s", "batch.edgeWait": "0s"}
+        {
+            "suggester.algorithm": "paper",
+            "migration.price": "0s",
+            "batch.edgeWait": "0s",
+            "objective.evenness": "0",
+        }
     ),
     "mid-migration": _make_variant(
         {"suggester.maxCloudToEdge": "2", "suggester.maxEdgeReorder": "1"}

@@ -96,8 +96,8 @@ def test_a_spread_forbids_the_best_and_the_second_best_is_proposed():
     ]
     found = suggested(nodes, pods)
     # One to e2 and then one to e1 would leave 2, 1, 0: only e1's is refused.
-    assert told(found) == {("a-3", "cloud", "e2")}
-    assert "topology spread" in why(found)["a-2"]
+    assert told(found) == {("a-2", "cloud", "e2")}
+    assert "topology spread" in why(found)["a-3"]
 
 
 def test_a_pod_whose_volume_claim_does_not_exist_is_not_sent_anywhere():

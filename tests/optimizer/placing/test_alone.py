@@ -25,7 +25,7 @@ INDIFFERENT = Objective(beta=0.0)
 OBJECTIVES = [
     (Objective(), None),
     (Objective("ecmus"), None),
-    (Objective("proportional"), None),
+    (Objective(evenness=0.65), None),
     (INDIFFERENT, QosTarget(qos=0.0)),
 ]
 

@@ -41,8 +41,8 @@ def on_edge(cores, pods, targets=(), *, nodes=2, objective=SHARE, bounds=None):
     [
         (SHARE, None),
         (SHARE, ROUGH),
-        (Objective("proportional"), None),
-        (Objective("proportional"), ROUGH),
+        (Objective(evenness=0.65), None),
+        (Objective(evenness=0.65), ROUGH),
         (Objective("ecmus"), None),
     ],
 )
@@ -105,7 +105,7 @@ OBJECTIVES = [
     Objective(beta=0),
     Objective(gamma=2),
     Objective("latency"),
-    Objective("proportional"),
+    Objective(evenness=0.65),
 ]
 
 

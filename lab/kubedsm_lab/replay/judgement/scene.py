@@ -176,6 +176,18 @@ def edge_share(
     )
 
 
+def each_edge_share(
+    services: Sequence[str], *, at_least: float, at_most: float = 1.0, since: float
+) -> Expectation:
+    """Expect the mean edge share of each of the services from a time on, in seconds."""
+    each = [edge_share(s, at_least=at_least, at_most=at_most, since=since) for s in services]
+    named = f"each of {services[0]} to {services[-1]}"
+    return Expectation(
+        each[0].text.replace(f"of {services[0]}", f"of {named}", 1),
+        lambda course: all(one.is_met(course) for one in each),
+    )
+
+
 def migrations(at_most: int, service: str | None = None, since: float | None = None) -> Expectation:
     """Expect a limited number of migrations, of one workload or of all."""
     number = f"at most {at_most} migrations" if at_most else "no migration"

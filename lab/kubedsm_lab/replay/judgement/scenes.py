@@ -14,6 +14,7 @@ from kubedsm_lab.replay.judgement.scene import (
     create_budget,
     deploy,
     drain,
+    each_edge_share,
     edge_share,
     migrations,
     nothing_lost,
@@ -141,7 +142,7 @@ _HEADROOM = Scene(
     acts=(
         (0, deploy("web", 10)),
         (0, deploy("shop", 12)),
-        (60, scale("web", 4)),
+        (60, scale("web", 1)),
         (300, deploy("late", 2)),
     ),
     duration=330,
@@ -328,7 +329,8 @@ _RAMP = Scene(
 )
 _DAY_AND_NIGHT = Scene(
     story="Two services are busy at different hours. At the night of one, all pods of the other"
-    " are at the edge, with at most one migration for each pod that has to change.",
+    " are at the edge, and when it returns both have equal shares, with at most one migration for"
+    " each pod that has to change.",
     services=("web", "shop"),
     nodes=(*edge_nodes(2, "5"), CLOUD),
     acts=(
@@ -342,8 +344,10 @@ _DAY_AND_NIGHT = Scene(
     duration=3000,
     expected=(
         edge_share("shop", at_least=0.95, since=720, until=1200),
+        edge_share("web", at_least=0.6, since=1320, until=1800),
         edge_share("web", at_least=0.95, since=1920, until=2400),
-        migrations(12),
+        edge_share("shop", at_least=0.6, since=2520),
+        migrations(18),
         nothing_lost(),
     ),
 )
@@ -379,6 +383,35 @@ _ALL_ROLLED_OUT = Scene(
     ),
 )
 
+_LATE_SERVICE = Scene(
+    story="Six services of 4 pods fill the edge, and a seventh comes two minutes later: equal"
+    " targets have shares within one pod of each other ten minutes later, by no more migrations"
+    " than that takes.",
+    services=tuple("abcdefg"),
+    nodes=(*edge_nodes(4, "6"), CLOUD),
+    acts=(*((0, deploy(name, 4)) for name in "abcdef"), (120, deploy("g", 4))),
+    duration=1200,
+    expected=(
+        each_edge_share("abcdefg", at_least=0.75, since=720),
+        migrations(6),
+        nothing_lost(),
+    ),
+)
+_QUEUE_OF_SERVICES = Scene(
+    story="Twelve services of 4 pods are deployed 10 s apart on an edge for 18 pods. The order of"
+    " arrival does not decide: in the end each has one or two pods at the edge, with no more"
+    " migrations than that takes.",
+    services=tuple("abcdefghijkl"),
+    nodes=(*edge_nodes(3, "6"), CLOUD),
+    acts=tuple((10.0 * at, deploy(name, 4)) for at, name in enumerate("abcdefghijkl")),
+    duration=720,
+    expected=(
+        each_edge_share("abcdefghijkl", at_least=0.25, at_most=0.5, since=600),
+        migrations(16),
+        nothing_lost(),
+    ),
+)
+
 SCENES: Mapping[str, Scene] = {
     "antiphase": _ANTIPHASE,
     "hour of rest": _HOUR_OF_REST,
@@ -403,4 +436,6 @@ SCENES: Mapping[str, Scene] = {
     "job": _ETL,
     "cron job": _CRON_JOB,
     "job and full cloud": _JOB_AT_FULL_CLOUD,
+    "late service": _LATE_SERVICE,
+    "queue of services": _QUEUE_OF_SERVICES,
 }

@@ -1,0 +1,82 @@
+"""The page, from inside, and `kubedsm status`, from outside, tell the same state."""
+
+import asyncio
+import random
+
+import pytest
+
+from kubedsm import __version__
+from kubedsm.cli.cluster import read_snapshot
+from kubedsm.inspection.gathering import Gatherer
+from kubedsm.inspection.overview import PARTS, Scope, summarise
+from kubedsm.kube.calls import leases
+from kubedsm.kube.calls.explained_cluster import ExplainedCluster
+from kubedsm.kube.client.port import NotFound, ObjectName
+from kubedsm.model.model import Workload
+from kubedsm_lab.emulator.api.resources import NAMESPACES, NODES
+from kubedsm_lab.emulator.front import EmulatedFront
+from support.proposals import OWN
+from support.proxied import Proxied, answers_of
+from support.viewing import Viewer
+from support.worlds import CLOUD, EDGE, emulated
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+MERGE = "application/merge-patch+json"
+
+
+async def look_from_outside(world):
+    """Return the overview that `kubedsm status` prints."""
+    front = EmulatedFront(world.cluster.routes, world.clock, latency=0.01)
+    cluster = ExplainedCluster(Proxied(front, answers_of(world)), "https://api")
+
+    async def read(configuration):
+        return await read_snapshot(cluster, configuration, world.clock, random.Random(0))
+
+    term = leases.term_of("kubedsm-0_1", 15.0, world.clock.wall(), 0)
+    try:
+        known = await leases.read(cluster, ObjectName(), timeout=1.0)
+    except NotFound:
+        known = None
+    await leases.write(cluster, ObjectName(), known, term, timeout=1.0)
+    gatherer = Gatherer(cluster, ObjectName(), world.clock, __version__, read)
+    return summarise(await gatherer.gather(PARTS), Scope())
+
+
+async def test_both_tell_the_same_state_and_the_same_reasons():
+    async with emulated(EDGE, CLOUD) as world:
+        world.api.create(NAMESPACES, {"metadata": {"name": OWN}})
+        viewer = Viewer(world)
+        async with world.scheduler(listener=viewer.scene) as runtime:
+            await runtime.synced.wait()
+
+            async def agree(state, *rules):
+                viewer.look()
+                overview = await look_from_outside(world)
+                assert overview.state.errors == {}
+                assert overview.health.state == state
+                assert viewer.status.get("state", "healthy") == state
+                assert {p.rule for p in overview.health.problems} == set(rules)
+                page = [*viewer.status.get("troubles", ()), *viewer.status.get("notices", ())]
+                assert len(page) == len(overview.health.problems)
+                assert viewer.status.get("edgeCpuFree", 0) == overview.edge.cpu_free
+                return overview
+
+            world.deploy("web", 2)
+            await world.until_bound(2, 5)
+            await asyncio.sleep(1)
+            overview = await agree("healthy")
+            process = overview.state.scheduler
+            assert (process.ready, process.version) == (True, __version__)
+            assert process.targets == {Workload("default", "Deployment", "web"): 1.0}
+            for name in ("kubedsm_configuration_valid", "kubedsm_paused"):
+                assert name in process.metrics
+            world.deploy("huge", 1, cpu="64")
+            await asyncio.sleep(15)
+            await agree("degraded", "PodsPending")
+            world.deploy("many", 6)
+            await asyncio.sleep(15)
+            await agree("degraded", "PodsPending", "BelowTarget")
+            patch = {"metadata": {"labels": {"kubedsm.io/tier": "cloud", "nodetype": "cloud"}}}
+            world.api.patch(NODES, "", "e1", patch, MERGE)
+            await asyncio.sleep(15)
+            await agree("degraded", "PodsPending", "BelowTarget", "TierEmpty")
