@@ -1,7 +1,7 @@
 """Search for migrations towards the users of workloads with demand by site, by steepest ascent.
 
-A step migrates one pod to a site where its workload gains. If the site is full, the step fills one
-of its nodes anew (greedy knapsack): pods with the greatest benefit by size stay or come, and the
+A step migrates one pod to a site where its workload gains. If the site is full, the step refills
+one of its nodes (greedy knapsack): pods with the greatest benefit by size stay or come, and the
 others leave for another node or the cloud. The step with the greatest benefit above its price comes
 first; steps follow until no step has a benefit, or a limit is reached. Every step increases QoS, so
 suggesting terminates. Capacity freed by a step is used by that step only: steps are independent
@@ -31,7 +31,7 @@ from kubedsm.plugins.feasibility import Feasibility
 from kubedsm.plugins.fit import shortages
 from kubedsm.plugins.plugins import fitting_nodes, open_nodes
 
-#: nodes that are filled anew in search of a step, and for each the most pods that come, and the
+#: nodes that are refilled in search of a step, and for each the most pods that come, and the
 #: workloads that gain most there
 _NODES, _ARRIVALS, _WORKLOADS = 40, 4, 20
 #: nodes with capacity that are tried for one migration
@@ -309,7 +309,7 @@ class SiteMoves:
         return self._masks[place]
 
     def _refill_nodes(self, full: Mapping[str, Sequence[Workload]]) -> Iterator[Step]:
-        """Yield the steps that fill a node of the full sites anew, with more and more arrivals of
+        """Yield the steps that refill a node of the full sites, with more and more arrivals of
         the workloads that gain there.
         """
         names = self.one_more.snapshot.index.names
