@@ -14,7 +14,6 @@ from kubedsm.cli.options import (
     collect,
     kubeconfig_context,
     kubeconfig_file,
-    leader_election,
     output,
     scheduler_config_map,
 )
@@ -91,7 +90,6 @@ def opt_out(options: AdoptionOptions) -> None:
     click.option(
         "--opt-out", is_flag=True, help="Opt out namespaces and workloads: a rollout each."
     ),
-    leader_election,
     output,
 )
 def uninstall(options: RemovalOptions) -> None:

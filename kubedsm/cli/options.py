@@ -446,7 +446,6 @@ class RemovalOptions:
     config_map: "ObjectName"
     carry_out: bool
     opt_out: bool
-    election: Election
     output: str
 
 

@@ -8,14 +8,15 @@
 
 import asyncio
 import random
+import socket
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import nullcontext
 from typing import Any
 
 import attrs
 import click
 
 from kubedsm.app.assembly import Runtime
+from kubedsm.app.leader_election import Elector, LeaseTimes, identity_of
 from kubedsm.app.live_configuration import read_document_in
 from kubedsm.cli.cluster import connect_cluster, read_snapshot
 from kubedsm.cli.console import print_json, remark, until_interrupted
@@ -27,6 +28,7 @@ from kubedsm.execution.bind_calls import list_removable_marks
 from kubedsm.kube.calls import adoption, leases, writes
 from kubedsm.kube.calls.adoption import Template
 from kubedsm.kube.client.port import Cluster, ClusterError, Invalid, NotFound, ObjectName
+from kubedsm.kube.client.write_gate import WriteGate
 from kubedsm.kube.joining import TIMEOUT, greet
 from kubedsm.model.model import MIGRATING_LABEL, Pod, Workload
 from kubedsm.planner.plurals import counted, named
@@ -159,11 +161,12 @@ async def remove_traces(
     if not options.carry_out:
         _print(traces, options, "would be removed")
         return 0
-    election = options.election
-    lease = ObjectName(election.resource_namespace, election.resource_name)
+    lease = options.config_map
     await _stop_scheduler(cluster, lease, clock)
-    elector, gate = election.join(cluster, clock)
-    async with nullcontext() if elector is None else elector.hold_lease(remark):
+    gate = WriteGate(cluster, clock)
+    identity = identity_of(socket.gethostname())
+    elector = Elector(cluster, gate, clock, lease, LeaseTimes(), identity)
+    async with elector.hold_lease(remark):
         if traces.migrating:
             await _restore_detached(gate, configuration, clock, rng)
         if options.opt_out:

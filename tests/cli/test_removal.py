@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from kubedsm.cli.options import Election, RemovalOptions
+from kubedsm.cli.options import RemovalOptions
 from kubedsm.cli.removal import NOT_ALL, remove_traces
 from kubedsm.kube.client.port import ObjectName
 from kubedsm_lab.emulator.api.resources import CONFIGMAPS, DEPLOYMENTS, NAMESPACES, PODS
@@ -15,7 +15,6 @@ from support.move_scenes import LARGE_CLOUD, MERGE, ReadyPods, is_detached, migr
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
 COST = "controller.kubernetes.io/pod-deletion-cost"
-ELECTION = Election(True, 15.0, 10.0, 2.0, "kubedsm", "kubedsm")
 
 
 def marks(world):
@@ -31,7 +30,7 @@ def marks(world):
 
 async def uninstall(world, capsys, *, apply=True, opt_out=False):
     options = RemovalOptions(
-        None, None, ObjectName(), carry_out=apply, opt_out=opt_out, election=ELECTION, output="json"
+        None, None, ObjectName(), carry_out=apply, opt_out=opt_out, output="json"
     )
     front = EmulatedFront(world.cluster.routes, world.clock, latency=0.01)
     code = await remove_traces(front, options, world.clock, random.Random(0))

@@ -8,7 +8,7 @@ from kubedsm.cli.options import OneOf, collect, output
 from kubedsm_lab.cli.options import cluster_file, executor, paced, processes, report_folder
 from kubedsm_lab.replay.options import ReplayOptions
 
-PRESETS = ("paper", "packing", "load-aware", "hpa", "judgement")
+PRESETS = ("paper", "packing", "load-aware", "hpa", "judgement", "sites")
 POLICIES = (
     "kubedsm",
     "kube-scheduler",
@@ -45,13 +45,15 @@ SOLVERS = ("highs", "cp-sat", "off")
         help="`paper`: its ten scenarios, all policies. `packing`:"
         " whole clusters repacked, compared with kube-scheduler; no emulation. `load-aware`:"
         " placement by measured load; response times are modelled. `hpa`: time for an autoscaled"
-        " service to recover; response times are modelled. `judgement`: an operator's scenes.",
+        " service to recover; response times are modelled. `judgement`: an operator's scenes."
+        " `sites`: requests served near users at several sites, over a day; traffic is modelled.",
     ),
     click.option(
         "--full",
         is_flag=True,
         help="With --preset, all tables of the page in docs/explanation: evaluation.md, 5 seeds;"
-        " packing.md, 100 seeds; load-aware.md, 10 seeds; hpa.md, 50 seeds; judgement.md, 5 seeds.",
+        " packing.md, 100 seeds; load-aware.md, 10 seeds; hpa.md, 50 seeds; judgement.md, 5 seeds;"
+        " site-demand.md, 5 seeds.",
     ),
     click.option(
         "--solver",
@@ -88,7 +90,8 @@ SOLVERS = ("highs", "cp-sat", "off")
     click.option(
         "--seeds",
         type=click.IntRange(1, 1000),
-        show_default="1; with --full, 5; packing: 2, 100; load-aware: 1, 10; hpa: 20, 50",
+        show_default="1; with --full, 5; packing: 2, 100; load-aware: 1, 10; hpa: 20, 50; sites:"
+        " 1, 5",
         help="Number of seeds, from 1 up.",
     ),
     paced,

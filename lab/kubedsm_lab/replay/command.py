@@ -32,6 +32,7 @@ from kubedsm_lab.replay.report import Report, encode_report, report, tables
 from kubedsm_lab.replay.runner import Outcome, Workers, carry_out, choose_workers, progress, spread
 from kubedsm_lab.replay.services import PAPER_SERVICES
 from kubedsm_lab.replay.services import load as load_services
+from kubedsm_lab.replay.sites import experiment as sites
 from kubedsm_lab.replay.sources import runs, sources
 from kubedsm_lab.replay.variants import BASELINES, UnknownPolicyError, contender
 from kubedsm_lab.replay.world import Run, Setup
@@ -45,6 +46,7 @@ EXPERIMENTS: Mapping[str, Preset[Any]] = {
     "load-aware": load_aware.PRESET,
     "hpa": hpa.PRESET,
     "judgement": judgement.PRESET,
+    "sites": sites.PRESET,
 }
 #: runs that a page has room for
 _FILMED = 2

@@ -1,0 +1,186 @@
+"""`kubedsm replay --preset sites`: trials, and tables of docs/explanation/site-demand.md."""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+
+import attrs
+
+from kubedsm_lab.baselines.registry import KUBEDSM
+from kubedsm_lab.replay.findings import (
+    MODELLED,
+    Findings,
+    Preset,
+    encode_trials,
+    play_trials,
+    select_trials,
+)
+from kubedsm_lab.replay.rankings import Ranking
+from kubedsm_lab.replay.runner import Workers
+from kubedsm_lab.replay.sites.demand import HOUR, HOURS
+from kubedsm_lab.replay.sites.trial import CONTENDERS, OURS, ZONE_SPREAD, Outcome, Trial, play
+from kubedsm_lab.replay.tables import Section, Table, fill_sections, mean, number, percent
+
+METHOD = (
+    "A model, not a measurement: the scheduler ran on an emulated cluster in virtual time, and the"
+    " places that serve requests are computed from its Ready pods"
+)
+_MINUTES = HOURS * HOUR / 60
+#: relative difference of two means over few trials
+_NOISE = 0.01
+
+
+@attrs.frozen
+class Plan:
+    """Settings of the multi-site experiment: numbers of sites, ratios of peak to trough, and
+    seeds.
+    """
+
+    sites: Sequence[int]
+    peaks: Sequence[float]
+    seeds: int
+    contenders: Sequence[str] = tuple(CONTENDERS)
+
+    @property
+    def all(self) -> list[Trial]:
+        return [
+            Trial(sites, peak, contender, seed)
+            for sites in self.sites
+            for peak in self.peaks
+            for contender in self.contenders
+            for seed in range(1, self.seeds + 1)
+        ]
+
+
+def run(plan: Plan, workers: Workers) -> Findings:
+    done = play_trials("sites", play, plan.all, workers)
+    return Findings(
+        answer=answer(done),
+        origin=MODELLED,
+        method=f"{METHOD}; trials of each kind: {plan.seeds}, of {_MINUTES:g} minutes",
+        sections=sections(done),
+        rankings=rankings(done),
+        results=encode_trials(done),
+    )
+
+
+PRESET = Preset(
+    Plan((5, 10, 20), (3.0,), seeds=1),
+    Plan((5, 10, 20), (1.0, 3.0, 6.0), seeds=5),
+    run,
+)
+
+
+@attrs.frozen
+class Tried:
+    """Selected results of the multi-site experiment's trials, with means over the selection."""
+
+    outcomes: Sequence[Outcome]
+
+    def select(self, **chosen: object) -> "Tried":
+        return Tried(select_trials(self.outcomes, **chosen))
+
+    @property
+    def settings(self) -> Mapping[str, "Tried"]:
+        """Return the results of each setting by its name."""
+        tried = dict.fromkeys((each.trial.sites, each.trial.peak) for each in self.outcomes)
+        return {
+            f"{sites} sites, peak {peak:g}:1": self.select(sites=sites, peak=peak)
+            for sites, peak in tried
+        }
+
+    @property
+    def contenders(self) -> list[str]:
+        tried = {each.trial.contender for each in self.outcomes}
+        return [name for name in CONTENDERS if name in tried]
+
+    def mean(self, figure: str) -> float:
+        return mean(float(getattr(each, figure)) for each in self.outcomes) or 0.0
+
+    def lower(self, other: str) -> float | None:
+        """Return by how many percent our mean response time is below another contender's."""
+        ours, theirs = (self.select(contender=name) for name in (OURS, other))
+        if not ours.outcomes or not theirs.outcomes:
+            return None
+        return 100 * (1 - ours.mean("response_ms") / theirs.mean("response_ms"))
+
+
+def _tabulate_overview(tried: Tried) -> Table:
+    lines = [
+        [
+            name,
+            number(here.select(contender=OURS).mean("near"), 3),
+            number(here.select(contender=OURS).mean("reached"), 3),
+            percent(here.lower(ZONE_SPREAD)),
+            percent(here.lower(KUBEDSM)),
+        ]
+        for name, here in tried.settings.items()
+        if here.select(contender=OURS).outcomes
+    ]
+    return ["", "near", "of the optimum", "below zone spread", "below kubedsm"], lines
+
+
+def _tabulate(figure: str, digits: int, tried: Tried) -> Table:
+    """Return a table of one figure: settings by contenders, means over the trials."""
+    names = tried.contenders
+    lines = [
+        [name, *(number(here.select(contender=each).mean(figure), digits) for each in names)]
+        for name, here in tried.settings.items()
+    ]
+    return ["", *names], lines
+
+
+_TABLES: Mapping[str, Callable[[Tried], Table]] = {
+    "At a glance": _tabulate_overview,
+    "Requests served at their own site": partial(_tabulate, "near", 3),
+    "Part of the optimum": partial(_tabulate, "reached", 3),
+    "Mean response time in ms": partial(_tabulate, "response_ms", 1),
+    "Requests served at another site": partial(_tabulate, "elsewhere", 3),
+    "Requests served in the cloud": partial(_tabulate, "cloud", 3),
+    "Requests to overloaded pods": partial(_tabulate, "overload", 3),
+    "Migrations per hour": partial(_tabulate, "migrations_per_hour", 1),
+    "Lost pod-seconds": partial(_tabulate, "lost_pod_seconds", 1),
+}
+
+
+def sections(outcomes: Sequence[Outcome]) -> list[Section]:
+    return fill_sections("sites", _TABLES, Tried(outcomes))
+
+
+def answer(outcomes: Sequence[Outcome]) -> str:
+    """Return the result in one sentence."""
+    tried = Tried(outcomes)
+    ours = tried.select(contender=OURS)
+    least = min((here.mean("reached") for here in ours.settings.values()), default=None)
+    if least is None:
+        return f"{OURS} was not tried."
+    return (
+        f"With demand by site, KubeDSM served {ours.mean('near'):.0%} of the requests at their own"
+        f" site: at least {least:.1%} of the optimum in each setting; mean response time"
+        f" {ours.mean('response_ms'):.1f} ms, {percent(tried.lower(ZONE_SPREAD))} below"
+        f" {ZONE_SPREAD}."
+    )
+
+
+_FIGURES: Mapping[str, tuple[str, str, bool]] = {
+    "requests served at their own site": ("near", "", False),
+    "mean response time": ("response_ms", "ms", True),
+    "requests served in the cloud": ("cloud", "", True),
+    "migrations per hour": ("migrations_per_hour", "", True),
+    "lost pod-seconds": ("lost_pod_seconds", "pod-s", True),
+}
+
+
+def rankings(outcomes: Sequence[Outcome]) -> list[Ranking]:
+    """Rank the contenders by each measurement in each setting."""
+    return [
+        Ranking(
+            f"{what}: {setting}",
+            unit,
+            less_is_better=less,
+            values={name: here.select(contender=name).mean(figure) for name in here.contenders},
+            noise=_NOISE,
+            ours=OURS,
+        )
+        for setting, here in Tried(outcomes).settings.items()
+        for what, (figure, unit, less) in _FIGURES.items()
+    ]
