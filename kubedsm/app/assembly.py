@@ -14,6 +14,7 @@ from kubedsm.app.prometheus import Asker, InAThread
 from kubedsm.app.service_routing import ServiceRouting
 from kubedsm.config.current import CurrentConfiguration, as_given
 from kubedsm.config.settings import Configuration
+from kubedsm.events.controller import Handle
 from kubedsm.events.event_recorder import EventRecorder
 from kubedsm.events.event_writer import EventWriter, WorkloadEvents
 from kubedsm.execution.bind_calls import BindCalls, TierKeeper
@@ -99,8 +100,7 @@ class Runtime:
         mirror = mirror_type(name, configuration.tiers, followed, self.queue.help)
         self.mirror = mirror
         record = DecisionRecord(clock)
-        self.decisions = Decisions(record, mirror, lambda: current.current.policy)
-        self.sites = Sites(mirror, current, clock, self.synced)
+        self.decisions = Decisions(record, mirror, current)
         changes = WorkloadChanges(clock, name, followed, mirror.claimed)
 
         # Planner.
@@ -119,73 +119,60 @@ class Runtime:
                 )
             )
 
-        # Binds, Events, and ends of attempts and migrations.
+        # Events, and the handle of all controllers.
         at_once = limits.binds_in_flight
         binds = BindCalls(cluster, mirror, throttle, at_once=at_once, timeout=timeout)
         writer = EventWriter(cluster, clock, throttle, instance, timeout, listener)
         idle, why = binds.none_under_way, self.decisions.summary
-        recorder = EventRecorder(mirror, followed, idle, self.supervisor, writer, why)
-        self.recorder = recorder
+        self.recorder = EventRecorder(mirror, followed, idle, self.supervisor, writer, why)
         self.workload_events = WorkloadEvents(writer, self.supervisor)
-        self.preemptor = Preemptor(
-            mirror=mirror,
-            queue=self.queue,
-            cluster=cluster,
-            recorder=recorder,
-            clock=clock,
-            configuration=current,
-            planner=self.planner,
-            timeout=timeout,
-            throttle=throttle,
-            listener=listener,
-            as_kube_scheduler=policy is not None,
-        )
-        self.attempts = Attempts(self.queue, self.preemptor, recorder, listener)
-        self.effects = MoveEffects(self.decisions, clock, current, listener)
-        self.ended_migrations = MigrationRecorder(
-            self.effects, self.decisions, recorder, self.workload_events, listener
+        handle = Handle(
+            cluster,
+            mirror,
+            current,
+            clock,
+            self.synced,
+            self.recorder,
+            listener,
+            self.supervisor,
+            throttle,
+            timeout,
         )
 
-        # Plans.
-        calls = MigrationCalls(cluster, clock, timeout, throttle, recorder.record_collection)
-        volumes = VolumeCalls(cluster, mirror, clock, timeout, throttle, self._apply_event)
-        orphans = OrphanSweep(
-            mirror,
-            calls,
-            clock,
-            recorder.record_forged_label,
-            recorder.record_orphan,
-            recorder.record_inherited_migration,
+        # Execution of plans, and records of their ends.
+        self.sites = Sites(handle)
+        others = policy is not None
+        self.preemptor = Preemptor(handle, self.queue, self.planner, as_kube_scheduler=others)
+        self.attempts = Attempts(handle, self.queue, self.preemptor)
+        self.effects = MoveEffects(handle, self.decisions)
+        self.ended_migrations = MigrationRecorder(
+            handle, self.effects, self.decisions, self.workload_events
+        )
+        calls = MigrationCalls(handle)
+        migrations = Migrations(
+            handle,
+            self.queue.add,
+            self.effects.note_begin,
+            self.ended_migrations.record_end,
+            self.ended_migrations.record_left_alone,
         )
         self.manager = PlacementManager(
-            mirror,
+            handle,
             plans,
-            clock,
             binds,
-            volumes,
+            VolumeCalls(handle, self._apply_event),
             calls,
-            Migrations(
-                mirror,
-                current,
-                clock,
-                self.queue.add,
-                self.effects.note_begin,
-                self.ended_migrations.record_end,
-                self.ended_migrations.record_left_alone,
-            ),
-            orphans,
+            migrations,
+            OrphanSweep(handle, calls),
             self.attempts.end_bind,
-            self.supervisor,
             limits,
             Listeners(record, listener),
         )
 
         # Scheduling.
         self.scheduler = Scheduler(
-            mirror,
+            handle,
             self.queue,
-            current,
-            clock,
             policy_rng,
             changes,
             self.sites,
@@ -194,24 +181,15 @@ class Runtime:
             self.preemptor,
             self.attempts,
             record,
-            listener,
-            self.supervisor,
-            self.synced,
             dry_run,
             policy,
         )
         self.planned_batches = PlannedBatches(self.scheduler, self.planner)
 
         # Inputs: configuration, objects, measured load.
-        live_rng = random.Random(instance)
-        live = LiveConfiguration(
-            source, namespace, cluster, clock, live_rng, current, recorder, throttle
-        )
+        live = LiveConfiguration(handle, source, namespace, random.Random(instance))
         self.pause_switch = live.pause_switch
-        self._tiers = TierKeeper(mirror, name, recorder.update_tier_labels)
-        ignored = IgnoredAnnotations(
-            name, clock, partial(recorder.record_event, "AnnotationIgnored")
-        )
+        self._tiers = TierKeeper(handle)
         of_pods = (
             changes.observe,
             self.manager.observe,
@@ -223,37 +201,25 @@ class Runtime:
             self.queue,
             self.supervisor,
             on_pod=of_pods,
-            on_gone=(*of_pods, recorder.forget),
+            on_gone=(*of_pods, self.recorder.forget),
             on_other=(
                 self.sites.observe,
                 self.manager.observe_volumes,
                 self.preemptor.observe,
                 self._tiers.observe,
                 self.effects.observe,
-                changes.observe_demand,
                 SlowerEdges(self.workload_events).observe,
                 listener.mirror_changed,
             ),
-            on_request=(ignored.observe,),
+            on_request=(IgnoredAnnotations(handle).observe,),
             on_owner=(binds.observe,),
         )
-        handle = self.handler.handle
-        self.followed = FollowedCluster(cluster, clock, rng, mirror, current, handle, self.synced)
+        self.followed = FollowedCluster(handle, rng, self.handler.handle)
         load_monitor = LoadMonitor(
-            mirror,
-            current,
-            clock,
-            prometheus or InAThread(),
-            handle,
-            recorder,
-            live.config_map,
-            listener,
-            throttle,
+            handle, prometheus or InAThread(), self.handler.handle, live.config_map
         )
-        self.service_routing = ServiceRouting(
-            cluster, mirror, current, self.workload_events, clock, throttle, timeout
-        )
-        mismatches = MismatchWarnings(mirror, current, clock, live.report_unmatched)
+        self.service_routing = ServiceRouting(handle, self.workload_events)
+        mismatches = MismatchWarnings(handle, live.report_unmatched)
 
         # Background tasks.
         self._following: list[tuple[str, Work]] = [
@@ -263,10 +229,11 @@ class Runtime:
         ]
         self._executing: list[tuple[str, Work]] = [
             ("plans", self.manager.run),
-            ("recorder", recorder.run),
+            ("recorder", self.recorder.run),
             ("workload events", self.workload_events.run),
         ]
         self._deciding: list[tuple[str, Work]] = [
+            *([] if dry_run else [("sweep", self.manager.sweep)]),
             ("scheduler", self.scheduler.run),
             ("planned batches", self.planned_batches.run),
             ("worker", self.planner.run),
@@ -276,19 +243,9 @@ class Runtime:
             ("service routing", self.service_routing.run),
         ]
         if not dry_run:
-            sweep = partial(self.manager.sweep, self.synced)
-            self._deciding.insert(0, ("sweep", sweep))
-            deferrals = self.manager.migrations.deferrals
-            deferrals.known = False
+            migrations.deferrals.known = False
             migration_record = MigrationRecord(
-                cluster,
-                live.config_map.name.migrations,
-                deferrals,
-                current,
-                clock,
-                throttle,
-                instance,
-                timeout,
+                handle, live.config_map.name.migrations, migrations.deferrals, instance
             )
             self._deciding.append(("migration record", migration_record.run))
 
@@ -299,20 +256,15 @@ class Runtime:
         self._requests: MigrationRequests | None = None
         if policy is None or isinstance(policy, MigratingPolicy):
             self.migrator = Migrator(
-                mirror=mirror,
-                queue=self.queue,
-                manager=self.manager,
-                preemptor=self.preemptor,
-                recorder=recorder,
-                record=record,
-                planner=self.planner,
-                configuration=current,
-                clock=clock,
-                synced=self.synced,
-                paused=self.pause_switch,
-                listener=listener,
-                changes=changes,
-                sites=self.sites,
+                handle,
+                self.queue,
+                self.manager,
+                self.preemptor,
+                record,
+                self.planner,
+                self.pause_switch,
+                changes,
+                self.sites,
             )
             self.suggester = Suggester(self.migrator)
             self._deciding.append(("suggester", self.suggester.run))
@@ -327,10 +279,10 @@ class Runtime:
         self.explanations = Explanations(
             self.decisions,
             self.planner,
-            lambda: current.current,
+            current,
             self.sites.away,
             self.migrator.suggestion_request if self.migrator else None,
-            self.manager.migrations.deferrals.find,
+            migrations.deferrals.find,
         )
 
     def _apply_event(self, event: ClusterEvent) -> None:

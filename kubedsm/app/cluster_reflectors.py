@@ -1,6 +1,5 @@
 """Reflectors (client-go's informers) of the cluster, and the handler that applies their events."""
 
-import asyncio
 import random
 from collections.abc import Callable, Iterable
 from functools import partial
@@ -8,16 +7,14 @@ from typing import Any
 
 import structlog
 
-from kubedsm.config.current import CurrentConfiguration
 from kubedsm.config.settings import Configuration
-from kubedsm.kube.client.port import Cluster
+from kubedsm.events.controller import Handle
 from kubedsm.kube.watching.reflector import Reflector, ReflectorStatistics
 from kubedsm.kube.wire.decoding import NODES, PODS, SURROUNDINGS
 from kubedsm.model.events import Change, ClusterEvent, KindKnown, NodeApplied
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import Tier
 from kubedsm.model.surroundings import Surrounding
-from kubedsm.process.clock import Clock
 from kubedsm.process.supervisor import Supervisor, Work
 from kubedsm.scheduling.scheduling_queue import SchedulingQueue
 
@@ -73,26 +70,22 @@ class EventHandler:
 class FollowedCluster:
     """Reflectors (client-go's informers) of pods, nodes, and other kinds that decisions depend on.
 
-    Events go to `handle`. `synced` is set after every kind has been listed or refused.
+    Events go to `apply`. The handle's `synced` is set once every kind is listed or refused.
     Configuration changes of the tier labels apply all nodes again.
     """
 
     def __init__(
         self,
-        cluster: Cluster,
-        clock: Clock,
+        handle: Handle,
         rng: random.Random,
-        mirror: ClusterMirror,
-        configuration: CurrentConfiguration,
-        handle: Callable[[ClusterEvent], None],
-        synced: asyncio.Event,
+        apply: Callable[[ClusterEvent], None],
     ) -> None:
-        self._mirror = mirror
-        self._configuration = configuration
-        self._handle = handle
-        self._synced = synced
+        cluster, self._mirror = handle.cluster, handle.mirror
+        self._configuration = handle.configuration
+        self._apply = apply
+        self._synced = handle.synced
         reflector: Callable[..., Reflector[Any, ClusterEvent]] = partial(
-            Reflector, clock=clock, rng=rng, on_event=handle, report=log.warning
+            Reflector, clock=handle.clock, rng=rng, on_event=apply, report=log.warning
         )
         self._pods = reflector(cluster, PODS, on_synced=self._note_synced)
         nodes = reflector(cluster, NODES, on_synced=self._note_synced)
@@ -106,7 +99,7 @@ class FollowedCluster:
             for kind, watched in SURROUNDINGS.items()
         ]
         self.loops: list[tuple[str, Work]] = [("reflector", r.run) for r in self._reflectors]
-        configuration.observe(self._apply_tiers)
+        self._configuration.observe(self._apply_tiers)
 
     @property
     def watches(self) -> dict[str, ReflectorStatistics]:
@@ -122,10 +115,10 @@ class FollowedCluster:
         if tiers != before.tiers:
             self._mirror.tiers = tiers
             for node in self._mirror.nodes():
-                self._handle(NodeApplied(node))
+                self._apply(NodeApplied(node))
 
     def _note_known(self, kind: type[Surrounding]) -> None:
-        self._handle(KindKnown(kind))
+        self._apply(KindKnown(kind))
         self._note_synced()
 
     def _note_synced(self) -> None:

@@ -6,7 +6,6 @@ from typing import NoReturn
 import attrs
 import structlog
 
-from kubedsm.config.current import CurrentConfiguration
 from kubedsm.config.mismatches import (
     TOLD,
     list_unknown_sites,
@@ -15,13 +14,12 @@ from kubedsm.config.mismatches import (
     why_unmatched,
 )
 from kubedsm.config.services import EVERY_SERVICE
+from kubedsm.events.controller import Controller, Handle
 from kubedsm.events.event_writer import WorkloadEvents
 from kubedsm.explain.event_notes import Note
 from kubedsm.model.events import Change
 from kubedsm.model.measured import Measured
-from kubedsm.model.mirror import ClusterMirror
-from kubedsm.model.model import Pod, Tier, Workload
-from kubedsm.process.clock import Clock
+from kubedsm.model.model import Tier, Workload
 from kubedsm.process.log_throttle import LogThrottle
 
 log = structlog.get_logger()
@@ -33,13 +31,13 @@ GRACE = 60.0
 
 
 class IgnoredAnnotations:
-    """Detect invalid tenant annotations on pods; call `tell` with the pod and the reason."""
+    """Report invalid tenant annotations on pods by Events."""
 
-    def __init__(self, scheduler_name: str, clock: Clock, tell: Callable[[Pod, str], None]) -> None:
-        self._scheduler_name = scheduler_name
+    def __init__(self, handle: Handle) -> None:
+        self._scheduler_name = handle.configuration.current.scheduler_name
         # A separate rate limiter: no tenant exhausts the log lines of other tenants.
-        self._throttle = LogThrottle(clock)
-        self._tell = tell
+        self._throttle = LogThrottle(handle.clock)
+        self._recorder = handle.recorder
 
     def observe(self, change: Change) -> None:
         before, pod = change.pod_before, change.pod_after
@@ -52,11 +50,11 @@ class IgnoredAnnotations:
                 self._throttle.count_suppressed("annotation ignored", f"{pod.workload} {why}")
                 is not None
             ):
-                self._tell(pod, why)
+                self._recorder.record_event("AnnotationIgnored", pod, why)
 
 
 @attrs.define
-class MismatchWarnings:
+class MismatchWarnings(Controller):
     """Warn about tiers without nodes, and about keys of `services` without a matching workload.
 
     A tier without nodes is reported immediately. A key is reported after `GRACE`, since workloads
@@ -64,9 +62,6 @@ class MismatchWarnings:
     to zero.
     """
 
-    mirror: ClusterMirror
-    configuration: CurrentConfiguration
-    clock: Clock
     #: callback for unmatched keys
     on_unmatched: Callable[[str], None]
     _missing: dict[Tier, str] = attrs.field(factory=dict, init=False)

@@ -16,13 +16,12 @@ from kubedsm.app.pause_switch import PauseSwitch
 from kubedsm.config.current import CurrentConfiguration, in_a_line
 from kubedsm.config.documents import DocumentError
 from kubedsm.config.settings import KEY, list_deprecated, text_at
-from kubedsm.events.event_recorder import EventRecorder
+from kubedsm.events.controller import Handle
 from kubedsm.kube.calls.reads import get_config_map
 from kubedsm.kube.client.port import Cluster, NotFound, ObjectName
 from kubedsm.kube.watching.config_map import FollowedConfigMap
 from kubedsm.kube.wire.decoding import ConfigMap
 from kubedsm.process.clock import Clock
-from kubedsm.process.log_throttle import LogThrottle
 from kubedsm.process.supervisor import Work
 
 log = structlog.get_logger()
@@ -138,28 +137,25 @@ class LiveConfiguration:
 
     def __init__(
         self,
+        handle: Handle,
         source: Path | ObjectName | None,
         namespace: str,
-        cluster: Cluster,
-        clock: Clock,
         rng: random.Random,
-        configuration: CurrentConfiguration,
-        recorder: EventRecorder,
-        throttle: LogThrottle,
     ) -> None:
+        recorder = handle.recorder
         self._is_source = isinstance(source, ObjectName)
         name = source if isinstance(source, ObjectName) else ObjectName(namespace, "kubedsm")
-        self.config_map = FollowedConfigMap(cluster, name, clock, rng)
+        self.config_map = FollowedConfigMap(handle.cluster, name, handle.clock, rng)
         #: followed by the loop that takes requests
-        self.approvals = FollowedConfigMap(cluster, name.approvals, clock, rng)
+        self.approvals = FollowedConfigMap(handle.cluster, name.approvals, handle.clock, rng)
         self._recorder = recorder
-        self._news = ConfigurationNews(configuration, clock)
+        self._news = ConfigurationNews(handle.configuration, handle.clock)
         #: last existing state of the ConfigMap, for Events
         self._last: ConfigMap | None = None
         if self._is_source:
             self.config_map.observe(self._apply_state)
         self.pause_switch = PauseSwitch(
-            self.config_map, throttle, partial(recorder.record_event, "PauseSwitchRefused")
+            self.config_map, handle.throttle, partial(recorder.record_event, "PauseSwitchRefused")
         )
         self.loops: list[tuple[str, Work]] = [("config map", self.config_map.run)]
         if isinstance(source, Path):

@@ -26,18 +26,14 @@ from kubedsm.app.load_reading import (
     select_usable,
 )
 from kubedsm.app.prometheus import Answers, Asker, Failure, Vector
-from kubedsm.config.current import CurrentConfiguration
 from kubedsm.config.load_aware import LoadAware
 from kubedsm.config.settings import Configuration
-from kubedsm.events.event_recorder import EventRecorder
-from kubedsm.explain.listener import Listener, LoadResult
+from kubedsm.events.controller import Controller
+from kubedsm.explain.listener import LoadResult
 from kubedsm.kube.watching.config_map import FollowedConfigMap
 from kubedsm.model.events import MeasuredApplied
 from kubedsm.model.measured import NOTHING_MEASURED, Measured
-from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.snapshot import Snapshot
-from kubedsm.process.clock import Clock
-from kubedsm.process.log_throttle import LogThrottle
 from kubedsm.scheduling.scheduling_queue import RESOLUTION
 
 log = structlog.get_logger()
@@ -154,18 +150,12 @@ def _classify_objects(reading: Reading, name: str) -> tuple[LoadResult | None, s
 
 
 @attrs.define
-class LoadMonitor:
-    mirror: ClusterMirror
-    configuration: CurrentConfiguration
-    clock: Clock
+class LoadMonitor(Controller):
     asker: Asker
     #: applies each sample
-    handle: Callable[[MeasuredApplied], None]
-    recorder: EventRecorder
+    apply: Callable[[MeasuredApplied], None]
     #: object of the Events about stale results
     config_map: FollowedConfigMap
-    listener: Listener
-    throttle: LogThrottle
     _known: Mapping[str, Known] = attrs.field(factory=dict, init=False)
     #: queries without results at the last report
     _missing: frozenset[str] = attrs.field(default=frozenset(), init=False)
@@ -231,7 +221,7 @@ class LoadMonitor:
 
     def _apply_sample(self, measured: Measured) -> None:
         if measured.at or self.mirror.snapshot().measured.at:
-            self.handle(MeasuredApplied(measured))
+            self.apply(MeasuredApplied(measured))
 
     def _report_missing(self, queries: Mapping[str, str], round_: Round) -> None:
         missing = frozenset(queries.keys() - round_.known.keys())

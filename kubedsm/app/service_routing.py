@@ -11,18 +11,15 @@ from typing import NoReturn
 import attrs
 import structlog
 
-from kubedsm.config.current import CurrentConfiguration
+from kubedsm.events.controller import Controller
 from kubedsm.events.event_writer import WorkloadEvents
 from kubedsm.explain.event_notes import Note
 from kubedsm.kube.calls.inspection import Service, list_services
-from kubedsm.kube.client.port import Cluster, ClusterError, Forbidden
+from kubedsm.kube.client.port import ClusterError, Forbidden
 from kubedsm.kube.wire.errors import WireError
-from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import Workload
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
-from kubedsm.process.clock import Clock
-from kubedsm.process.log_throttle import LogThrottle
 
 log = structlog.get_logger()
 
@@ -51,16 +48,10 @@ def routing_command(service: Service) -> str:
 
 
 @attrs.define
-class ServiceRouting:
+class ServiceRouting(Controller):
     """Warn once about each Service that ignores the sites of its workload's demand."""
 
-    cluster: Cluster
-    mirror: ClusterMirror
-    configuration: CurrentConfiguration
     events: WorkloadEvents
-    clock: Clock
-    throttle: LogThrottle
-    timeout: float
     #: names of Services, with their workloads, as last listed
     spreading: frozenset[tuple[str, Workload]] = attrs.field(default=frozenset(), init=False)
 

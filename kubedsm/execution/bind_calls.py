@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 import attrs
 import structlog
 
+from kubedsm.events.controller import Controller
 from kubedsm.kube.calls import reads, writes
 from kubedsm.kube.client.port import (
     ApiStatusError,
@@ -164,22 +165,18 @@ def list_removable_marks(
 
 
 @attrs.define
-class TierKeeper:
+class TierKeeper(Controller):
     """Reconciler of tier labels on pods: the label must equal the tier of the pod's node.
 
     Only the leader reconciles labels: nothing is reported before the first `mark_all`.
     """
 
-    _mirror: ClusterMirror
-    _scheduler_name: str
-    #: takes labels and annotations
-    _on_wrong: Callable[[Pod, Mapping[str, str], Mapping[str, str]], None]
     _active: bool = attrs.field(default=False, init=False)
 
     def mark_all(self) -> None:
         """Reconcile tier labels of all pods now, and later of pods on nodes that change tier."""
         self._active = True
-        for node in self._mirror.nodes():
+        for node in self.mirror.nodes():
             self._mark_pods(node)
 
     def observe(self, change: Change) -> None:
@@ -188,7 +185,8 @@ class TierKeeper:
             self._mark_pods(after)
 
     def _mark_pods(self, node: Node) -> None:
-        for pod in self._mirror.pods_on(node.name):
-            label, ours = pod.labels.get(TIER_LABEL), pod.scheduler_name == self._scheduler_name
+        scheduler_name = self.configuration.current.scheduler_name
+        for pod in self.mirror.pods_on(node.name):
+            label, ours = pod.labels.get(TIER_LABEL), pod.scheduler_name == scheduler_name
             if ours and node.tier is not None and label not in (None, node.tier):
-                self._on_wrong(pod, *tier_marks(pod, node.tier))
+                self.recorder.update_tier_labels(pod, *tier_marks(pod, node.tier))

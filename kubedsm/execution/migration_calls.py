@@ -8,18 +8,17 @@ pod is gone: a 404 may come from a lagging API server.
 
 import enum
 import itertools
-from collections.abc import Callable
 from typing import Literal
 
 import attrs
 import structlog
 
+from kubedsm.events.controller import Controller
 from kubedsm.execution.bind_calls import TIER_LABEL, IsPending, Report, observation
 from kubedsm.kube.calls import reads, writes
 from kubedsm.kube.calls.reads import LiveOwner, LivePod
 from kubedsm.kube.client.port import (
     ApiStatusError,
-    Cluster,
     ClusterError,
     Conflict,
     DisruptionBudgetExceeded,
@@ -33,8 +32,6 @@ from kubedsm.kube.wire.annotations import MoveMark
 from kubedsm.kube.wire.errors import WireError
 from kubedsm.model.model import MIGRATING_LABEL, Pod
 from kubedsm.process.backoff import Doubling
-from kubedsm.process.clock import Clock
-from kubedsm.process.log_throttle import LogThrottle
 from plans.events import CallRefused, OutcomeLost, PodGone
 from plans.migration import MoveMode
 from plans.steps import Step
@@ -66,14 +63,7 @@ class Accepted:
 
 
 @attrs.frozen(slots=True)
-class MigrationCalls:
-    cluster: Cluster
-    clock: Clock
-    timeout: float
-    throttle: LogThrottle
-    #: called with a detached pod left to the garbage collector, and the reason
-    on_collected: Callable[[Pod, str], None]
-
+class MigrationCalls(Controller):
     async def check(self, pod: Pod, mode: MoveMode) -> Accepted | str:
         """Check against live objects whether the migration may begin; return Accepted, or the
         reason of a refusal.
@@ -255,7 +245,7 @@ class MigrationCalls:
                 )
                 event, pod = "detached pod left to garbage collector", str(found.pod)
                 self.throttle.log(log.info, event, refused, pod=pod)
-                self.on_collected(found.pod, refused)
+                self.recorder.record_collection(found.pod, refused)
             case Fate.REATTACH:
                 await writes.reattach(
                     self.cluster, found.pod, found.template_hash, timeout=self.timeout

@@ -11,11 +11,10 @@ import attrs
 import msgspec
 import structlog
 
-from kubedsm.config.current import CurrentConfiguration
+from kubedsm.events.controller import Controller
 from kubedsm.execution.deferrals import DAY, Deferrals
 from kubedsm.kube.calls import leases
 from kubedsm.kube.client.port import (
-    Cluster,
     ClusterError,
     Conflict,
     Forbidden,
@@ -24,8 +23,6 @@ from kubedsm.kube.client.port import (
 )
 from kubedsm.kube.wire.errors import WireError
 from kubedsm.model.model import Workload
-from kubedsm.process.clock import Clock
-from kubedsm.process.log_throttle import LogThrottle
 
 log = structlog.get_logger()
 
@@ -52,16 +49,11 @@ def read_begun(found: leases.Lease | None, now: float) -> list[tuple[Workload, f
 
 
 @attrs.define(eq=False)
-class MigrationRecord:
-    cluster: Cluster
+class MigrationRecord(Controller):
     name: ObjectName
     deferrals: Deferrals
-    configuration: CurrentConfiguration
-    clock: Clock
-    said: LogThrottle
     #: identity of this process
     instance: str
-    timeout: float
     _found: leases.Lease | None = attrs.field(default=None, init=False)
     #: begun migrations as last written
     _written: object = attrs.field(default=None, init=False)
@@ -78,7 +70,7 @@ class MigrationRecord:
                 try:
                     await self._synchronise()
                 except (ClusterError, WireError) as error:
-                    self.said.log(log.warning, "record of migrations unavailable", error)
+                    self.throttle.log(log.warning, "record of migrations unavailable", error)
                     wait = RETRY
             try:
                 async with asyncio.timeout(wait):
@@ -111,7 +103,7 @@ class MigrationRecord:
             begun = read_begun(self._found, self.clock.wall())
         except UNREADABLE as error:
             begun = []
-            self.said.log(log.warning, "record of migrations unreadable", error)
+            self.throttle.log(log.warning, "record of migrations unreadable", error)
         self.deferrals.restore(begun)
         self._is_read, self._written = True, self.deferrals.begun
 

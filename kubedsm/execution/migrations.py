@@ -9,18 +9,17 @@ from collections.abc import Callable, Collection, Container, Iterable, Iterator,
 
 import attrs
 
-from kubedsm.config.current import CurrentConfiguration
 from kubedsm.config.sections import MigrationSettings
+from kubedsm.events.controller import Controller
 from kubedsm.execution.deferrals import Deferral, Deferrals
 from kubedsm.execution.limits import LATE_IN_A_ROW, Cooldowns, Underway, is_admissible
 from kubedsm.execution.migration_calls import Accepted
 from kubedsm.explain.migration_outcome import MoveOutcome, Outcome
-from kubedsm.model.mirror import ClusterMirror, ReplacementClaim, ReservationError
+from kubedsm.model.mirror import ReplacementClaim, ReservationError
 from kubedsm.model.model import TEMPLATE_HASH_LABEL, NodeName, Pod, Resources, Uid, Workload
 from kubedsm.model.sites import is_unreachable
 from kubedsm.optimizer.moving.suggestion import Cause
 from kubedsm.optimizer.placing.batch import rejection_elsewhere
-from kubedsm.process.clock import Clock
 from plans.advance import NOT_IN_TIME
 from plans.migration import MoveMode, MoveOrder
 from plans.steps import TERMINAL, Plan, Step, StepKind, StepState
@@ -83,12 +82,9 @@ class Migration:
 
 
 @attrs.define(eq=False, repr=False, slots=False)
-class Migrations:
+class Migrations(Controller):
     """Registry of the migrations in progress, and of cooldown periods of their workloads."""
 
-    _mirror: ClusterMirror
-    _configuration: CurrentConfiguration
-    _clock: Clock
     #: called with a pending replacement no longer needed by the migration
     _on_released: Callable[[Pod], None]
     #: called for each migration after the reservation of capacity, before any API call
@@ -107,15 +103,15 @@ class Migrations:
 
     @_cooldowns.default
     def _begin_without_cooldowns(self) -> Cooldowns:
-        return Cooldowns(self._configuration)
+        return Cooldowns(self.configuration)
 
     @deferrals.default
     def _begin_without_migrations(self) -> Deferrals:
-        return Deferrals(self._configuration, self._clock.wall)
+        return Deferrals(self.configuration, self.clock.wall)
 
     @property
     def limits(self) -> MigrationSettings:
-        return self._configuration.current.migration
+        return self.configuration.current.migration
 
     def __len__(self) -> int:
         """Return the number of migrations in progress."""
@@ -132,26 +128,26 @@ class Migrations:
 
     def resting(self) -> frozenset[Workload]:
         """Return the workloads in a cooldown period after a migration."""
-        return self._cooldowns.list_resting(self._clock.monotonic())
+        return self._cooldowns.list_resting(self.clock.monotonic())
 
     def list_deferred(self) -> dict[Workload, Deferral]:
         """Return the workloads whose migrations are deferred: by a window, a freeze or a budget, or
         as their last replacements were not Ready in time.
         """
-        by_rule = self.deferrals.list_deferred(self._mirror.snapshot().census.shares)
+        by_rule = self.deferrals.list_deferred(self.mirror.snapshot().census.shares)
         return self._list_left_alone() | by_rule
 
     def _list_left_alone(self) -> dict[Workload, Deferral]:
         """Return the workloads that are left alone, until their pods have another template."""
-        now = self._clock.monotonic()
+        now = self.clock.monotonic()
         left_alone = self._cooldowns.list_left_alone(now)
-        for pod in self._mirror.pods() if left_alone else ():
+        for pod in self.mirror.pods() if left_alone else ():
             found = left_alone.get(pod.workload)
             if found is not None and _template_of(pod) not in ("", found.template):
                 del left_alone[pod.workload]
                 self._cooldowns.end_left_alone(pod.workload)
         return {
-            workload: Deferral(self._clock.wall() + each.until - now, LATE)
+            workload: Deferral(self.clock.wall() + each.until - now, LATE)
             for workload, each in left_alone.items()
         }
 
@@ -196,7 +192,7 @@ class Migrations:
         known = self._moves.get(step.move)
         if known is None:
             return False
-        pod = known.pod or self._mirror.pod(Uid(known.order.pod))
+        pod = known.pod or self.mirror.pod(Uid(known.order.pod))
         return known.order.target in nodes or (pod is not None and pod.node_name in nodes)
 
     def cancel_unstarted(self) -> Iterator[tuple[str, list[Step]]]:
@@ -226,7 +222,7 @@ class Migrations:
             move = self._moves.get(name)
             if name not in self._waiting or move is None:
                 continue  # ended by the refusal of another step
-            pod = self._mirror.pod(Uid(step.pod))
+            pod = self.mirror.pod(Uid(step.pod))
             if pod is None or pod.node_name is None:
                 del self._waiting[name]
                 yield move, step, "the pod is gone"
@@ -236,7 +232,7 @@ class Migrations:
                 yield move, step, str(deferral)
                 continue
             breaks_first = move.order.mode is MoveMode.RECREATE
-            now = self._clock.monotonic()
+            now = self.clock.monotonic()
             underway = Underway(pod.workload, pod.node_name, step.node, now, breaks_first)
             if is_admissible(underway, self._list_underway(), self.limits):
                 del self._waiting[name]
@@ -275,12 +271,12 @@ class Migrations:
             group.begun = True
             move.accepted = accepted
             self._on_begun(move.present)
-            self._mirror.claim(step.move, ReplacementClaim.of(pod))
+            self.mirror.claim(step.move, ReplacementClaim.of(pod))
         return reason
 
     def _reserve_target(self, step: Step, pod: Pod) -> str:
-        self._mirror.withdraw(pod.uid, silently=True)  # a nomination of the pod itself
-        snapshot = self._mirror.snapshot()
+        self.mirror.withdraw(pod.uid, silently=True)  # a nomination of the pod itself
+        snapshot = self.mirror.snapshot()
         if snapshot.surroundings.namespace_terminating(pod.namespace):
             return Cause.NAMESPACE_TERMINATING
         target = snapshot.nodes.get(NodeName(step.node))
@@ -290,7 +286,7 @@ class Migrations:
         if rejected is not None:
             return f"{step.node}: {', '.join(rejected.reasons)}"
         try:
-            self._mirror.reserve(step.move, target.name, pod.requests)
+            self.mirror.reserve(step.move, target.name, pod.requests)
         except ReservationError as error:
             return str(error)
         return ""
@@ -317,7 +313,7 @@ class Migrations:
         elif left - {StepKind.RESTORE} == {StepKind.AWAIT_GONE}:
             wait = soon
             if move.underway is not None:
-                slow_since = self._clock.monotonic() + soon - self.limits.deadline
+                slow_since = self.clock.monotonic() + soon - self.limits.deadline
                 since = min(move.underway.since, slow_since)
                 move.underway = attrs.evolve(move.underway, since=since)
         return wait
@@ -325,9 +321,9 @@ class Migrations:
     def _end_migration(self, move: Migration, steps: Sequence[Step]) -> None:
         name, move.ended = move.order.id, True
         self._waiting.pop(name, None)
-        self._mirror.release(name)
-        replacement = self._mirror.find_replacement(name)
-        self._mirror.end_claim(name)
+        self.mirror.release(name)
+        replacement = self.mirror.find_replacement(name)
+        self.mirror.end_claim(name)
         never_began = move.pod is None or self.groups[move.plan_id].deferred
         outcome = Outcome.DROPPED if never_began else _judge_outcome(steps)
         move.underway = None
@@ -352,16 +348,16 @@ class Migrations:
             if within is not None:
                 late[workload] = _template_of(planned.move.pod), within
         for workload, has_failed in failed.items():
-            self._cooldowns.begin(workload, self._clock.monotonic(), failed=has_failed)
+            self._cooldowns.begin(workload, self.clock.monotonic(), failed=has_failed)
         for workload, (template, seconds) in late.items():
-            if self._cooldowns.note_late(workload, template, self._clock.monotonic()):
+            if self._cooldowns.note_late(workload, template, self.clock.monotonic()):
                 self._on_left_alone(workload, seconds)
 
     def _find_lateness(self, plan: Plan, order: MoveOrder) -> float | None:
         """Return the seconds within which the replacement was not Ready although its node was
         reachable; None if it was Ready, or the migration failed otherwise.
         """
-        target = self._mirror.node(NodeName(order.target))
+        target = self.mirror.node(NodeName(order.target))
         if target is None or is_unreachable(target):
             return None
         late = NOT_IN_TIME[StepKind.AWAIT_READY]
@@ -373,7 +369,7 @@ class Migrations:
         lost = [s for s in plan.steps if s.move == order.id and s.state is StepState.FAILED]
         if not lost:
             return False
-        pod = self._mirror.pod(Uid(order.pod))
+        pod = self.mirror.pod(Uid(order.pod))
         leaving = pod is None or pod.terminating
         return not (leaving and lost[0].kind is StepKind.START)
 

@@ -6,21 +6,19 @@ per namespace: orphans and forged labels of a tenant never delay other tenants.
 """
 
 from collections import Counter
-from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
 import attrs
 import structlog
 
+from kubedsm.events.controller import Controller
 from kubedsm.execution.migration_calls import MigrationCalls
 from kubedsm.kube.client.port import ClusterError
 from kubedsm.kube.wire.annotations import MoveMark
 from kubedsm.kube.wire.errors import WireError
-from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import MIGRATING_LABEL, NodeName, Pod, Uid
 from kubedsm.process.backoff import Doubling
-from kubedsm.process.clock import Clock
 from kubedsm.process.supervisor import Work
 from plans.migration import restore_plan
 from plans.steps import Plan, Step, StepState
@@ -52,17 +50,8 @@ class Plans(Protocol):
 
 
 @attrs.define(eq=False, repr=False)
-class OrphanSweep:
-    _mirror: ClusterMirror
+class OrphanSweep(Controller):
     _calls: MigrationCalls
-    _clock: Clock
-    #: called once for each pod with a forged label
-    _on_ignored: Callable[[Pod], None]
-    #: called after a failed restoration, with the detached pod and the reason
-    _on_stuck: Callable[[Pod, str], None]
-    #: called at the end of another process's migration, with the pod, the target, and the
-    #: completion
-    _on_ended: Callable[[Pod, str, bool], None]
     #: pods being restored, as of the beginning
     _restoring: dict[Uid, tuple[Pod, MoveMark]] = attrs.field(factory=dict, init=False)
     #: number of failed attempts, and time of the next attempt
@@ -79,7 +68,7 @@ class OrphanSweep:
 
     def sweep(self, plans: Plans) -> None:
         """Inspect every pod with the migration label for an interrupted migration."""
-        labelled = {p.uid: p for p in self._mirror.pods() if MIGRATING_LABEL in p.labels}
+        labelled = {p.uid: p for p in self.mirror.pods() if MIGRATING_LABEL in p.labels}
         self._stuck = {uid: tries for uid, tries in self._stuck.items() if uid in labelled}
         self._handled = {uid: of for uid, of in self._handled.items() if uid in labelled}
         self._forged &= labelled.keys()
@@ -94,29 +83,31 @@ class OrphanSweep:
             return
         if not pod.detached or pod.uid in self._forged:
             self._ignore(pod)
-        elif self._stuck.get(pod.uid, (0, 0.0))[1] <= self._clock.monotonic():
+        elif self._stuck.get(pod.uid, (0, 0.0))[1] <= self.clock.monotonic():
             self._waiting.setdefault(pod.namespace, {})[pod.uid] = None
             self._admit(pod.namespace, plans)
 
     def end_restoring(self, step: Step, plans: Plans) -> None:
         """Record that the plan for restoring a detached pod has ended."""
         uid = Uid(step.pod)
-        pod, found = self._mirror.pod(uid), self._restoring.pop(uid, None)
+        pod, found = self.mirror.pod(uid), self._restoring.pop(uid, None)
         if found is not None and step.state is StepState.DONE:
-            self._on_ended(found[0], found[1].target, self._is_replaced(*found))
+            self.recorder.record_inherited_migration(
+                found[0], found[1].target, self._is_replaced(*found)
+            )
         if step.state is StepState.FAILED and pod is not None:
             tries, _ = self._stuck.get(uid, (0, 0.0))
-            again = self._clock.monotonic() + DELAYS.delay_after(tries)
+            again = self.clock.monotonic() + DELAYS.delay_after(tries)
             self._stuck[uid] = (tries + 1, again)
-            self._on_stuck(pod, step.reason)
+            self.recorder.record_orphan(pod, step.reason)
         else:
             self._stuck.pop(uid, None)
         self._release_slot(uid, plans)
 
     def _is_replaced(self, old: Pod, mark: MoveMark) -> bool:
         """Return True if the old pod terminates and a Ready replacement runs on the target node."""
-        known = self._mirror.pod(old.uid)
-        others = self._mirror.pods_on(NodeName(mark.target))
+        known = self.mirror.pod(old.uid)
+        others = self.mirror.pods_on(NodeName(mark.target))
         return (known is None or known.terminating) and any(
             pod.workload == old.workload
             and pod.ready
@@ -131,7 +122,7 @@ class OrphanSweep:
             plans.spawn_task("orphans", partial(self._admit_later, uid, plans))
 
     async def _admit_later(self, uid: Uid, plans: Plans) -> None:
-        await self._clock.sleep(PACE)
+        await self.clock.sleep(PACE)
         namespace = self._handled.pop(uid, None)
         if namespace is not None:
             self._admit(namespace, plans)
@@ -153,7 +144,7 @@ class OrphanSweep:
         except Exception:  # not when cancelled: nothing begins any more then
             self._release_slot(uid, plans)
             raise
-        pod = self._mirror.pod(uid)
+        pod = self.mirror.pod(uid)
         if mark is None or pod is None:
             self._release_slot(uid, plans)
             return
@@ -163,15 +154,15 @@ class OrphanSweep:
 
     async def _read_mark(self, uid: Uid, plans: Plans) -> MoveMark | None:
         """Return the genuine migration annotation of a pod still detached, otherwise None."""
-        pod = self._mirror.pod(uid)
+        pod = self.mirror.pod(uid)
         if pod is None:
             return None
         try:
             mark = await self._calls.read_mark(pod)
         except (ClusterError, WireError) as error:
-            self._calls.throttle.log(log.warning, "detached pod unreadable", error, pod=str(pod))
+            self.throttle.log(log.warning, "detached pod unreadable", error, pod=str(pod))
             return None  # until the next sweep
-        now = self._mirror.pod(uid)
+        now = self.mirror.pod(uid)
         if now is None or now.terminating or plans.follows(uid):
             return None
         if mark is False:
@@ -185,4 +176,4 @@ class OrphanSweep:
             self._reports[pod.namespace] += 1
             self._reported.add(pod.uid)
             log.warning("label ignored", pod=str(pod), label=MIGRATING_LABEL)
-            self._on_ignored(pod)
+            self.recorder.record_forged_label(pod)

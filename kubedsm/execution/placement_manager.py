@@ -19,6 +19,7 @@ import attrs
 import structlog
 from structlog import contextvars
 
+from kubedsm.events.controller import Controller
 from kubedsm.execution.bind_calls import BindCalls, IsPending, Report, observation
 from kubedsm.execution.limits import Limits
 from kubedsm.execution.migration_calls import Accepted, MigrationCalls
@@ -33,11 +34,10 @@ from kubedsm.execution.orphan_sweep import SWEEP, OrphanSweep
 from kubedsm.execution.volume_calls import OF_VOLUMES, VolumeCalls
 from kubedsm.explain.listener import Listener
 from kubedsm.model.events import Change, PodApplied
-from kubedsm.model.mirror import ClusterMirror, ReservationError
+from kubedsm.model.mirror import ReservationError
 from kubedsm.model.model import MIGRATING_LABEL, NodeName, Pod, Uid
 from kubedsm.optimizer.placing.decision import Binding
-from kubedsm.process.clock import Clock
-from kubedsm.process.supervisor import Supervisor, Work
+from kubedsm.process.supervisor import Work
 from plans.advance import advance, bind_plan, release_plan
 from plans.events import (
     Abandoned,
@@ -104,23 +104,20 @@ def plan_logged(plan_id: str | None) -> Iterator[None]:
 
 
 @attrs.define(eq=False, repr=False, slots=False)
-class PlacementManager:
+class PlacementManager(Controller):
     """Executor of all plans: binds, migrations, and the restoring of detached pods.
 
     `followed`: plan of each pod, read by other parts and written here only.
     `on_bound`: called at the end of each bind outside migrations; its pod may be deleted.
     """
 
-    _mirror: ClusterMirror
     _followed: dict[Uid, str]
-    _clock: Clock
     _binds: BindCalls
     _volumes: VolumeCalls
     _calls: MigrationCalls
     migrations: Migrations
     _orphans: OrphanSweep
     _on_bound: Callable[[Pod | None, Step], None]
-    _supervisor: Supervisor
     _limits: Limits
     _listener: Listener
     _plans: dict[str, Running] = attrs.field(factory=dict, init=False)
@@ -151,15 +148,15 @@ class PlacementManager:
                 due = min((d for d in deadlines if d is not None), default=None)
                 self._alarm = math.inf if due is None else due
                 try:
-                    async with asyncio.timeout(due and due - self._clock.monotonic()):
+                    async with asyncio.timeout(due and due - self.clock.monotonic()):
                         await self._deadlines_changed.wait()
                 except TimeoutError:
                     for plan_id in list(self._plans):
                         self.report(plan_id, TimePassed(), due or 0.0)
 
-    async def sweep(self, synced: asyncio.Event) -> None:
+    async def sweep(self) -> None:
         """Restore pods detached by interrupted migrations: immediately, and then periodically."""
-        await synced.wait()
+        await self.synced.wait()
         self._sweeping = True
         while True:
             self._orphans.sweep(self)
@@ -167,13 +164,13 @@ class PlacementManager:
                 log.info("claims released", pod=str(pod), node=node)
                 self.begin(release_plan(f"release-{next(self._numbers)}", pod.uid, node))
             self._admit()  # slow migrations no longer count for the limits
-            await self._clock.sleep(SWEEP)
+            await self.clock.sleep(SWEEP)
 
     def spawn_task(self, part: str, work: Work, **context: object) -> None:
         """Run a coroutine that belongs to no plan as a background task."""
 
         async def run() -> None:
-            with self._supervisor.catch_errors(part, **context):
+            with self.supervisor.catch_errors(part, **context):
                 await work()
 
         with plan_logged(None):
@@ -196,11 +193,11 @@ class PlacementManager:
         reserved: list[Uid] = []
         try:
             for pod, node, _ in bindings:
-                self._mirror.reserve(pod.uid, node, pod.requests)
+                self.mirror.reserve(pod.uid, node, pod.requests)
                 reserved.append(pod.uid)
         except ReservationError:
             for uid in reserved:
-                self._mirror.release(uid)
+                self.mirror.release(uid)
             raise
         limits = self._limits
         for pod, node, _ in bindings:
@@ -215,7 +212,7 @@ class PlacementManager:
         self.begin(migration_plan(plan_id, group.orders))
 
     def begin(self, plan: Plan) -> None:
-        now = self._clock.monotonic()
+        now = self.clock.monotonic()
         self._plans[plan.id] = Running(plan, begun=now, progressed=now)
         self._followed |= {Uid(step.pod): plan.id for step in plan.steps if step.pod}
         self.quiet.clear()
@@ -263,7 +260,7 @@ class PlacementManager:
 
         Suggestions exclude the workloads and reserved capacity of slow plans.
         """
-        now = self._clock.monotonic()
+        now = self.clock.monotonic()
         slow = now - self.migrations.limits.deadline
         return not any(
             running.begun > slow
@@ -296,7 +293,7 @@ class PlacementManager:
         if plan_id is not None:
             self.report(plan_id, PodGone(pod.uid) if gone else observation(pod))
             return
-        name = None if gone else self._mirror.claimed.get(pod.uid)
+        name = None if gone else self.mirror.claimed.get(pod.uid)
         migration = self.migrations.find(name) if name else None
         if name and migration:
             self._followed[pod.uid] = migration.plan_id
@@ -323,7 +320,7 @@ class PlacementManager:
         if self._handling:
             return
         self._handling = True
-        now = self._clock.monotonic()  # identical for immediate consequences
+        now = self.clock.monotonic()  # identical for immediate consequences
         try:
             while self._inbox:
                 recipient, event, due = self._inbox.popleft()
@@ -351,7 +348,7 @@ class PlacementManager:
         self._listener.plan_advanced(running.plan, effects)
         with plan_logged(plan_id):
             for step in effects:
-                with self._supervisor.catch_errors("plan", step=step, history=running) as caught:
+                with self.supervisor.catch_errors("plan", step=step, history=running) as caught:
                     self._apply_effect(running, step)
                 if caught:
                     only = None if step.move else step.id  # migrations need all steps
@@ -360,7 +357,7 @@ class PlacementManager:
         if finished:
             self._end_bind(running)
             del self._plans[plan_id]
-            self._listener.plan_ended(running.plan, self._clock.monotonic() - running.begun)
+            self._listener.plan_ended(running.plan, self.clock.monotonic() - running.begun)
             if not self._plans:
                 self.quiet.set()
         elif any(step.deadline and step.deadline < self._alarm for step in effects):
@@ -377,7 +374,7 @@ class PlacementManager:
                 self._admit()
             case StepState.ASKED, StepKind.BIND:
                 if step.move:
-                    self._mirror.hand_over(step.move, step.pod)
+                    self.mirror.hand_over(step.move, step.pod)
                 bind = partial(self._binds.bind, step, pending, report)
                 self._spawn(self._run_step(plan_id, step, bind))
             case StepState.ASKED, StepKind.BIND_VOLUMES:
@@ -405,7 +402,7 @@ class PlacementManager:
         migration = self.migrations.find(step.move)
         # A replacement is awaited without a pod: then the old pod describes the owner.
         old = migration.pod if migration is not None else None
-        pod = self._mirror.pod(Uid(step.pod)) if step.pod else old
+        pod = self.mirror.pod(Uid(step.pod)) if step.pod else old
         if pod is None or call is None:
             # The step may be done already.
             report(PodGone(step.pod) if pod is None else observation(pod))
@@ -422,7 +419,7 @@ class PlacementManager:
             return
         with (
             plan_logged(plan_id),
-            self._supervisor.catch_errors(f"step {step.kind}", history=running) as caught,
+            self.supervisor.catch_errors(f"step {step.kind}", history=running) as caught,
         ):
             await work()
         if caught and step.pod:
@@ -443,14 +440,14 @@ class PlacementManager:
         found = await self._binds.read_pod(step)
         if isinstance(found, Pod):
             # The mirror must account for a bound pod before releasing the reservation.
-            self.observe(self._mirror.apply(PodApplied(found)))
+            self.observe(self.mirror.apply(PodApplied(found)))
             self.report(plan_id, observation(found, live=True))
         elif found is not None:
             self.report(plan_id, found)
 
     def _end_step(self, running: Running, step: Step) -> None:
         if step.kind is StepKind.BIND and step.state is not StepState.DONE and step.pod:
-            self._mirror.release(step.pod)
+            self.mirror.release(step.pod)
         if step.kind is StepKind.RESTORE:
             self._orphans.end_restoring(step, self)
         if step.kind is StepKind.BIND_VOLUMES and step.state is StepState.FAILED:
@@ -473,10 +470,10 @@ class PlacementManager:
                 self._volumes.forget(Uid(step.pod))
             if step.move or step.kind is not StepKind.BIND:
                 continue
-            with self._supervisor.catch_errors("plan", step=step, history=running):
+            with self.supervisor.catch_errors("plan", step=step, history=running):
                 if len(running.plan.steps) == 1:  # otherwise most of the time is the provisioner's
-                    self._listener.bind_ended(self._clock.monotonic() - running.begun)
-                self._on_bound(self._mirror.pod(Uid(step.pod)), step)
+                    self._listener.bind_ended(self.clock.monotonic() - running.begun)
+                self._on_bound(self.mirror.pod(Uid(step.pod)), step)
 
     # Starts of migrations.
 
@@ -490,7 +487,7 @@ class PlacementManager:
 
     async def _admit_later(self, wait: float) -> None:
         """Admit queued migrations after `wait` seconds, since a pod takes long to terminate."""
-        await self._clock.sleep(wait)
+        await self.clock.sleep(wait)
         self._admit()
 
     async def _start(self, migration: Migration, step: Step, pod: Pod) -> None:

@@ -13,11 +13,11 @@ from functools import partial
 import attrs
 import structlog
 
+from kubedsm.events.controller import Controller
 from kubedsm.execution.bind_calls import IsPending, Report
 from kubedsm.kube.calls import reads, writes
 from kubedsm.kube.client.port import (
     ApiStatusError,
-    Cluster,
     ClusterError,
     Conflict,
     OutcomeUnknown,
@@ -27,15 +27,12 @@ from kubedsm.kube.client.port import (
 )
 from kubedsm.kube.wire.errors import WireError
 from kubedsm.model.events import Change, ClusterEvent, NodeAvoided, SurroundingApplied
-from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import NodeName, Pod, Uid
 from kubedsm.model.node_index import NodeIndex
 from kubedsm.model.surroundings import Claim, Key, Volume
 from kubedsm.plugins.feasibility import Feasibility
 from kubedsm.plugins.volume_binding import Assignment, assign_claims, list_waiting
 from kubedsm.process.backoff import Doubling
-from kubedsm.process.clock import Clock
-from kubedsm.process.log_throttle import LogThrottle
 from kubedsm.process.supervisor import Work
 from plans.events import CallRefused, VolumesSeen
 from plans.steps import Step, StepKind
@@ -53,16 +50,11 @@ _RETRIED = (Conflict, OutcomeUnknown, ServerError, TooManyRequests, Unreachable)
 
 
 @attrs.define(eq=False, repr=False)
-class VolumeCalls:
+class VolumeCalls(Controller):
     """Calls about the claims of pods in bind plans. `on_event` applies an event to the mirror, and
     notifies all observers. `spawn` runs a background task.
     """
 
-    _cluster: Cluster
-    _mirror: ClusterMirror
-    _clock: Clock
-    _timeout: float
-    _throttle: LogThrottle
     _on_event: Callable[[ClusterEvent], None]
     #: claims of each pod whose plan is in progress
     _keys: dict[Uid, tuple[Key, ...]] = attrs.field(factory=dict, init=False)
@@ -72,7 +64,7 @@ class VolumeCalls:
     def follow(self, pod: Pod) -> bool:
         """Return True if the pod has claims that wait for its node; follow them until `forget`."""
         keys = tuple(pod.pod_class.rules.claim_keys)
-        if not (keys and list_waiting(self._mirror.surroundings, keys)):
+        if not (keys and list_waiting(self.mirror.surroundings, keys)):
             return False
         self._keys[pod.uid] = keys
         return True
@@ -96,7 +88,7 @@ class VolumeCalls:
 
     def observation(self, step: Step, *, live: bool = False) -> VolumesSeen:
         """Return the state of the claims of the step's pod, as the mirror shows it."""
-        claims = [self._mirror.surroundings.of(Claim).get(key) for key in self._list_keys(step)]
+        claims = [self.mirror.surroundings.of(Claim).get(key) for key in self._list_keys(step)]
         return VolumesSeen(
             step.pod,
             bound=all(claim is not None and self._is_reachable(claim) for claim in claims),
@@ -110,13 +102,13 @@ class VolumeCalls:
 
     def _is_reachable(self, claim: Claim) -> bool:
         """Return True if the claim is bound to a volume that the mirror knows."""
-        return claim.bound and (claim.volume,) in self._mirror.surroundings.of(Volume)
+        return claim.bound and (claim.volume,) in self.mirror.surroundings.of(Volume)
 
     def _obstacle_of(self, step: Step) -> Callable[[Claim | None], str]:
         """Return a function from a claim to the reason why it cannot be bound for the step's
         node.
         """
-        node, sent = self._mirror.node(NodeName(step.node)), Uid(step.pod) in self._sent
+        node, sent = self.mirror.node(NodeName(step.node)), Uid(step.pod) in self._sent
 
         def obstacle(claim: Claim | None) -> str:
             if claim is None or claim.terminating or claim.lost:
@@ -124,7 +116,7 @@ class VolumeCalls:
             if node is None:
                 return f"node {step.node} is gone"
             if claim.bound:
-                volume = self._mirror.surroundings.of(Volume).get((claim.volume,))
+                volume = self.mirror.surroundings.of(Volume).get((claim.volume,))
                 terms = volume.nodes if volume is not None else None
                 if terms is None or NodeIndex.index_node(node).match_terms(terms)[0]:
                     return ""
@@ -138,26 +130,26 @@ class VolumeCalls:
         return obstacle
 
     def _is_reserved(self, claim: Claim) -> bool:
-        volumes = self._mirror.surroundings.of(Volume).values()
+        volumes = self.mirror.surroundings.of(Volume).values()
         return any(volume.is_for(claim) for volume in volumes)
 
     def _list_pinned(self, step: Step) -> Iterator[Claim]:
         """Yield the unbound claims of the step's pod that name the step's node, except for claims
         of other pods on the node.
         """
-        for claim in self._mirror.surroundings.claims_at(self._list_keys(step)):
+        for claim in self.mirror.surroundings.claims_at(self._list_keys(step)):
             pinned = not claim.bound and claim.selected_node == step.node
             if pinned and not self._is_wanted(claim, step):
                 yield claim
 
     def _is_wanted(self, claim: Claim, step: Step) -> bool:
         """Return True if another pod on the step's node uses the claim."""
-        placed = self._mirror.snapshot().placed
+        placed = self.mirror.snapshot().placed
         return any(
             claim.key in pod.pod_class.rules.claim_keys
             and placed.get(pod.uid) == step.node
             and pod.uid != step.pod
-            for pod in self._mirror.pods()
+            for pod in self.mirror.pods()
             if pod.pod_class.rules.claims
         )
 
@@ -179,7 +171,7 @@ class VolumeCalls:
             await self._repeat(step, is_pending, report, send)
             if not is_pending():
                 return
-            await self._clock.sleep(pause)
+            await self.clock.sleep(pause)
             if is_pending():
                 await self.read(step)
 
@@ -199,11 +191,11 @@ class VolumeCalls:
             try:
                 await send()
             except _RETRIED as error:
-                self._throttle.log(log.warning, "volume not bound yet", error, pod=step.pod)
-                await self._clock.sleep(pause)
+                self.throttle.log(log.warning, "volume not bound yet", error, pod=step.pod)
+                await self.clock.sleep(pause)
                 await self.read(step)
             except (ApiStatusError, WireError) as error:
-                self._throttle.log(log.warning, "volume refused", error, pod=step.pod)
+                self.throttle.log(log.warning, "volume refused", error, pod=step.pod)
                 report(CallRefused(step.id, f"binding volumes: {error}"))
                 return
             else:
@@ -211,7 +203,7 @@ class VolumeCalls:
                 return
 
     def _list_unsent(self, step: Step) -> Iterator[Assignment]:
-        assigned = assign_claims(Feasibility.of(self._mirror.snapshot()).scene)
+        assigned = assign_claims(Feasibility.of(self.mirror.snapshot()).scene)
         for key in self._list_keys(step):
             each = assigned.get(key)
             if each is not None and not (each.claim.selected_node or self._is_reserved(each.claim)):
@@ -219,22 +211,22 @@ class VolumeCalls:
 
     async def _send(self, assignment: Assignment) -> None:
         claim, node, name = assignment
-        volume = self._mirror.surroundings.of(Volume).get((name,))
+        volume = self.mirror.surroundings.of(Volume).get((name,))
         if volume is None:
             await self._select_node(claim, node)
             return
-        reserved = await writes.reserve_volume(self._cluster, volume, claim, timeout=self._timeout)
+        reserved = await writes.reserve_volume(self.cluster, volume, claim, timeout=self.timeout)
         self._on_event(SurroundingApplied(reserved))
 
     async def _select_node(self, claim: Claim, node: NodeName | None) -> None:
-        changed = await writes.select_node(self._cluster, claim, node, timeout=self._timeout)
+        changed = await writes.select_node(self.cluster, claim, node, timeout=self.timeout)
         self._on_event(SurroundingApplied(changed))
 
     async def read(self, step: Step) -> VolumesSeen | None:
         """Read the claims of the step's pod, and their volumes, from the API server; return None if
         unreadable.
         """
-        cluster, timeout = self._cluster, self._timeout
+        cluster, timeout = self.cluster, self.timeout
         try:
             for namespace, name in self._list_keys(step):
                 claim = await reads.get_claim(cluster, namespace, name, timeout=timeout)
@@ -243,7 +235,7 @@ class VolumeCalls:
                     volume = await reads.get_volume(cluster, claim.volume, timeout=timeout)
                     self._on_event(SurroundingApplied(volume))
         except (ClusterError, WireError) as error:
-            self._throttle.log(log.warning, "claim unreadable", error, pod=step.pod)
+            self.throttle.log(log.warning, "claim unreadable", error, pod=step.pod)
             return None
         return self.observation(step, live=True)
 
@@ -251,10 +243,10 @@ class VolumeCalls:
 
     def list_failed(self, step: Step) -> list[Claim]:
         """Return the claims for which the step's node failed to provision a volume."""
-        pod = self._mirror.pod(Uid(step.pod))
+        pod = self.mirror.pod(Uid(step.pod))
         if pod is None or not pod.waits_for_node or pod.uid not in self._sent:
             return []
-        claims = self._mirror.surroundings.claims_at(self._list_keys(step))
+        claims = self.mirror.surroundings.claims_at(self._list_keys(step))
         return [claim for claim in claims if not (claim.bound or self._is_reserved(claim))]
 
     async def avoid_node(self, claims: list[Claim], node: NodeName) -> None:
@@ -262,7 +254,7 @@ class VolumeCalls:
         avoid = partial(NodeAvoided, node=node)
         for claim in claims:
             self._on_event(avoid(claim.key, avoided=True))
-        await self._clock.sleep(AVOIDED)
+        await self.clock.sleep(AVOIDED)
         for claim in claims:
             self._on_event(avoid(claim.key, avoided=False))
 
@@ -272,11 +264,11 @@ class VolumeCalls:
 
         A terminated scheduler process, or a change of the cluster, may leave such claims.
         """
-        waiting = self._mirror.surroundings.waiting_claims
+        waiting = self.mirror.surroundings.waiting_claims
         selected = {key: claim for key, claim in waiting.items() if claim.selected_node}
         if not selected:
             return
-        snapshot = self._mirror.snapshot()
+        snapshot = self.mirror.snapshot()
         feasibility = Feasibility.of(snapshot)
         for pod in snapshot.schedulable(snapshot.pods.values()):
             for key in pod.pod_class.rules.claim_keys:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 import attrs
 import msgspec
 
+from kubedsm.config.current import CurrentConfiguration
 from kubedsm.explain.decision_record import Basis, Chosen, DecisionRecord, Entry, is_named
 from kubedsm.explain.explainer import Explainer, list_pending
 from kubedsm.explain.explanation import Words, node_link, percent, rfc3339, workload_link
@@ -85,9 +86,13 @@ class Decisions:
 
     record: DecisionRecord
     mirror: ClusterMirror
-    policy: Callable[[], KubeDSM]
+    configuration: CurrentConfiguration
     #: explainer of the last decision requested: pods of one batch are requested in a row
     _explainer: tuple[int, Explainer] | None = attrs.field(default=None, init=False)
+
+    @property
+    def policy(self) -> KubeDSM:
+        return self.configuration.current.policy
 
     def find_pods(self, name: str) -> dict[Uid, str]:
         """Return the existing or recorded pods with the name, or namespace/name.
@@ -135,7 +140,7 @@ class Decisions:
         The function is callable by every thread. Without a recorded decision
         about the current node, verdicts are about the present state of nodes.
         """
-        snapshot, policy, recalled = self.mirror.snapshot(), self.policy(), self.recall(uid, name)
+        snapshot, policy, recalled = self.mirror.snapshot(), self.policy, self.recall(uid, name)
         moves = tuple(each.facts(at) for at, each in self.record.moves().get(uid, ()))
         pod = snapshot.pods.get(uid)
         node = snapshot.placed.get(uid)
@@ -210,7 +215,7 @@ class Decisions:
         workload = pod.workload
         if workload in basis.shares_before and workload in basis.shares_after:
             before, after = basis.shares_before[workload], basis.shares_after[workload]
-            qos_target = self.policy().qos_targets_in(basis.snapshot)(workload)
+            qos_target = self.policy.qos_targets_in(basis.snapshot)(workload)
             parts.append(
                 f"edge share of {workload} {before.edge}/{before.total} ->"
                 f" {after.edge}/{after.total}, target {qos_target.qos:g}"
@@ -228,13 +233,13 @@ class Decisions:
 
     def _explainer_of(self, entry: Entry, basis: Basis) -> Explainer:
         if self._explainer is None or self._explainer[0] != entry.number:
-            explainer = Explainer(apply_decision(basis, entry), self.policy(), basis.looked_at)
+            explainer = Explainer(apply_decision(basis, entry), self.policy, basis.looked_at)
             self._explainer = (entry.number, explainer)
         return self._explainer[1]
 
     def explain(self, recalled: Iterable[Recalled]) -> list[PodFacts]:
         """Compute the facts about each recalled pod, in any thread."""
-        policy = self.policy()
+        policy = self.policy
         explainers: dict[int, Explainer] = {}
 
         def explain_one(each: Recalled) -> PodFacts:

@@ -113,7 +113,7 @@ class Diagnostics:
 
     async def _qos_targets(self, request: web.Request) -> web.Response:
         query_of(request)
-        snapshot, policy = self._decisions.mirror.snapshot(), self._decisions.policy()
+        snapshot, policy = self._decisions.mirror.snapshot(), self._decisions.policy
         return _json_response({"targets": await asyncio.to_thread(qos_targets, snapshot, policy)})
 
     async def _describe_scheduler(self, request: web.Request) -> web.Response:

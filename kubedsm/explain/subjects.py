@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import attrs
 
-from kubedsm.config.settings import Configuration
+from kubedsm.config.current import CurrentConfiguration
 from kubedsm.explain.decision import explain_decision
 from kubedsm.explain.decisions import Decisions
 from kubedsm.explain.explanation import Explanation
@@ -149,7 +149,7 @@ class Explanations:
 
     decisions: Decisions
     planner: Planner
-    _configuration: Callable[[], Configuration]
+    _configuration: CurrentConfiguration
     _away: Callable[[], Away]
     #: request for currently suggested migrations; None without a suggester
     _suggestion: Callable[[], WhatIfRequest | None] | None
@@ -183,7 +183,7 @@ class Explanations:
     ) -> Callable[[], Explanation[Any]] | None:
         """Collect the facts; return a function for computing the explanation in any thread."""
         decisions, record, name = self.decisions, self.decisions.record, subject.name
-        snapshot, configuration = decisions.mirror.snapshot(), self._configuration()
+        snapshot, configuration = decisions.mirror.snapshot(), self._configuration.current
         match subject.kind:
             case "pod":
                 return self._collect_pod(name, only_recorded=only_recorded)
@@ -194,7 +194,7 @@ class Explanations:
                 return NodeExplainer(
                     node,
                     snapshot,
-                    decisions.policy(),
+                    decisions.policy,
                     configuration.site.label,
                     self._away(),
                     recent_decisions(record),

@@ -12,15 +12,13 @@ import attrs
 import msgspec
 import structlog
 
-from kubedsm.config.current import CurrentConfiguration
 from kubedsm.config.duration import format_duration
-from kubedsm.events.event_recorder import EventRecorder
+from kubedsm.events.controller import Controller
 from kubedsm.events.event_writer import WorkloadEvents
 from kubedsm.execution.limits import LATE_IN_A_ROW, LEFT_ALONE
 from kubedsm.explain.decisions import Decisions
 from kubedsm.explain.effects import Around, Effect, Response, expect_change
 from kubedsm.explain.event_notes import Note, note_migration
-from kubedsm.explain.listener import Listener
 from kubedsm.explain.migration_outcome import MoveOutcome, Outcome
 from kubedsm.model.events import Change
 from kubedsm.model.measured import Measured
@@ -28,7 +26,6 @@ from kubedsm.model.model import NodeName, Share, Tier, Workload
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.qos_targets import ResponseTimes
 from kubedsm.optimizer.moving.suggestion import MoveKind
-from kubedsm.process.clock import Clock
 
 log = structlog.get_logger()
 
@@ -66,13 +63,10 @@ class _Watched:
 
 
 @attrs.define
-class MoveEffects:
+class MoveEffects(Controller):
     """Effect measurement of migrations: migrations whose measured effect is still unknown."""
 
     _decisions: Decisions
-    _clock: Clock
-    _configuration: CurrentConfiguration
-    _listener: Listener
     _watched: dict[Workload, _Watched] = attrs.field(factory=dict, init=False)
     #: end of each workload's latest migration, if recent
     _ended: dict[Workload, float] = attrs.field(factory=dict, init=False)
@@ -98,7 +92,7 @@ class MoveEffects:
         if self._ended.get(workload, 0.0) > sample.answered - sample.window:
             untold = untold or OTHER_MOVES
         believed = sample.list_reliable_times(sample.answers.get(workload, {}))
-        times = ResponseTimes.of(believed, self._configuration.current.latency.times)
+        times = ResponseTimes.of(believed, self.configuration.current.latency.times)
         return _Watched(workload, sample, share, times, untold)
 
     def note_end(self, move: MoveOutcome) -> MoveOutcome:
@@ -109,7 +103,7 @@ class MoveEffects:
         if watched is None or move.id not in watched.under_way:
             return move
         watched.under_way.remove(move.id)
-        watched.ended_at = self._ended[watched.workload] = self._clock.wall()
+        watched.ended_at = self._ended[watched.workload] = self.clock.wall()
         completed = move.outcome is Outcome.COMPLETED
         if not completed:
             del watched.more[move.id]
@@ -159,22 +153,20 @@ class MoveEffects:
             log.info("migration effect", workload=str(watched.workload), effect=str(effect))
         for move in watched.more:
             self._decisions.record.move_helped(move, effect)
-            self._listener.move_judged(watched.kinds[move], effect)
+            self.listener.move_judged(watched.kinds[move], effect)
 
     def _forget_long_ended(self) -> None:
-        oldest = self._clock.wall() - 2 * self._configuration.current.load_aware.window
+        oldest = self.clock.wall() - 2 * self.configuration.current.load_aware.window
         self._ended = {w: at for w, at in self._ended.items() if at > oldest}
 
 
 @attrs.define(eq=False)
-class MigrationRecorder:
+class MigrationRecorder(Controller):
     """Records ended migrations in the decision record, metrics, log, and Events."""
 
     effects: MoveEffects
     decisions: Decisions
-    recorder: EventRecorder
     workload_events: WorkloadEvents
-    listener: Listener
     #: number of ended migrations by outcome
     counts: Counter[Outcome] = attrs.field(factory=Counter, init=False)
 

@@ -16,15 +16,12 @@ from typing import TypeVar
 import attrs
 import structlog
 
-from kubedsm.config.current import CurrentConfiguration
 from kubedsm.config.settings import Configuration
-from kubedsm.events.event_recorder import EventRecorder
+from kubedsm.events.controller import Controller
 from kubedsm.execution.migrations import Group
 from kubedsm.execution.placement_manager import PlacementManager
 from kubedsm.explain.decision_record import DecisionRecord
-from kubedsm.explain.listener import Listener
 from kubedsm.explain.migration_outcome import MoveOutcome, Outcome, plan_outcome
-from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import Uid, Workload, shares_after
 from kubedsm.model.sites import Away
 from kubedsm.model.snapshot import Snapshot
@@ -37,7 +34,6 @@ from kubedsm.optimizer.programming.in_order import describe_unproven
 from kubedsm.planner.rebalancing_requests import SuggestRequest, SuggestResponse, migration_mode
 from kubedsm.planner.requests import NoResponseError, Planner
 from kubedsm.planner.what_if import WhatIfRequest
-from kubedsm.process.clock import Clock
 from kubedsm.scheduling.preemptor import Preemptor
 from kubedsm.scheduling.scheduling_queue import SchedulingQueue
 from kubedsm.scheduling.site_monitor import Sites
@@ -59,24 +55,18 @@ LOOK, PATIENCE = 0.1, 10.0
 
 
 @attrs.define
-class Migrator:
+class Migrator(Controller):
     """Access to migrations for the suggester, the packer and user requests: builds planner
     requests, validates plans, and executes plans.
     """
 
-    mirror: ClusterMirror
     queue: SchedulingQueue
     manager: PlacementManager
     preemptor: Preemptor
-    recorder: EventRecorder
     record: DecisionRecord
     planner: Planner
-    configuration: CurrentConfiguration
-    clock: Clock
-    synced: asyncio.Event
     #: pause switch: no migration may begin now
     paused: Callable[[], bool]
-    listener: Listener
     changes: WorkloadChanges
     sites: Sites
     #: last proposal in mode suggest, while it is valid

@@ -8,9 +8,9 @@ from collections.abc import Iterable, Mapping, Sequence
 import attrs
 import structlog
 
-from kubedsm.events.event_recorder import EventRecorder
+from kubedsm.events.controller import Controller
 from kubedsm.execution.placement_manager import plan_logged
-from kubedsm.explain.listener import Listener, Result
+from kubedsm.explain.listener import Result
 from kubedsm.model.model import NodeName, Pod, Uid
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.optimizer.placing.decision import Binding
@@ -52,11 +52,9 @@ class Batch:
 
 
 @attrs.define(eq=False, repr=False)
-class Attempts:
+class Attempts(Controller):
     queue: SchedulingQueue
     preemptor: Preemptor
-    recorder: EventRecorder
-    listener: Listener
     #: number of verified binds
     bound: int = attrs.field(default=0, init=False)
     #: batch of each bind in flight

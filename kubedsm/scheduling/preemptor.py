@@ -13,12 +13,9 @@ from contextlib import contextmanager
 import attrs
 import structlog
 
-from kubedsm.config.current import CurrentConfiguration
-from kubedsm.events.event_recorder import EventRecorder
-from kubedsm.explain.listener import Listener
+from kubedsm.events.controller import Controller
 from kubedsm.kube.calls import reads, writes
 from kubedsm.kube.client.port import (
-    Cluster,
     ClusterError,
     Conflict,
     DisruptionBudgetExceeded,
@@ -27,7 +24,6 @@ from kubedsm.kube.client.port import (
 )
 from kubedsm.kube.wire.errors import WireError
 from kubedsm.model.events import Change
-from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import NodeName, Pod, PodClass, Resources, Uid, Workload, serving_order
 from kubedsm.optimizer.placing.preemption import Budget, makes_room
 from kubedsm.planner.requests import (
@@ -36,8 +32,6 @@ from kubedsm.planner.requests import (
     PreemptRequest,
     PreemptResponse,
 )
-from kubedsm.process.clock import Clock
-from kubedsm.process.log_throttle import LogThrottle
 from kubedsm.scheduling.scheduling_queue import SchedulingQueue
 
 log = structlog.get_logger()
@@ -62,18 +56,9 @@ class EvictionRefusedError(Exception):
 
 
 @attrs.define
-class Preemptor:
-    mirror: ClusterMirror
+class Preemptor(Controller):
     queue: SchedulingQueue
-    cluster: Cluster
-    recorder: EventRecorder
-    clock: Clock
-    configuration: CurrentConfiguration
     planner: Planner
-    #: seconds
-    timeout: float
-    throttle: LogThrottle
-    listener: Listener
     #: behave like kube-scheduler: always enabled, without preference for the edge
     as_kube_scheduler: bool = False
     _wanted: dict[Uid, None] = attrs.field(factory=dict, init=False)

@@ -21,14 +21,13 @@ from typing import NamedTuple
 import attrs
 import structlog
 
-from kubedsm.config.current import CurrentConfiguration
 from kubedsm.config.sections import BatchSettings
 from kubedsm.config.settings import Configuration
+from kubedsm.events.controller import Controller
 from kubedsm.execution.bind_calls import BindCalls
 from kubedsm.execution.placement_manager import PlacementManager
 from kubedsm.explain.decision_record import DecisionRecord
-from kubedsm.explain.listener import Listener
-from kubedsm.model.mirror import ClusterMirror, ReservationError
+from kubedsm.model.mirror import ReservationError
 from kubedsm.model.model import NodeName, Pod, Uid, Workload
 from kubedsm.model.residents import Selection
 from kubedsm.model.sites import NOTHING_AWAY
@@ -42,7 +41,6 @@ from kubedsm.optimizer.policies.policy import Policy
 from kubedsm.optimizer.programming.in_order import describe_unproven
 from kubedsm.planner.requests import PlaceRequest, View
 from kubedsm.process.clock import Clock, deadline_in
-from kubedsm.process.supervisor import Supervisor
 from kubedsm.scheduling.attempts import Attempts, Batch
 from kubedsm.scheduling.preemptor import Preemptor
 from kubedsm.scheduling.scheduling_queue import RESOLUTION, SchedulingQueue
@@ -119,13 +117,10 @@ class PlannedBatch:
 
 
 @attrs.define(eq=False, repr=False)
-class Scheduler:
+class Scheduler(Controller):
     """Scheduling loop over batches of pods; starts once the mirror is synced."""
 
-    mirror: ClusterMirror
     queue: SchedulingQueue
-    configuration: CurrentConfiguration
-    clock: Clock
     rng: random.Random
     changes: WorkloadChanges
     sites: Sites
@@ -134,9 +129,6 @@ class Scheduler:
     preemptor: Preemptor
     attempts: Attempts
     record: DecisionRecord
-    listener: Listener
-    supervisor: Supervisor
-    synced: asyncio.Event
     #: binds are never sent, and therefore never verified
     dry_run: bool = False
     #: policy in place of the configured one

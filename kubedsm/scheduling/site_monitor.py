@@ -10,13 +10,11 @@ from collections.abc import Callable, Sequence
 import attrs
 import structlog
 
-from kubedsm.config.current import CurrentConfiguration
+from kubedsm.events.controller import Controller
 from kubedsm.model.events import Change
-from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import Node, NodeName, Pod, Uid, Workload
 from kubedsm.model.sites import NOTHING_AWAY, Away, is_partitioned, sites_of
 from kubedsm.process.backoff import Doubling
-from kubedsm.process.clock import Clock
 from kubedsm.scheduling.scheduling_queue import RESOLUTION
 
 log = structlog.get_logger()
@@ -45,11 +43,7 @@ class _Site:
 
 
 @attrs.define
-class Sites:
-    mirror: ClusterMirror
-    configuration: CurrentConfiguration
-    clock: Clock
-    synced: asyncio.Event
+class Sites(Controller):
     _known: dict[str, _Site] = attrs.field(factory=dict, init=False)
     _away: Away = attrs.field(default=NOTHING_AWAY, init=False)
     #: `_away` requires recalculation now, or at `_due`

@@ -57,7 +57,7 @@ def lost_answers_forget_reservations(monkeypatch):
 
     def forgetful(manager, plan_id, event, due=0.0):
         if isinstance(event, OutcomeLost):
-            manager._mirror.release(manager._plans[plan_id].plan.steps[event.step].pod)
+            manager.mirror.release(manager._plans[plan_id].plan.steps[event.step].pod)
         report(manager, plan_id, event, due)
 
     monkeypatch.setattr(PlacementManager, "report", forgetful)

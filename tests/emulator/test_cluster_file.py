@@ -108,7 +108,7 @@ def short(**changes):
         ("nodez: []", "object contains unknown field `nodez`"),
         (short(speed=3), "nodes[0]: object contains unknown field `speed`"),
         (short(cpu=None), "nodes[0]: object missing required field `cpu`"),
-        (short(tier="fog"), "nodes[0].tier: invalid enum value 'fog'"),
+        (short(tier="fog"), "nodes[0].tier: 'fog' is not edge or cloud"),
         (short(cpu="4 cores"), "nodes[0].cpu: '4 cores' is not a quantity"),
         (short(memory=-1), "nodes[0].memory: '-1' is negative"),
         (short(pods="many"), "nodes[0].pods: expected `int`, got `str`"),

@@ -16,6 +16,7 @@ from plans.advance import advance
 from plans.events import Abandoned, Begun, CallRefused
 from plans.migration import MoveMode, MoveOrder, migration_plan
 from plans.steps import StepKind, StepState
+from support.handles import handle_of
 from support.move_scenes import group_of
 from support.pods import made_pod
 
@@ -30,9 +31,7 @@ def migrations(mirror, ended, **limits):
     settings = attrs.evolve(Configuration().migration, **limits)
     configuration = CurrentConfiguration(Configuration(migration=settings))
     return Migrations(
-        mirror,
-        configuration,
-        VirtualClock(),
+        handle_of(VirtualClock(), mirror=mirror, configuration=configuration),
         lambda _: None,
         lambda _: None,
         ended.append,

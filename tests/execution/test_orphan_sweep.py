@@ -14,6 +14,7 @@ from kubedsm.model.model import MIGRATING_LABEL, NodeName, Workload
 from kubedsm.process.clock import VirtualClock
 from plans.migration import restore_plan
 from plans.steps import StepState
+from support.handles import SilentRecorder, handle_of
 from support.move_scenes import LARGE_CLOUD, open_edge, settle_on_cloud
 from support.pods import made_pod
 from support.worlds import emulated
@@ -67,18 +68,15 @@ class Runner:
 class Scene:
     def __init__(self, tasks, pods, finds):
         self.looks, self.plans = Looks(finds), Runner(tasks)
-        self.ignored, self.stuck, self.mirror = [], [], ClusterMirror()
-        self.ended = []
+        self.mirror, self.recorder = ClusterMirror(), SilentRecorder()
         for pod in pods:
             self.mirror.apply(PodApplied(pod))
-        self.orphans = OrphanSweep(
-            self.mirror,
-            self.looks,
-            VirtualClock(),
-            self.ignored.append,
-            lambda pod, why: self.stuck.append(why),
-            lambda *ended: self.ended.append(ended),
-        )
+        handle = handle_of(VirtualClock(), mirror=self.mirror, recorder=self.recorder)
+        self.orphans = OrphanSweep(handle, self.looks)
+
+    def recorded(self, name):
+        """Return the arguments after the pod of each call of the recorder's method."""
+        return [arguments for called, _, *arguments in self.recorder.calls if called == name]
 
     def sweep(self):
         self.orphans.sweep(self.plans)
@@ -146,7 +144,7 @@ async def test_what_could_not_be_restored_is_tried_again_ever_more_rarely(scene)
         await asyncio.sleep(0.5)
         assert len(made.plans.begun) == failures + 1
         await asyncio.sleep(1)
-    assert made.stuck == ["no"] * 3
+    assert made.recorded("record_orphan") == [["no"]] * 3
 
 
 REPLACEMENT = attrs.evolve(
@@ -170,8 +168,9 @@ async def ending(scene, other, *, returned=False):
     made.mirror.apply(PodApplied(attrs.evolve(pod, terminating=not returned)))
     made.restored(pod, StepState.DONE)
     made.restored(pod, StepState.DONE)
-    assert made.ended == [(pod, "e1", made.ended[0][2])]
-    return made.ended[0][2]
+    [[target, completed]] = made.recorded("record_inherited_migration")
+    assert target == "e1"
+    return completed
 
 
 async def test_a_migration_of_another_process_is_completed_if_its_pod_is_replaced(scene):

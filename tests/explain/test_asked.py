@@ -5,6 +5,7 @@ import asyncio
 import pytest
 from aiohttp import ClientTimeout, web
 
+from kubedsm.config.current import CurrentConfiguration
 from kubedsm.config.settings import Configuration
 from kubedsm.explain import client
 from kubedsm.explain.client import Answering, answering, effects_since
@@ -31,7 +32,12 @@ pytestmark = [pytest.mark.asyncio, pytest.mark.http]
 
 def explanations_of(decisions, thinker=None):
     return Explanations(
-        decisions, thinker, Configuration, lambda: NOTHING_AWAY, lambda: None, lambda _: None
+        decisions,
+        thinker,
+        CurrentConfiguration(),
+        lambda: NOTHING_AWAY,
+        lambda: None,
+        lambda _: None,
     )
 
 
@@ -40,7 +46,7 @@ def served():
     """Unless it is entered it serves nothing."""
     mirror, configuration = ClusterMirror(), Configuration()
     policy = configuration.policy
-    decisions = Decisions(DecisionRecord(VirtualClock()), mirror, lambda: policy)
+    decisions = Decisions(DecisionRecord(VirtualClock()), mirror, CurrentConfiguration())
     known = PlanningContext(mirror, (), lambda: configuration, lambda: policy, VirtualClock())
     explanations = explanations_of(decisions, InProcessPlanner(known))
     return decisions, Diagnostics(explanations, port=0)

@@ -16,6 +16,7 @@ from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import Node, NodeName, Resources, Taint
 from kubedsm.process.clock import VirtualClock
 from kubedsm.scheduling.site_monitor import Sites
+from support.handles import handle_of
 from support.metered import Metered
 from support.sites import (
     GRACE,
@@ -180,10 +181,11 @@ class Alone:
     """The owner of what is away, with two nodes and nothing else."""
 
     def __init__(self):
-        self.mirror, self.clock, synced = ClusterMirror(), VirtualClock(), asyncio.Event()
+        self.mirror, self.clock = ClusterMirror(), VirtualClock()
         current = CurrentConfiguration(Configuration(site=SiteSettings(settle=10.0)), 0.0)
-        self.sites = Sites(self.mirror, current, self.clock, synced)
-        synced.set()
+        handle = handle_of(self.clock, mirror=self.mirror, configuration=current)
+        self.sites = Sites(handle)
+        handle.synced.set()
 
     def heard(self, heard):
         taints = () if heard else (Taint("node.kubernetes.io/unreachable", "", "NoSchedule"),)

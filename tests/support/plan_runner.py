@@ -1,7 +1,5 @@
 """Placement manager with all parts, on a cluster and mirror of a test."""
 
-import random
-
 import attrs
 
 from kubedsm.config.current import CurrentConfiguration
@@ -17,6 +15,7 @@ from kubedsm.execution.volume_calls import VolumeCalls
 from kubedsm.explain.listener import Listener
 from kubedsm.process.log_throttle import LogThrottle
 from kubedsm.process.supervisor import Supervisor
+from support.handles import handle_of
 
 
 def nothing(*_):
@@ -33,28 +32,26 @@ class Parts:
 
 
 def plan_runner(cluster, mirror, clock, on_bound=nothing, limits=None):
-    limits, throttle, followed = limits or Limits(), LogThrottle(clock), {}
+    limits, followed = limits or Limits(), {}
     configuration = CurrentConfiguration(
         Configuration(migration=MigrationSettings(drain_delay=0.0))
     )
-    supervisor = Supervisor(clock, random.Random(0))
-    binds = BindCalls(
-        cluster, mirror, throttle, at_once=limits.binds_in_flight, timeout=limits.request_timeout
+    timeout = limits.request_timeout
+    handle = handle_of(
+        clock, cluster=cluster, mirror=mirror, configuration=configuration, timeout=timeout
     )
-    calls = MigrationCalls(cluster, clock, limits.request_timeout, throttle, nothing)
-    moves = Migrations(mirror, configuration, clock, nothing, nothing, nothing, nothing)
-    left_behind = OrphanSweep(mirror, calls, clock, nothing, nothing, nothing)
+    throttle, supervisor = handle.throttle, handle.supervisor
+    binds = BindCalls(cluster, mirror, throttle, at_once=limits.binds_in_flight, timeout=timeout)
+    calls = MigrationCalls(handle)
     manager = PlacementManager(
-        mirror,
+        handle,
         followed,
-        clock,
         binds,
-        VolumeCalls(cluster, mirror, clock, limits.request_timeout, throttle, mirror.apply),
+        VolumeCalls(handle, mirror.apply),
         calls,
-        moves,
-        left_behind,
+        Migrations(handle, nothing, nothing, nothing, nothing),
+        OrphanSweep(handle, calls),
         on_bound,
-        supervisor,
         limits,
         Listener(),
     )

@@ -9,7 +9,6 @@ from kubedsm.kube.calls import reads
 from kubedsm.kube.wire.annotations import MOVE_ANNOTATION
 from kubedsm.kube.wire.decoding import pod as read
 from kubedsm.process.clock import VirtualClock
-from kubedsm.process.log_throttle import LogThrottle
 from kubedsm_lab.emulator.api.api_server import ApiServer
 from kubedsm_lab.emulator.api.resources import (
     DEPLOYMENTS,
@@ -20,6 +19,7 @@ from kubedsm_lab.emulator.api.resources import (
 )
 from kubedsm_lab.emulator.front import EmulatedFront
 from kubedsm_lab.emulator.http.routes import Routes
+from support.handles import handle_of
 
 MERGE = "application/merge-patch+json"
 CONTAINER = {"name": "c", "image": "pause"}
@@ -109,8 +109,7 @@ class Still:
 
     @property
     def step_calls(self):
-        throttle = LogThrottle(self.clock)
-        return MigrationCalls(self.front, self.clock, 10.0, throttle, _ignore)
+        return MigrationCalls(handle_of(self.clock, cluster=self.front))
 
     async def check(self, mode):
         return await self.step_calls.check(self.known(), mode)
@@ -118,10 +117,6 @@ class Still:
     async def read_owner(self):
         found = await reads.read_pod(self.front, self.known(), timeout=10)
         return await reads.read_owner(self.front, found, timeout=10)
-
-
-def _ignore(_pod, _refused):
-    pass
 
 
 def _reference(kind, owner):
