@@ -21,8 +21,11 @@ PRICE = Configuration().migration.price
 
 
 def read(name):
+    """The best known values of the cases are those of the paper's objective."""
     configured = CASES / f"{name}.yaml"
     configuration = load_file(configured) if configured.exists() else Configuration()
+    objective = attrs.evolve(configuration.objective, evenness=0.0)
+    configuration = attrs.evolve(configuration, objective=objective)
     return dumps.read((CASES / f"{name}.json").read_bytes(), name), configuration
 
 
@@ -50,7 +53,7 @@ def qos_after(suggestion):
         ("h11-affinity-broken", set()),
         ("h11b-after-the-move-readers-cannot-scale", set()),
         # No more pods come than the spread of another allows.
-        ("h12-spread-of-others-broken", {("b-t0-6", "e1")}),
+        ("h12-spread-of-others-broken", {("b-t0-5", "e1")}),
         # A pod that came to be near another is not left by it.
         (
             "suggest-rules2-111",

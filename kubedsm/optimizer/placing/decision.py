@@ -203,9 +203,9 @@ def _spread_out(
     """
     counts = tiers[0].problem.counts
     if not proof.placed:
-        if bool((sum(tier.loads.sum(axis=0) for tier in tiers) == counts).all()):
-            for tier in tiers:
-                tier.even_out(deadline)
+        placed: Ints = np.sum([tier.loads.sum(axis=0) for tier in tiers], axis=0)
+        for tier in tiers:
+            tier.even_out(deadline, np.flatnonzero(placed < counts).tolist())
         return proof
     even, seen = is_optimally_spread(replicas, tiers, ladders)
     moves = 0 if even else sum(tier.even_out(deadline) for tier in tiers)

@@ -9,7 +9,9 @@ import attrs
 from rich.console import Group, RenderableType
 from rich.text import Text
 
+from kubedsm.solvers.process import pids
 from kubedsm.terminal.fitted_table import table
+from kubedsm_lab.bench.processes import cpu_seconds
 from kubedsm_lab.replay.tables import Section
 
 T = TypeVar("T")
@@ -67,6 +69,16 @@ def measure_cpu(work: Callable[[], T]) -> tuple[T, float]:
     started = time.process_time()
     result = work()
     return result, time.process_time() - started
+
+
+def measure_with_solvers(work: Callable[[], T]) -> tuple[T, float]:
+    """Call `work`; return its result and the CPU seconds used, solver processes included.
+
+    The CPU of a solver process killed meanwhile is not counted.
+    """
+    before = {pid: cpu_seconds(pid) for pid in pids()}
+    result, seconds = measure_cpu(work)
+    return result, seconds + sum(cpu_seconds(pid) - before.get(pid, 0.0) for pid in pids())
 
 
 def format_number(value: float, digits: int = _DIGITS) -> str:

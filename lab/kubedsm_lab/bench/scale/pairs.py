@@ -7,6 +7,7 @@ Decisions with demand at 100 sites are compared with one pool.
 
 import asyncio
 import itertools
+import math
 import random
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -26,12 +27,19 @@ from kubedsm.config.settings import Configuration
 from kubedsm.kube.watching.reflector import PAGE_SIZE
 from kubedsm.kube.wire import decoding
 from kubedsm.kube.wire.schema import List
+from kubedsm.model.deadline import PATIENT_SHARE, Deadline
 from kubedsm.model.events import PodApplied, PodDeleted
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import Pod
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.terminal.fitted_table import table
-from kubedsm_lab.bench.report import DisagreementError, Report, format_duration, measure_cpu
+from kubedsm_lab.bench.report import (
+    DisagreementError,
+    Report,
+    format_duration,
+    measure_cpu,
+    measure_with_solvers,
+)
 from kubedsm_lab.bench.scale import running
 from kubedsm_lab.bench.scale.world import (
     SITES,
@@ -46,8 +54,9 @@ T = TypeVar("T")
 
 LINES = 200
 BATCHES = (Batch(1, 1), Batch(200, 8), Batch(500, 1), Batch(500, 8))
-#: Without a solver: under a deadline, results of two runs may differ.
+#: Without a solver, and with the default solver.
 _CONFIGURATION = Configuration(solver=SolverSettings(kind="off"))
+_CONFIGURATIONS = {"": Configuration(), ", solver off": _CONFIGURATION}
 
 
 @attrs.frozen(slots=True)
@@ -104,8 +113,7 @@ def run(size: Size, *, rounds: int, suggestions: int, seconds: float) -> Report:
         (
             "Other form: kubernetes_asyncio's typed models for reading; a snapshot without cached"
             " aggregates for decisions and suggestions; one pool for demand by site."
-            " Suggestions have no time limit here;"
-            " `kubedsm run` ends them after `suggester.budget`."
+            " Solvers are included. Work is limited as by `kubedsm run`, but time is not."
         ),
         *(
             f"{pair.what}, other form: {format_duration(pair.beside / 1e3)}, extrapolated from"
@@ -137,9 +145,9 @@ def compare(
     costs = []
     for _ in range(rounds):
         between()
-        result, our_seconds = measure_cpu(ours)
+        result, our_seconds = measure_with_solvers(ours)
         between()
-        other_result, other_seconds = measure_cpu(beside)
+        other_result, other_seconds = measure_with_solvers(beside)
         if result != other_result:
             raise DisagreementError(f"{what}: the results of both forms differ")
         costs.append((1000 * our_seconds, 1000 * other_seconds))
@@ -203,11 +211,11 @@ def _encode_page(rng: random.Random, count: int) -> bytes:
 
 def _compare_decisions(size: Size, rounds: int, suggestions: int) -> Iterator[Pair]:
     """Compare placement decisions on each batch, then migration suggestions, with and without the
-    mirror's cached aggregates.
+    mirror's cached aggregates: as configured by default, and without a solver.
 
     A pod event precedes each computation.
     """
-    mirror, policy = build_mirror(size), _CONFIGURATION.policy
+    mirror = build_mirror(size)
 
     def compare_snapshots(what: str, rounds: int, work: Callable[[Snapshot], object]) -> Pair:
         touch = _touch_pods(mirror)
@@ -226,13 +234,13 @@ def _compare_decisions(size: Size, rounds: int, suggestions: int) -> Iterator[Pa
         waiting = batch.pending_pods()
         for pod in waiting:
             mirror.apply(PodApplied(pod))
-        yield compare_snapshots(f"decide {batch}", rounds, partial(_decide_batch, waiting))
+        for how, configuration in _CONFIGURATIONS.items():
+            decide = partial(_decide_batch, configuration, waiting)
+            yield compare_snapshots(f"decide {batch}{how}", rounds, decide)
         for pod in waiting:
             mirror.apply(PodDeleted(pod.uid, pod.namespace, pod.name))
-    if suggestions:
-        yield compare_snapshots(
-            "suggest", suggestions, lambda seen: policy.suggest(seen, lambda _: None)
-        )
+    for how, configuration in _CONFIGURATIONS.items() if suggestions else ():
+        yield compare_snapshots(f"suggest{how}", suggestions, partial(_suggest, configuration))
 
 
 def _compare_sites(size: Size, rounds: int) -> Iterator[Pair]:
@@ -263,8 +271,16 @@ def _compare_sites(size: Size, rounds: int) -> Iterator[Pair]:
             mirror.apply(PodDeleted(pod.uid, pod.namespace, pod.name))
 
 
-def _decide_batch(waiting: list[Pod], seen: Snapshot) -> object:
-    return _CONFIGURATION.policy.decide_batch(seen, seen.schedulable(waiting))
+def _decide_batch(configuration: Configuration, waiting: list[Pod], seen: Snapshot) -> object:
+    seconds = max(configuration.batch.budget, configuration.solver.budget)
+    deadline = Deadline.within(seconds, lambda: math.inf)
+    return configuration.policy.decide_batch(seen, seen.schedulable(waiting), deadline)
+
+
+def _suggest(configuration: Configuration, seen: Snapshot) -> object:
+    seconds = configuration.suggester.budget
+    deadline = Deadline.within(seconds, lambda: math.inf, PATIENT_SHARE)
+    return configuration.policy.suggest(seen, lambda _: None, deadline)
 
 
 def _touch_pods(mirror: ClusterMirror) -> Iterator[None]:

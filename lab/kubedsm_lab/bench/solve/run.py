@@ -28,11 +28,9 @@ from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.optimizer.policies.policy import Policy
 from kubedsm.plugins.fit import shortages
 from kubedsm.solvers.available import Highs
-from kubedsm.solvers.process import pids
 from kubedsm_lab.baselines.in_turn import InTurn, NodeUsage
 from kubedsm_lab.baselines.kube_scheduler import kube_scheduler
-from kubedsm_lab.bench.processes import cpu_seconds
-from kubedsm_lab.bench.report import DisagreementError, measure_cpu
+from kubedsm_lab.bench.report import DisagreementError, measure_cpu, measure_with_solvers
 from kubedsm_lab.bench.solve.instances import Instance, batches, crowded, ruled
 from kubedsm_lab.bench.solve.oracle import ROUNDING, Best, best_moves, best_placement
 from kubedsm_lab.bench.solve.verdict import (
@@ -117,7 +115,7 @@ def place(task: Task) -> Placed:
         Algorithm.KUBE_SCHEDULER: InTurn(kube_scheduler, instance.qos_targets, instance.objective),
     }
     ways = {way: place_with(policy, instance) for way, policy in policies.items()}
-    best, seconds = _measure_oracle(lambda: best_placement(instance, task.patience))
+    best, seconds = measure_with_solvers(lambda: best_placement(instance, task.patience))
     if any(_is_better(result, best) for result in ways.values()):
         # Every binding was verified, so HiGHS is wrong, as on a few instances in a thousand.
         best = best_placement(instance, task.patience, plain=True)
@@ -174,7 +172,7 @@ def _move_repeatedly(task: Task, way: Algorithm) -> Moves:
     scores = _qos_by_priority(instance, snapshot.census.shares)
     longest, bound, towards = 0.0, math.inf, dict[Uid, NodeName]()
     for number in range(_ROUNDS):
-        measure = _measure_oracle if way is Algorithm.BEST else measure_cpu
+        measure = measure_with_solvers if way is Algorithm.BEST else measure_cpu
         (after, most, towards), seconds = measure(partial(_move_once, task, way, snapshot, towards))
         longest, bound = max(longest, seconds), bound if number else most
         if after is snapshot:
@@ -320,13 +318,3 @@ def _check_bound(instance: Instance, result: PlacementResult, best: Best) -> Non
         bound = certificate.bound
         if bound is not None and reached + bound / certificate.unit < most - ROUNDING:
             raise DisagreementError(f"{instance.name}: {certificate.words}, but there is {most:g}")
-
-
-def _measure_oracle(work: Callable[[], T]) -> tuple[T, float]:
-    """Call the oracle; return its result and the CPU seconds used, solver processes included.
-
-    The CPU of a solver process killed meanwhile is not counted.
-    """
-    before = {pid: cpu_seconds(pid) for pid in pids()}
-    result, seconds = measure_cpu(work)
-    return result, seconds + sum(cpu_seconds(pid) - before.get(pid, 0.0) for pid in pids())
