@@ -160,6 +160,7 @@ class Worths(Gains):
         super().__init__(gains.shares, gains.qos_targets, gains.objective, gains.priorities)
         self._lasting = lasting
         self._waiting = waiting or {}
+        self._flat = attrs.evolve(self.objective, beta=0.0)
         even = attrs.evolve(self.objective, gamma=0.0)
         pods = points = 0
         for workload, share in self.shares.items():
@@ -182,9 +183,8 @@ class Worths(Gains):
         if points > 0:
             # Requests served beyond the target are no gain.
             target = self.qos_targets(workload)
-            flat = attrs.evolve(self.objective, beta=0.0)
-            before = flat.worth_of(self.shares[workload], target)
-            points = min(points, flat.worth_of(after, target) - before)
+            before = self._flat.worth_of(self.shares[workload], target)
+            points = min(points, self._flat.worth_of(after, target) - before)
         share = self.shares[workload]
         return self._pod_seconds(workload, points, after.edge - share.edge)
 

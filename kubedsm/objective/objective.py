@@ -126,7 +126,9 @@ class Objective:
         if demand is None or share.sites is None:
             return [self.gain(share, qos_target)] * len(sites)
         near = demand.near_with_one_more(share.sites, share.total, sites)
-        return [self.score_near(x, share.edge + 1, share.total, qos_target) - before for x in near]
+        edge, total = share.edge + 1, share.total
+        gains = {x: self.score_near(x, edge, total, qos_target) - before for x in set(near)}
+        return [gains[x] for x in near]
 
     def worth_of(self, share: Share, qos_target: QosTarget) -> int:
         """Return the workload's QoS score in nano-units: of its near share if it has demand by

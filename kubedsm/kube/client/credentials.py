@@ -4,7 +4,7 @@ kubernetes_asyncio loads credentials. This module converts failures to one-line 
 tokens: of service accounts each minute, of exec plugins shortly before expiry, and after a
 rejection by the server. Client certificates are read once.
 
-Import this module lazily: kubernetes_asyncio takes half a second to import.
+Import this module lazily: commands that connect to no cluster need no credentials.
 """
 
 import asyncio
@@ -14,12 +14,15 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
 import attrs
-from kubernetes_asyncio.client import Configuration
-from kubernetes_asyncio.config import ConfigException
-from kubernetes_asyncio.config.incluster_config import InClusterConfigLoader
-from kubernetes_asyncio.config.kube_config import KubeConfigLoader, load_kube_config
 
 from kubedsm.kube.client import environment
+from kubedsm.kube.client.credential_library import (
+    ConfigException,
+    Configuration,
+    InClusterConfigLoader,
+    KubeConfigLoader,
+    load_kube_config,
+)
 from kubedsm.kube.client.port import CredentialsError
 
 #: seconds for reading credentials; exec plugins may query a cloud provider

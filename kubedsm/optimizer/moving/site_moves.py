@@ -8,6 +8,8 @@ suggesting terminates. Capacity freed by a step is used by that step only: steps
 groups of migrations.
 """
 
+import heapq
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import islice
@@ -16,9 +18,9 @@ import attrs
 import numpy as np
 
 from kubedsm.model.model import NodeName, Pod, PodClass, Resources, Share, Tier, Uid, Workload
-from kubedsm.model.node_index import Column, Mask
+from kubedsm.model.node_index import Column, FreeCapacity, Mask
 from kubedsm.objective.gains import LEAST_GAIN, Gain, Gains, leading_gain
-from kubedsm.objective.objective import NANO
+from kubedsm.objective.objective import NANO, QosTarget
 from kubedsm.optimizer.matching.problem import is_plain
 from kubedsm.optimizer.moving.edge_items import leaving_turn
 from kubedsm.optimizer.moving.migration_graph import Order
@@ -27,13 +29,16 @@ from kubedsm.optimizer.moving.suggestion import Move, MoveKind, count_disruption
 from kubedsm.optimizer.moving.within_tier import OneMore
 from kubedsm.plugins.feasibility import Feasibility
 from kubedsm.plugins.fit import shortages
-from kubedsm.plugins.plugins import open_nodes
+from kubedsm.plugins.plugins import fitting_nodes, open_nodes
 
 #: nodes that are refilled in search of a step, and for each the most pods that come, and the
 #: workloads that gain most there
 _NODES, _ARRIVALS, _WORKLOADS = 40, 4, 20
-#: work of judging one pod for a node
-_OPTION_STEPS = 10_000
+#: nodes with capacity that are tried for one migration
+_TRIED = 8
+#: work of judging one pod for a node, of the gain of a workload's pod at one site, and of an
+#: execution order
+_OPTION_STEPS, _SITE_STEPS, _ORDER_STEPS = 10_000, 3_000, 1_000_000
 #: size of a pod without requests, as a part of a node
 _LEAST_SIZE = 1e-6
 
@@ -53,12 +58,16 @@ class Step:
 
 @attrs.frozen(eq=False)
 class _Target:
-    """Candidate: a pod of the workload goes from one place to a site."""
+    """Candidate: a pod of the workload goes from one place to one of several sites of equal
+    gain.
+    """
 
     workload: Workload
     source: _Place
-    site: str
+    sites: tuple[str, ...]
     net: Gain
+    #: sites of less gain, best first
+    others: tuple[tuple[str, ...], ...]
 
 
 #: places with pods that could leave, by workload
@@ -105,12 +114,15 @@ class SiteMoves:
     room: dict[NodeName, Resources] = attrs.field(init=False)
     steps: list[Step] = attrs.field(factory=list, init=False)
     _moved: set[Uid] = attrs.field(factory=set, init=False)
+    _room: FreeCapacity = attrs.field(init=False)
     _masks: dict[_Place, Mask] = attrs.field(factory=dict, init=False)
+    _targets: dict[Workload, list[_Target]] = attrs.field(factory=dict, init=False)
     _values: dict[tuple[Workload, Share], int] = attrs.field(factory=dict, init=False)
 
     def __attrs_post_init__(self) -> None:
         self.shares = dict(self.gains.shares)
         self.room = dict(self.one_more.room)
+        self._update_room(self.room)
         self._moved = {move.pod.uid for move in self.one_more.others}
 
     def search(self) -> list[Step]:
@@ -119,20 +131,33 @@ class SiteMoves:
             self.steps.append(step)
             self.shares |= self._shares_after(step.moves)
             for move in step.moves:
+                self._targets.pop(move.pod.workload, None)
                 self._moved.add(move.pod.uid)
                 for name in {move.target, move.stopover or move.target}:
                     self.room[name] -= move.pod.requests
+            self._update_room({move.target for move in step.moves})
         return self.steps
+
+    def _update_room(self, changed: Iterable[NodeName]) -> None:
+        known = self.one_more.snapshot.room if not self.steps else self._room
+        self._room = known.now(self.room, changed)
 
     def _best_step(self) -> Step | None:
         best: Step | None = None
         full: dict[str, list[Workload]] = {}
-        for target in sorted(self._list_targets(), key=lambda each: each.net, reverse=True):
-            if self.one_more.deadline.passed or (best is not None and best.net >= target.net):
+        number = itertools.count()
+        queue = [(_descending(target.net), next(number), target) for target in self._list_targets()]
+        heapq.heapify(queue)
+        while queue and not self.one_more.deadline.passed:
+            *_, target = heapq.heappop(queue)
+            if best is not None and best.net >= target.net:
                 break
             step = self._direct(target)
             if step is None:
-                full.setdefault(target.site, []).append(target.workload)
+                for site in target.sites:
+                    full.setdefault(site, []).append(target.workload)
+                if (following := self._next_target(target)) is not None:
+                    heapq.heappush(queue, (_descending(following.net), next(number), following))
             elif best is None or step.net > best.net:
                 best = step
         for step in self._refill_nodes(full):
@@ -141,23 +166,65 @@ class SiteMoves:
         return best
 
     def _list_targets(self) -> Iterator[_Target]:
-        """Yield the migrations of one pod with a benefit above their price, capacity aside."""
-        names = [site or "" for site in self.sites.values]
-        for workload, by_place in self._by_place.items():
+        """Yield the best migration of one pod from each place of each workload, capacity aside.
+
+        The targets of a workload change only with its own migrations.
+        """
+        # The other part is for the execution order of the best.
+        deadline = self.one_more.deadline.part(0.5)
+        for workload in self._most_needy:
+            if workload not in self._targets:
+                places = len(self._by_place[workload])
+                if deadline.spend(_SITE_STEPS * places * len(self.sites.values)):
+                    break
+                self._targets[workload] = list(self._targets_of(workload))
+            yield from self._targets[workload]
+
+    @cached_property
+    def _most_needy(self) -> list[Workload]:
+        """Workloads with movable pods, those that could gain most first, by priority."""
+
+        def key(workload: Workload) -> tuple[int, float, Workload]:
             share, target = self.shares[workload], self.gains.qos_targets(workload)
-            sited = share.sites is not None and target.demand is not None
-            for source in by_place:
-                if source is not None and not sited:
-                    continue
-                before = share if source is None else share.add(-1, source)
-                lost = self.gains.objective.worth_of(before, target)
-                lost -= self.gains.objective.worth_of(share, target)
-                gains = self.gains.objective.gains_by_site(before, target, names)
-                for site, gain in dict(zip(names, gains, strict=True)).items():
-                    if site != source and gain + lost > LEAST_GAIN * NANO:
-                        net = self._net({workload: before.add(1, site)}, 1)
-                        if leading_gain(net) > LEAST_GAIN * NANO:
-                            yield _Target(workload, source, site, net)
+            reached, most = share.ratio, 1.0
+            if target.demand is not None and share.sites is not None:
+                reached = target.demand.near(share.sites, share.total)
+                most = target.demand.reachable(share.total)
+            missing = min(most, target.qos) - reached
+            return self.gains.level[workload], -missing * target.weight, workload
+
+        return sorted(self._by_place, key=key)
+
+    def _targets_of(self, workload: Workload) -> Iterator[_Target]:
+        names, objective = [site or "" for site in self.sites.values], self.gains.objective
+        share, target = self.shares[workload], self.gains.qos_targets(workload)
+        worth = objective.worth_of(share, target)
+        for source in self._by_place[workload]:
+            if source is not None and not _may_leave(share, target, source):
+                continue
+            before = share if source is None else share.add(-1, source)
+            lost = objective.worth_of(before, target) - worth
+            gains = objective.gains_by_site(before, target, names)
+            alike: dict[int, list[str]] = {}
+            for site, gain in zip(names, gains, strict=True):
+                if site != source and gain + lost > LEAST_GAIN * NANO:
+                    alike.setdefault(gain, []).append(site)
+            others = tuple(tuple(alike[gain]) for gain in sorted(alike, reverse=True))
+            first = self._next_target(_Target(workload, source, (), (), others))
+            if first is not None:
+                yield first
+
+    def _next_target(self, target: _Target) -> _Target | None:
+        """Return the target of the next sites; None if their benefit is no more than the price."""
+        if not target.others:
+            return None
+        sites, *others = target.others
+        share, source = self.shares[target.workload], target.source
+        before = share if source is None else share.add(-1, source)
+        net = self._net({target.workload: before.add(1, sites[0])}, 1)
+        if leading_gain(net) <= LEAST_GAIN * NANO:
+            return None
+        return attrs.evolve(target, sites=sites, net=net, others=tuple(others))
 
     @cached_property
     def _by_place(self) -> dict[Workload, dict[_Place, dict[PodClass, list[Pod]]]]:
@@ -195,15 +262,27 @@ class SiteMoves:
         return not is_plain(self.one_more.snapshot, [pod])
 
     def _direct(self, target: _Target) -> Step | None:
-        """Return the step to a node of the site with capacity; None without one."""
+        """Return the step to a node of the sites with capacity; None without one."""
+        index = self.one_more.snapshot.index
         for pod in self._pods_at(target.workload, target.source):
-            for node in self._open_at(pod, target.site):
-                if not shortages(pod.requests, self.room[node]):
-                    step = self._make_step([self._move(pod, node)])
-                    if step is not None:
-                        return step
-                    break
+            mask = fitting_nodes(pod.pod_class, index, self._room) & self._mask_of(target.sites)
+            for node in self._order_nodes(pod, mask)[:_TRIED]:
+                step = self._make_step([self._move(pod, node)])
+                if step is not None:
+                    return step
         return None
+
+    def _order_nodes(self, pod: Pod, mask: Mask) -> list[NodeName]:
+        """Return the nodes of the mask, those with the fewest replicas of the pod's workload first,
+        without the pod's own.
+        """
+        snapshot = self.one_more.snapshot
+        standing, source = snapshot.census.standing.get(pod.workload, {}), snapshot.placed[pod.uid]
+        names = [snapshot.index.names[position] for position in np.flatnonzero(mask).tolist()]
+        return sorted(
+            (name for name in names if name != source),
+            key=lambda name: (standing.get(name, 0), -self.room[name].cpu, name),
+        )
 
     def _open_at(self, pod: Pod, place: _Place) -> list[NodeName]:
         """Return the nodes of a place that accept the pod, capacity aside, fewest replicas first.
@@ -211,16 +290,16 @@ class SiteMoves:
         Rules between pods are checked for the whole step.
         """
         index = self.one_more.snapshot.index
-        here = np.flatnonzero(open_nodes(pod.pod_class, index) & self._mask_of(place))
-        standing = self.one_more.snapshot.census.standing.get(pod.workload, {})
-        names = [index.names[position] for position in here.tolist()]
-        source = self.one_more.snapshot.placed[pod.uid]
-        return sorted(
-            (name for name in names if name != source),
-            key=lambda name: (standing.get(name, 0), -self.room[name].cpu, name),
-        )
+        return self._order_nodes(pod, open_nodes(pod.pod_class, index) & self._mask_at(place))
 
-    def _mask_of(self, place: _Place) -> Mask:
+    def _mask_of(self, places: Sequence[_Place]) -> Mask:
+        """Return the mask of the nodes at any of the places."""
+        mask = self.one_more.snapshot.index.none()
+        for place in places:
+            mask |= self._mask_at(place)
+        return mask
+
+    def _mask_at(self, place: _Place) -> Mask:
         if place not in self._masks:
             index = self.one_more.snapshot.index
             mask = index.at(index.of_tier(Tier.CLOUD if place is None else Tier.EDGE))
@@ -237,7 +316,7 @@ class SiteMoves:
         at = [
             (place, list(dict.fromkeys(workloads))[:_WORKLOADS])
             for site, workloads in full.items()
-            for place in np.flatnonzero(self._mask_of(site)).tolist()
+            for place in np.flatnonzero(self._mask_at(site)).tolist()
         ][:_NODES]
         known = {workload: self._list_leavers(workload) for _, those in at for workload in those}
         for place, workloads in at:
@@ -416,6 +495,7 @@ class SiteMoves:
         """Return the step of the migrations if limits and rules between pods permit it, and its
         benefit exceeds its price.
         """
+        self.one_more.deadline.spend(_ORDER_STEPS)
         order = order_migrations(self._feasibility, moves, self.room)
         if not isinstance(order, Order) or not self._is_within_limits(order.moves):
             return None
@@ -464,6 +544,19 @@ def _size(requests: Resources, whole: Resources) -> float:
     """Return the requests as a part of the allocatable resources: of CPU or memory, the greater."""
     parts = requests.cpu / max(1, whole.cpu), requests.memory / max(1, whole.memory)
     return max(*parts, _LEAST_SIZE)
+
+
+def _descending(net: Gain) -> Gain:
+    return tuple(-amount for amount in net)
+
+
+def _may_leave(share: Share, target: QosTarget, site: str) -> bool:
+    """Return False if another site can certainly not gain what the site loses without a pod."""
+    demand = target.demand
+    if demand is None or share.sites is None:
+        return False  # every edge node is alike
+    there = dict(share.sites).get(site, 0)
+    return bool(demand.pairs) or there > dict(demand.parts).get(site, 0.0) * share.total
 
 
 def _site_at(sites: Column, position: int | None) -> str:

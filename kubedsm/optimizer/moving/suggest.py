@@ -118,17 +118,12 @@ def suggest(
     found = Suggestion(before=before, after=before, proven=exact)
     if wished.possible or limits.defragment:
         stays = reject_capped(snapshot, qos_targets, reason_to_stay)
-        problem = EdgeProblem.of(snapshot, stays, fragmentation, gains, limits, bounds, lasting)
-        following = _follow_plan(problem, before, towards) if exact and towards else None
-        if following is None:
-            hasty = problem if towards is None else _leave_time(problem)
-            proposal = suggest_exact(hasty) if exact else paper.suggest(problem)
-            found = _select_proposal(
-                snapshot, problem, before, proposal, wished, stays, exact=exact
-            )
-            if exact and towards is not None and not (found.moves or found.awaited):
-                following = _follow_plan(problem, before, {})
-        found = following or found
+        within = bounds
+        if sites is not None:
+            # The rest of the work is for migrations by site.
+            within = attrs.evolve(bounds, deadline=bounds.deadline.part(0.5))
+        problem = EdgeProblem.of(snapshot, stays, fragmentation, gains, limits, within, lasting)
+        found = _change_edge(snapshot, problem, before, wished, stays, towards, exact=exact)
     one_more = OneMore(
         snapshot, limits, may_move, fragmentation, bounds.deadline, sites=sites, sited=sited
     )
@@ -143,6 +138,28 @@ def suggest(
         move = balance_load(one_more, load)
         found = found if move is None else _add_migration(found, move, one_more)
     return found
+
+
+def _change_edge(
+    snapshot: Snapshot,
+    problem: EdgeProblem,
+    before: ClusterScore,
+    wished: Gains,
+    stays: Movable,
+    towards: Towards | None,
+    *,
+    exact: bool,
+) -> Suggestion:
+    """Return the next migrations of a plan, or the worthwhile migrations within the limits."""
+    following = _follow_plan(problem, before, towards) if exact and towards else None
+    if following is not None:
+        return following
+    hasty = problem if towards is None else _leave_time(problem)
+    proposal = suggest_exact(hasty) if exact else paper.suggest(problem)
+    found = _select_proposal(snapshot, problem, before, proposal, wished, stays, exact=exact)
+    if exact and towards is not None and not (found.moves or found.awaited):
+        following = _follow_plan(problem, before, {})
+    return following or found
 
 
 #: Part of the work limit for migrations within the limits, before a plan.
