@@ -2,7 +2,6 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
 
 import attrs
 import click
@@ -18,7 +17,7 @@ from kubedsm.kube.client.port import Cluster, ClusterError, NotFound, ObjectName
 from kubedsm.kube.joining import TIMEOUT
 from kubedsm.kube.wire.errors import WireError
 from kubedsm.model.model import Workload
-from kubedsm.process.clock import Clock, SystemClock
+from kubedsm.process.clock import Clock, SystemClock, rfc3339
 from kubedsm.terminal.echo import echo
 from kubedsm.terminal.running import INTERRUPTED, nearest
 
@@ -158,7 +157,7 @@ class Adoption:
 
     async def _restart_all(self, templates: Sequence[Template]) -> None:
         """Restart workloads whose scheduler the admission policy sets, if requested."""
-        at = datetime.fromtimestamp(self.clock.wall(), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        at = rfc3339(self.clock.wall(), micro=False)
         for found in templates if self.options.restart else ():
             if found.scheduler_name == DEFAULT_SCHEDULER and not found.refuses_policy:
                 self._say(found.describe_rollout())

@@ -1,5 +1,6 @@
 """Offline placement of the pending pods in a cluster dump, as JSON and as tables."""
 
+import math
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -19,7 +20,7 @@ from kubedsm.model.quantities import format_amount
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.objective import NANO
 from kubedsm.optimizer.placing.decision import Decision
-from kubedsm.planner.plurals import named
+from kubedsm.planner.plurals import counted, named
 from kubedsm.plugins.fit import NODE_RESOURCES_FIT, why_unschedulable
 from kubedsm.plugins.plugin import Rejection
 from kubedsm.terminal.fitted_table import table
@@ -39,6 +40,8 @@ class OfflinePlacement:
     unreadable: tuple[Malformed, ...]
     #: number of pending pods of other schedulers
     foreign: int
+    #: pods that are unplaced because an older pod precedes them
+    lost_to_age: int = 0
 
     def as_json(self) -> dict[str, Any]:
         """Return the document of `kubedsm place -o json`."""
@@ -69,6 +72,7 @@ class OfflinePlacement:
             "proven": decision.proven,
             "provenOf": decision.proof.as_json(),
             "certificates": [each.as_json() for each in decision.certificates],
+            "lostToAge": self.lost_to_age,
             "outOfTime": decision.out_of_time,
             "cloudNodes": decision.looked_at and decision.looked_at.as_json(),
         }
@@ -89,7 +93,12 @@ def place_pods(
     )
     waiting = [pod for pod in snapshot.pods.values() if pod.waits_for_node]
     foreign = sum(pod.scheduler_name != ours for pod in waiting)
-    return OfflinePlacement(snapshot, decision, unreadable, foreign)
+    lost = 0
+    if decision.unplaced:
+        regardless = attrs.evolve(configuration.policy, patience=math.inf)
+        most = regardless.decide_batch(snapshot, batch, deadline)
+        lost = max(0, len(most.bindings) - len(decision.bindings))
+    return OfflinePlacement(snapshot, decision, unreadable, foreign, lost)
 
 
 def placement_tables(placement: OfflinePlacement, milliseconds: float) -> RenderableType:
@@ -110,9 +119,19 @@ def placement_tables(placement: OfflinePlacement, milliseconds: float) -> Render
             f"{decision.proof.words}, {cloud_nodes}"
             f"decided in {milliseconds:.1f} ms"
         ),
+        *_explain_age(placement.lost_to_age),
         *list_unproven(decision.certificates),
         *([Text(f"Cut short: {OUT_OF_TIME}.")] if decision.out_of_time else ()),
     )
+
+
+def _explain_age(lost: int) -> Iterator[Text]:
+    """Yield a line if the precedence of the oldest pods costs places."""
+    if lost:
+        yield Text(
+            f"{counted(lost, 'more pod')} would be placed without batch.patience: the oldest pod of"
+            " a priority goes first."
+        )
 
 
 def explain_unplaced(placement: OfflinePlacement) -> Iterator[RenderableType]:

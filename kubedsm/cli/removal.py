@@ -22,9 +22,9 @@ from kubedsm.cli.cluster import connect_cluster, read_snapshot
 from kubedsm.cli.console import print_json, remark, until_interrupted
 from kubedsm.cli.execution import carry_out
 from kubedsm.cli.options import RemovalOptions
-from kubedsm.cli.stranded import Stranded, find_stranded
 from kubedsm.config.settings import Configuration, load
 from kubedsm.execution.bind_calls import list_removable_marks
+from kubedsm.inspection.stranded import Stranded, find_stranded
 from kubedsm.kube.calls import adoption, leases, writes
 from kubedsm.kube.calls.adoption import Template
 from kubedsm.kube.client.port import Cluster, ClusterError, Invalid, NotFound, ObjectName

@@ -1,1 +1,1 @@
-"""Kubernetes Events and pod conditions that users read."""
+"""Kubernetes Events and pod conditions that users read, and the handle of all controllers."""

@@ -10,12 +10,13 @@ import msgspec
 from kubedsm.explain.decision_record import ENTRIES
 from kubedsm.explain.effects import Effect
 from kubedsm.explain.explainer import Explainer
-from kubedsm.explain.explanation import Explanation, rfc3339
+from kubedsm.explain.explanation import Explanation
 from kubedsm.explain.facts import MigrationFacts, PodFacts, QosTargetFacts
 from kubedsm.explain.subjects import Subject
 from kubedsm.kube.calls.reads import PodEvent, events_about
 from kubedsm.kube.client.port import Cluster
 from kubedsm.model.model import Pod, Workload
+from kubedsm.process.clock import rfc3339
 
 T = TypeVar("T")
 

@@ -11,7 +11,6 @@ from typing import NamedTuple
 import attrs
 
 from kubedsm.explain.effects import Effect
-from kubedsm.explain.explanation import rfc3339
 from kubedsm.explain.facts import DecisionFacts, PodChoice, Qos
 from kubedsm.explain.listener import Listener
 from kubedsm.explain.migration_outcome import MoveOutcome, Outcome
@@ -23,7 +22,7 @@ from kubedsm.optimizer.moving.suggestion import Move, Suggestion
 from kubedsm.optimizer.placing.cloud import SampledNodes
 from kubedsm.optimizer.placing.decision import Decision
 from kubedsm.optimizer.programming.in_order import Certificate
-from kubedsm.process.clock import Clock
+from kubedsm.process.clock import Clock, rfc3339
 from plans.steps import Plan, Step
 
 #: decisions remembered, and how many of the newest keep their snapshot

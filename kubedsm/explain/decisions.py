@@ -12,7 +12,7 @@ import msgspec
 from kubedsm.config.current import CurrentConfiguration
 from kubedsm.explain.decision_record import Basis, Chosen, DecisionRecord, Entry, is_named
 from kubedsm.explain.explainer import Explainer, list_pending
-from kubedsm.explain.explanation import Words, node_link, percent, rfc3339, workload_link
+from kubedsm.explain.explanation import Words, node_link, percent, workload_link
 from kubedsm.explain.facts import NodeVerdict, PodFacts
 from kubedsm.explain.migration_outcome import MoveOutcome
 from kubedsm.explain.pod import facts_of_other_scheduler, pod_state
@@ -32,6 +32,7 @@ from kubedsm.planner.what_if import describe_purpose
 from kubedsm.plugins.fit import count_reasons
 from kubedsm.plugins.plugin import Rejection
 from kubedsm.plugins.volume_binding import list_waiting
+from kubedsm.process.clock import rfc3339
 
 
 @attrs.frozen(slots=True)

@@ -4,10 +4,12 @@ Each explanation has a single origin. Command line, page and Events render the s
 """
 
 from collections.abc import Iterable, Sequence
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Generic, Literal, TypeAlias, TypeVar
 
 import msgspec
+
+from kubedsm.process.clock import rfc3339
 
 F_co = TypeVar("F_co", covariant=True)
 
@@ -80,11 +82,6 @@ def moment(at: float | str) -> Link | str:
     except ValueError:
         return str(at)
     return Link("moment", f"{seconds:.3f}")
-
-
-def rfc3339(at: float) -> str:
-    """Format a time, in seconds since the epoch, as RFC 3339."""
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def join_links(links: Sequence[Link], most: int = _NAMED) -> Words:

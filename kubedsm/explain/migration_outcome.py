@@ -7,10 +7,10 @@ import attrs
 import msgspec
 
 from kubedsm.explain.effects import Effect
-from kubedsm.explain.explanation import rfc3339
 from kubedsm.explain.facts import MigrationFacts
 from kubedsm.model.model import Pod
 from kubedsm.optimizer.moving.suggestion import Leg, Move
+from kubedsm.process.clock import rfc3339
 
 
 class Outcome(enum.StrEnum):

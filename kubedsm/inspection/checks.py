@@ -15,6 +15,7 @@ from kubedsm.app.service_routing import list_spreading, routing_command
 from kubedsm.config.mismatches import TOLD, list_unmatched, missing_tiers, why_unmatched
 from kubedsm.explain.node import node_state
 from kubedsm.inspection.gathering import ClusterState, Part
+from kubedsm.inspection.stranded import find_stranded
 from kubedsm.kube.calls.permissions import FEATURES
 from kubedsm.model.model import Pod, Tier, Workload
 from kubedsm.model.node_index import site_of
@@ -321,6 +322,16 @@ def check_opted_in(state: ClusterState) -> Iterator[Finding]:
     yield Finding("warn", "no workload is opted in", remedy, _ADOPT)
 
 
+def check_namespaces(state: ClusterState) -> Iterator[Finding]:
+    opted_in = counted(len(state.opted_in), "namespace")
+    if state.opted_in and state.has_policy is False:
+        text = f"{opted_in} opted in, but the admission policy is absent: {named(state.opted_in)}"
+        remedy = "kubectl apply -k manifests/overlays/opt-in"
+        yield Finding("fail", f"{text}; new pods keep their scheduler", remedy, _ADOPT)
+    elif state.opted_in:
+        yield Finding("ok", f"{opted_in} opted in by the admission policy")
+
+
 def check_requests(state: ClusterState) -> Iterator[Finding]:
     without = {p.workload for p in _list_ours(state) if not (p.requests.cpu or p.requests.memory)}
     if without:
@@ -392,8 +403,8 @@ def check_waiting(state: ClusterState) -> Iterator[Finding]:
         verb = "waits" if len(waiting) == 1 else "wait"
         text = f"{counted(len(waiting), 'pod')} {verb} for a scheduler that does not run:"
         text += f" {named(names)}"
-        remedy = "start a replica; or, in namespaces that opted in, kubectl delete pods -A"
-        remedy += f" --field-selector=spec.schedulerName={ours},spec.nodeName=,status.phase=Pending"
+        stranded = find_stranded(state.snapshot.pods.values(), state.templates, ours)
+        remedy = "; ".join(["start a replica, or release them", *stranded.list_remedies()])
         yield Finding("fail", text, remedy, f"{_ADOPT}#if-no-kubedsm-runs")
     elif waiting:
         unschedulable = [pod for pod in waiting if pod.message]
@@ -449,11 +460,12 @@ CHECKS: Sequence[Check] = (
     Check("scheduler", check_leader_clock, ("lease",)),
     Check("scheduler", check_scheduler, ("scheduler",)),
     Check("workloads", check_opted_in, ("snapshot",)),
+    Check("workloads", check_namespaces, ("adoption",)),
     Check("workloads", check_requests, ("snapshot",), phase="both"),
     Check("workloads", check_annotations, ("snapshot",)),
     Check("workloads", check_budgets, ("snapshot", "budgets"), phase="both"),
     Check("workloads", check_services, ("snapshot", "services"), phase="both"),
     Check("workloads", check_site_routing, ("configuration", "snapshot", "services")),
-    Check("workloads", check_waiting, ("lease", "waiting", "snapshot")),
+    Check("workloads", check_waiting, ("lease", "waiting", "snapshot", "templates")),
     Check("migrations", check_detached, ("lease", "detached")),
 )

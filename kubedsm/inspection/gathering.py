@@ -15,7 +15,8 @@ from kubedsm.app.leader_election import host_of
 from kubedsm.config.documents import DocumentError
 from kubedsm.config.settings import KEY, Configuration, load
 from kubedsm.execution.migration_record import UNREADABLE, read_begun
-from kubedsm.kube.calls import inspection, leases, reads
+from kubedsm.kube.calls import adoption, inspection, leases, reads
+from kubedsm.kube.calls.adoption import Template
 from kubedsm.kube.calls.explained_cluster import ExplainedCluster
 from kubedsm.kube.calls.inspection import Budget, DetachedPod, Installed, Service, WaitingPod
 from kubedsm.kube.calls.leases import Term
@@ -40,6 +41,8 @@ Part = Literal[
     "services",
     "scheduler",
     "begun",
+    "templates",
+    "adoption",
 ]
 #: seconds for each response
 TIMEOUT = 10.0
@@ -114,6 +117,10 @@ class ClusterState:
     services: Sequence[Service] = ()
     #: recorded migrations of the last day, for budgets
     begun: Sequence[tuple[Workload, float]] = ()
+    templates: Sequence[Template] = ()
+    #: namespaces with the label for opting in; whether its policy is bound, None for unknown
+    opted_in: Sequence[str] = ()
+    has_policy: bool | None = None
     #: None if no process answers
     scheduler: SchedulerProcess | None = None
 
@@ -192,6 +199,10 @@ class Gatherer:
                 "services", inspection.list_services(cluster, **within)
             ),
             "scheduler": lambda: self._read_scheduler(state),
+            "templates": lambda: _name_field(
+                "templates", adoption.list_templates(cluster, timeout=TIMEOUT)
+            ),
+            "adoption": self._read_adoption,
             "begun": lambda: _name_field("begun", self._read_begun(state)),
         }
         fields, errors = Fields(), dict(state.errors)
@@ -272,6 +283,12 @@ class Gatherer:
                 name: [_describe_right(right) for right in each if not allowed[right]]
                 for name, each in features.items()
             }
+        }
+
+    async def _read_adoption(self) -> Fields:
+        return {
+            "opted_in": await adoption.list_opted_in(self.cluster, timeout=TIMEOUT),
+            "has_policy": await adoption.has_policy(self.cluster, timeout=TIMEOUT),
         }
 
     async def _read_begun(self, state: ClusterState) -> list[tuple[Workload, float]]:

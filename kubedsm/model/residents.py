@@ -221,7 +221,8 @@ class Residents:
                 continue
             drafts["ports"].count(rules.ports, node, by)
             drafts["disks"].count(rules.disks, node, by)
-            drafts["claims"].count(rules.claim_keys, node, by)
+            # Volumes are assigned to unbound claims in this order.
+            drafts["claims"].count(self.surroundings.sort_claims(rules.claim_keys), node, by)
             for claim in rules.claim_keys:
                 bound = self.surroundings.csi_volumes_at((claim,))
                 _attach_volumes((drafts["volumes"], drafts["attached"]), bound, node, by)

@@ -1,6 +1,6 @@
 """Namespaces, volume claims, volumes, and the storage that provides them, for scheduling rules."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any, NamedTuple, Self
 
@@ -239,6 +239,13 @@ class Surroundings:
             if not claim.volume and of is not None:
                 found.add(CSIVolume(of.provisioner, str(claim)))
         return frozenset(found)
+
+    def sort_claims(self, keys: Collection[Key]) -> Collection[Key]:
+        """Sort the keys of volume claims by requested storage, then by key."""
+        if len(keys) <= 1:
+            return keys
+        known = self.of(Claim)
+        return sorted(keys, key=lambda key: (known[key].storage if key in known else 0, key))
 
     def find_unshared(self, keys: Iterable[Key]) -> str:
         """Return the first of the claims that only one node can mount at a time; empty for none.

@@ -123,26 +123,23 @@ def volume_binding(candidate: EquivalenceClass, scene: Scene) -> Iterator[Reject
         yield RejectedNodes(dynamic & ~enough, (NO_STORAGE,))
 
 
-def list_waiting(surroundings: Surroundings, keys: Iterable[Key]) -> list[Claim]:
+def list_waiting(surroundings: Surroundings, keys: Collection[Key]) -> list[Claim]:
     """Return the unbound claims that wait for their first consumer, smallest first, as volumes are
     assigned to them.
     """
-    return _sort_claims(filter(surroundings.waits, surroundings.claims_at(keys)))
-
-
-def _sort_claims(claims: Iterable[Claim]) -> list[Claim]:
-    return sorted(claims, key=attrgetter("storage", "namespace", "name"))
+    claims = surroundings.claims_at(surroundings.sort_claims(keys))
+    return list(filter(surroundings.waits, claims))
 
 
 def assign_claims(scene: Scene) -> dict[Key, Assignment]:
-    """Return the assignment of each waiting claim that a placed pod uses.
+    """Return the assignment of each waiting claim that a placed pod uses, in the order of placing.
 
-    Smaller claims get the smaller volumes first, as kube-scheduler assigns the claims of one pod.
+    Of one pod's claims the smaller ones get volumes first, as by kube-scheduler.
     """
     found: dict[Key, Assignment] = {}
     mounted, taken = scene.residents.claims, list[str]()
     waiting = scene.surroundings.waiting_claims
-    for claim in _sort_claims(waiting[key] for key in waiting.keys() & mounted.keys()):
+    for claim in [waiting[key] for key in mounted if key in waiting]:
         users = scene.residents.where(mounted[claim.key])
         if not len(users):
             continue

@@ -6,11 +6,17 @@ With virtual time in simulations and tests, both clocks follow the event loop.
 import asyncio
 import time
 from collections.abc import Coroutine
+from datetime import UTC, datetime
 from typing import Any, Protocol
 
 import attrs
 
 from kubedsm.model.deadline import URGENT_SHARE, Deadline
+
+
+def rfc3339(at: float, *, micro: bool = True) -> str:
+    """Format a time, in seconds since the epoch, as Kubernetes' MicroTime; else its Time."""
+    return datetime.fromtimestamp(at, UTC).strftime(f"%Y-%m-%dT%H:%M:%S{'.%f' * micro}Z")
 
 
 class Clock(Protocol):

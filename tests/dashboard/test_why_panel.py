@@ -228,7 +228,10 @@ def films(tmp_path_factory):
     scenario = normal(1.5, 0.4, seed=1, cycles=3)
     recorded = [
         Recorded(title, carry_out(Run("short", scenario, policy, 1, Setup(), filmed=True)).film)
-        for policy, title in (("kubedsm", "KubeDSM"), ("kube-scheduler", "kube-scheduler"))
+        for policy, title in (
+            ("objective.evenness=0", "KubeDSM"),
+            ("kube-scheduler", "kube-scheduler"),
+        )
     ]
     path = tmp_path_factory.mktemp("films") / "films.html"
     path.write_text(one_file("kubedsm replay short, seed 1", ABOUT, recorded))

@@ -9,9 +9,10 @@ import pytest
 from kubedsm.config.settings import load
 from kubedsm.inspection.checks import CHECKS, parts_needed, run_checks
 from kubedsm.inspection.gathering import SchedulerProcess
+from kubedsm.kube.calls.adoption import Template
 from kubedsm.kube.calls.inspection import Budget, DetachedPod, Installed, Service, WaitingPod
 from kubedsm.kube.calls.leases import term_of
-from kubedsm.model.model import Taint, Tier, Wishes
+from kubedsm.model.model import Taint, Tier, Wishes, Workload
 from kubedsm.model.selectors import Requirement
 from support.installations import NOW, PODS, WELL, changed, made_node, with_pods
 from support.pods import made_pod
@@ -137,6 +138,10 @@ CASES = {
     ),
     "a pause": (process(metrics={"kubedsm_paused": 1.0}), "warn", "migrations are paused"),
     "nothing opted in": (with_pods(), "warn", "no workload is opted in", "schedulerName: kubedsm"),
+    "a label without its policy": (
+        changed(opted_in=["shop"], has_policy=False), "fail",
+        "1 namespace opted in, but the admission policy is absent: shop", "overlays/opt-in",
+    ),
     "no requests": (
         with_pods(on("web-1", "e1", cpu=0)), "warn",
         "1 workload without requests: deployment/shop/web",
@@ -198,6 +203,8 @@ STRANDED = changed(
 )
 QUIET = {
     "both well": WELL,
+    "an opted-in namespace": changed(opted_in=["shop"], has_policy=True),
+    "an unknown policy": changed(opted_in=["shop"]),
     "a budget of others": changed(budgets=[Budget("other", "web", ANY, 1, 1)]),
     "a budget that allows": changed(budgets=[Budget("shop", "web", ANY, 1, 2)]),
     "a Service with zones": with_pods(
@@ -238,6 +245,24 @@ def test_pods_and_migrations_without_a_leader_are_found():
     texts = [finding.text for finding in found(STRANDED)]
     assert any("2 pods wait for a scheduler that does not run: shop/a, shop/b" in t for t in texts)
     assert any("1 orphaned migration: shop/web-1" in text for text in texts)
+
+
+def test_the_remedy_for_stranded_pods_depends_on_how_they_opted_in():
+    template = Template(Workload("shop", "Deployment", "web"), "u", 1, "kubedsm")
+    by_template, by_policy = made_pod("web-1"), made_pod("cart-1", workload="cart")
+    state = with_pods(
+        by_template,
+        by_policy,
+        term=DEAD,
+        scheduler=None,
+        waiting=[waits("web-1"), waits("cart-1")],
+        templates=[template],
+    )
+    [finding] = [each for each in found(state) if "does not run" in each.text]
+    assert finding.remedy == (
+        "start a replica, or release them; kubedsm opt-out deployment/shop/web; kubectl delete pods"
+        " -A --field-selector=spec.schedulerName=kubedsm,spec.nodeName=,status.phase=Pending"
+    )
 
 
 def test_before_the_installation_only_the_cluster_counts():

@@ -75,7 +75,7 @@ async def test_a_kind_that_is_not_served_is_told_from_an_object_that_is_not_ther
 @pytest.mark.parametrize("code", [200, 302, 403, 404])
 async def test_a_page_is_not_taken_for_an_api_server(code):
     page = Response(code, b"<html><title>Sign in</title></html>")
-    with pytest.raises(OutcomeUnknown, match=r"does not answer as an API server .*Sign in") as told:
+    with pytest.raises(OutcomeUnknown, match=r"not respond like an API .*Sign in") as told:
         await asked(page, "/version")
     assert SERVER in str(told.value)
 

@@ -125,7 +125,7 @@ async def test_nothing_is_suggested_while_new_pods_are_gathered():
 
 
 async def test_a_move_begun_for_a_namespaces_weight_is_worth_it_to_the_end():
-    fair = "suggester: {period: 1s}\nfairness: {perNamespace: true, namespaces: {default: 2}}"
+    fair = "objective: {evenness: 0}\nfairness: {perNamespace: true, namespaces: {default: 2}}"
     async with emulated(EDGE, CLOUD, configuration=load(fair, "test")) as world:
         world.api.create(NAMESPACES, {"metadata": {"name": "split"}})
         async with world.scheduler():

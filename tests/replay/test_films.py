@@ -44,7 +44,7 @@ def test_a_film_goes_from_the_beginning_of_the_scenario_to_its_end():
 def test_moves_are_seen_step_by_step():
     rows = [
         row
-        for each in messages(filmed("kubedsm"))
+        for each in messages(filmed("objective.evenness=0"))
         for row in each["rows"].get("moves", {}).values()
     ]
     assert {"moving", "completed"} <= {row["state"] for row in rows if row}

@@ -25,10 +25,9 @@ class Binder:
 
     def assume(self, pod, name):
         for claim, volume in self._find(pod, name):
-            if claim.selected_node:
-                continue
             if volume is None:
-                self.charged.append((claim, name))
+                if all(other.key != claim.key for other, _ in self.charged):
+                    self.charged.append((claim, name))
                 self._set(attrs.evolve(claim, selected_node=name))
             else:
                 self._set(attrs.evolve(volume, claim=(*claim.key, claim.uid)))
@@ -90,10 +89,11 @@ class Binder:
         )
 
     def _has(self, segment, claim, node):
+        counted = all(other.key != claim.key for other, _ in self.charged)
         taken = sum(
             other.storage
             for other, name in self.charged
-            if other.key != claim.key
+            if counted
             and other.storage_class == claim.storage_class
             and selects(segment.nodes, self.nodes[name].labels)
         )

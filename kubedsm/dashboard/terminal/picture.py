@@ -40,9 +40,9 @@ from kubedsm.dashboard.terminal.tables import (
     shorten_names,
     target_met,
 )
-from kubedsm.explain.explanation import rfc3339
 from kubedsm.model.model import Tier
 from kubedsm.planner.plurals import counted
+from kubedsm.process.clock import rfc3339
 from kubedsm.terminal.fitted_table import Column, FittedTable
 
 #: news and waiting pods render_rows at the most

@@ -90,8 +90,8 @@ class ExplainedCluster(ClusterFront):
         ):
             error = api_error(answer.status, answer.body)
             raise OutcomeUnknown(
-                f"{self.server} does not answer as an API server does ({error}): is the address"
-                " right, and is no login page or proxy in the way?"
+                f"{self.server} does not respond like an API server ({error}): check the address,"
+                " and login pages or proxies in between"
             )
         if answer.status == HTTPStatus.FORBIDDEN:
             error = api_error(answer.status, answer.body)

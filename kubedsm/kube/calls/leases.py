@@ -5,7 +5,7 @@ Responses of a real API server 1.36 are recorded in the contract test's scene le
 
 import math
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 import attrs
@@ -14,6 +14,7 @@ import msgspec
 from kubedsm.kube.client.api_errors import send
 from kubedsm.kube.client.port import LEASES, Cluster, ObjectName, path_of
 from kubedsm.kube.wire.decoding import read_json
+from kubedsm.process.clock import rfc3339
 
 
 class _Spec(msgspec.Struct, frozen=True, rename="camel"):
@@ -52,7 +53,7 @@ class Term:
             return None
 
     def renew_at(self, wall: float) -> "Term":
-        return attrs.evolve(self, renewed=_format_time(wall))
+        return attrs.evolve(self, renewed=rfc3339(wall))
 
     def release_at(self, wall: float) -> "Term":
         """Return a released term: no holder, and 1 s duration for clients comparing only times."""
@@ -68,7 +69,7 @@ class Lease:
 
 def term_of(holder: str, seconds: float, wall: float, transitions: int) -> Term:
     """Return the Lease content for a holder that acquires the Lease at `wall`, in epoch seconds."""
-    now = _format_time(wall)
+    now = rfc3339(wall)
     return Term(holder, math.ceil(seconds), now, now, transitions)
 
 
@@ -134,7 +135,3 @@ def _read_lease(body: bytes) -> Lease:
         transitions=spec.lease_transitions or 0,
     )
     return Lease(term, read.metadata)
-
-
-def _format_time(wall: float) -> str:
-    return datetime.fromtimestamp(wall, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

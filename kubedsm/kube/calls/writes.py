@@ -9,7 +9,6 @@ detach-make-before-break, eviction-and-pdb and rollout-while-detached.
 """
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any
 
 import attrs
@@ -27,6 +26,7 @@ from kubedsm.kube.wire.decoding import ConfigMap, config_map, read_json
 from kubedsm.kube.wire.schema import AnyObject
 from kubedsm.model.model import MIGRATING_LABEL, TEMPLATE_HASH_LABEL, NodeName, Pod
 from kubedsm.model.surroundings import Claim, Volume
+from kubedsm.process.clock import rfc3339
 from kubedsm.terminal.echo import escape_unprintable
 
 MERGE = "application/merge-patch+json"
@@ -98,7 +98,7 @@ async def set_pod_condition(
         "status": "False",
         "reason": reason,
         "message": escape_unprintable(message),
-        "lastTransitionTime": datetime.fromtimestamp(since, UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "lastTransitionTime": rfc3339(since, micro=False),
     }
     patch = {"metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}}
     path = pod_path(pod.namespace, pod.name, "status")
@@ -131,7 +131,7 @@ async def create_event(
             "namespace": regarding.namespace,
             **({"annotations": dict(annotations)} if annotations else {}),
         },
-        "eventTime": _micro_time(at),
+        "eventTime": rfc3339(at),
         "reportingController": CONTROLLER,
         "reportingInstance": instance,
         "reason": reason,
@@ -160,7 +160,7 @@ async def count_event(
     All other fields are immutable. Raises NotFound for an expired Event: API servers keep Events
     for an hour after the last change.
     """
-    patch = {"series": {"count": count, "lastObservedTime": _micro_time(at)}}
+    patch = {"series": {"count": count, "lastObservedTime": rfc3339(at)}}
     await send(
         cluster,
         "PATCH",
@@ -316,10 +316,6 @@ async def _patch_pod(
 ) -> None:
     path, patch = pod_path(pod.namespace, pod.name), {"metadata": metadata}
     await send(cluster, "PATCH", path, timeout, patch, content_type=content_type)
-
-
-def _micro_time(at: float) -> str:
-    return datetime.fromtimestamp(at, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
 
 def _truncate_note(note: str) -> str:

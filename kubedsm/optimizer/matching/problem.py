@@ -96,25 +96,25 @@ _MOST_WORTH = 2**61
 #: more than any preference penalty
 _NOWHERE = 2**20
 Targets = tuple[tuple[Pod, NodeName], ...]
-#: priority, and number of doublings of the patience
+#: priority, and precedence by age
 Turn = tuple[int, int]
 
 
 class Rank(NamedTuple):
-    """Scheduling rank of a group of interchangeable pods: priority, workload level and overdue
-    count; greater ranks first.
+    """Scheduling rank of a group of interchangeable pods: priority, workload level and precedence
+    by age; greater ranks first.
     """
 
     #: pod priority
     priority: int = 0
     #: level of the workload: greatest priority of its pods in the batch
     level: int = 0
-    #: how often the patience has passed
+    #: 1 for the oldest placeable pod of its priority, if it has waited longer than the patience
     overdue: int = 0
 
     @property
     def turn(self) -> Turn:
-        """Priority with overdue pods: pods with a greater turn precede any number with a lesser."""
+        """Priority and age: pods with a greater turn precede any number with a lesser."""
         return self.priority, self.overdue
 
 

@@ -287,8 +287,8 @@ class Batch:
         )
 
     def by_turn(self, bindings: Iterable[Binding]) -> dict[Turn, int]:
-        """Return the number of placed pods for each scheduling turn (pod priority, overdue
-        count).
+        """Return the number of placed pods for each scheduling turn (pod priority, precedence
+        by age).
         """
         placed = dict.fromkeys(map(self.turn, self.pods), 0)
         for binding in bindings:

@@ -2,7 +2,8 @@
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 
 import attrs
 import numpy as np
@@ -24,30 +25,48 @@ from kubedsm.plugins.feasibility import Feasibility, Rejection
 from kubedsm.plugins.plugins import fitting_nodes
 
 
-def rank_pods(batch: Sequence[Pod], now: float, patience: float) -> Mapping[Uid, Rank] | None:
-    """Return the scheduling rank (priority, workload level, overdue count) of each pod; None if all
-    ranks are identical.
+def rank_pods(
+    batch: Sequence[Pod],
+    now: float,
+    patience: float,
+    is_placeable: Callable[[Pod], bool] = lambda _: True,
+) -> Mapping[Uid, Rank] | None:
+    """Return the scheduling rank (priority, workload level, precedence by age) of each pod; None if
+    all ranks are identical.
 
-    A pod pending for longer than `patience` seconds precedes newer pods of its priority, and again
-    after each doubling of this time.
+    Of the placeable pods of a priority that are pending for longer than `patience` seconds, the
+    oldest precedes all others. So no pod starves, and age takes places from one pod per batch only.
     """
     now = max([now, *(pod.created for pod in batch)])
     levels = levels_of((pod.workload, pod.pod_class.priority) for pod in batch)
-    overdue = {pod.uid: _count_overdue(pod, now, patience) for pod in batch}
-    if levels is None and len(set(overdue.values())) <= 1:
+    overdue: dict[int, list[Pod]] = {}
+    for pod in batch:
+        if pod.created and now - pod.created > patience:
+            overdue.setdefault(pod.pod_class.priority, []).append(pod)
+    oldest = {
+        next((p.uid for p in sorted(pods, key=_by_age) if is_placeable(p)), None)
+        for pods in overdue.values()
+    } - {None}
+    if levels is None and not oldest:
         return None
     levels = levels or {}
     return {
-        pod.uid: Rank(pod.pod_class.priority, levels.get(pod.workload, 0), overdue[pod.uid])
+        pod.uid: Rank(pod.pod_class.priority, levels.get(pod.workload, 0), int(pod.uid in oldest))
         for pod in batch
     }
 
 
-def _count_overdue(pod: Pod, now: float, patience: float) -> int:
-    """Return the number of doublings of the patience since pod creation; 0 if unknown."""
-    if not pod.created or now - pod.created <= patience:
-        return 0
-    return 1 + int(math.log2((now - pod.created) / patience))
+def _by_age(pod: Pod) -> tuple[float, str, str]:
+    return pod.created, pod.namespace, pod.name
+
+
+def _test_placeable(snapshot: Snapshot, *, plain: bool) -> Callable[[Pod], bool]:
+    """Return a cached function that tells whether any node takes a pod alone."""
+    if plain:
+        takes = cache(lambda each: bool(fitting_nodes(each, snapshot.index, snapshot.room).any()))
+        return lambda pod: takes(pod.pod_class)
+    feasibility = Feasibility.of(snapshot)
+    return lambda pod: bool(feasibility.taking(pod).any())
 
 
 #: most classes: more would take longer than the batch window
@@ -116,7 +135,7 @@ def immediate_schedule(
     first:
     the greatest priority of their pods in the batch.
 
-    patience: seconds pending before a pod takes precedence.
+    patience: seconds pending before the oldest placeable pod of its priority takes precedence.
     default_spread: whether replicas are spread without loss of QoS.
     sampling: part of the cloud examined for pods without constraints between pods; None: all
     nodes.
@@ -135,7 +154,9 @@ def immediate_schedule(
         objective,
         Fragmentation(measure, request_mix(snapshot)),
         bounds or Bounds(),
-        rank_pods(now, snapshot.at, patience) if len(now) > 1 else None,
+        rank_pods(now, snapshot.at, patience, _test_placeable(snapshot, plain=plain))
+        if len(now) > 1
+        else None,
         ReplicaSpread.of(snapshot, {pod.workload for pod in now}) if default_spread else None,
         sampling,
         snapshot.in_turn(Tier.EDGE),

@@ -66,7 +66,7 @@ _HOUR_OF_REST = Scene(
 )
 _CANARY = Scene(
     story="A canary takes over from the stable version in four steps, on an edge with capacity"
-    " for one more pod: all pods of both stay at the edge, and none is migrated.",
+    " for one more pod: all pods of both stay at the edge, without a migration.",
     services=("stable", "canary"),
     nodes=(*edge_nodes(2, "5"), CLOUD),
     acts=(
@@ -93,8 +93,8 @@ _NODE_BLIPS = Scene(
     expected=(migrations(0, since=30), nothing_lost()),
 )
 _NEW_NODE = Scene(
-    story="An edge node joins while four pods are in the cloud: they are migrated to it once,"
-    " without losing a pod-second.",
+    story="An edge node joins while four pods are in the cloud: each is migrated once, without"
+    " a lost pod-second.",
     services=("web",),
     nodes=(*edge_nodes(1, "4"), CLOUD),
     acts=((0, deploy("web", 8)), (60, add_node(node("e2", "edge", "4", "32Gi")))),
@@ -102,8 +102,8 @@ _NEW_NODE = Scene(
     expected=(edge_share("web", at_least=0.95, since=180), migrations(4), nothing_lost()),
 )
 _DRAIN = Scene(
-    story="One of two edge nodes is drained, with capacity for its pods on the other: the pods"
-    " stay at the edge, and none is migrated.",
+    story="One of two edge nodes is drained, with capacity for the pods on the other: the pods"
+    " stay at the edge, without a migration.",
     services=("web", "shop"),
     nodes=(*edge_nodes(2, "6"), CLOUD),
     acts=((0, deploy("web", 3)), (0, deploy("shop", 3)), (60, drain("e1"))),
@@ -134,8 +134,8 @@ _UNCORDON = Scene(
 )
 _HEADROOM = Scene(
     story="A fifth of the edge is headroom. Capacity is released, and pods in the cloud are"
-    " migrated to it, but not into the headroom: a service that comes later starts there"
-    " at once.",
+    " migrated to the edge, except for the headroom: a later service starts at the edge at"
+    " once.",
     services=("web", "shop", "late"),
     settings={"edge.headroom": "20%"},
     nodes=(*edge_nodes(2, "5"), CLOUD),
@@ -162,8 +162,8 @@ _ROLLOUT = Scene(
     expected=(edge_share("web", at_least=1.0, since=240), migrations(4), nothing_lost()),
 )
 _ETL = Scene(
-    story="A Job of 16 pods, each of five minutes, starts on an empty edge. A service that"
-    " comes 30 s later has all its pods at the edge at once: a Job targets nothing there.",
+    story="A Job of 16 pods, each of five minutes, starts on an empty edge. A service comes 30"
+    " s later, with all pods at the edge at once: a Job targets nothing.",
     services=("web",),
     others=("etl",),
     nodes=(*edge_nodes(2, "8"), CLOUD),
@@ -172,8 +172,8 @@ _ETL = Scene(
     expected=(edge_share("web", at_least=1.0, since=40), migrations(0)),
 )
 _CRON_JOB = Scene(
-    story="A CronJob runs eight pods of 40 s every minute. A service comes that fills the edge:"
-    " its pods start there and stay there, and none is migrated.",
+    story="A CronJob runs eight pods of 40 s every minute. A service comes and fills the edge:"
+    " all pods of the service start at the edge and stay, without a migration.",
     services=("web",),
     others=("report",),
     nodes=(*edge_nodes(2, "5"), CLOUD),
@@ -182,7 +182,7 @@ _CRON_JOB = Scene(
     expected=(edge_share("web", at_least=1.0, since=80), migrations(0), nothing_lost()),
 )
 _JOB_AT_FULL_CLOUD = Scene(
-    story="A Job comes to a full cloud and an idle edge: its pods run at the edge rather than"
+    story="A Job comes to a full cloud and an idle edge: the pods run at the edge rather than"
     " wait.",
     services=("web",),
     others=("etl",),
@@ -192,8 +192,8 @@ _JOB_AT_FULL_CLOUD = Scene(
     expected=(edge_share("etl", at_least=0.5, since=10, until=60),),
 )
 _SURPLUS = Scene(
-    story="A service has three pods at the edge and a target of 30%: the surplus of two stays,"
-    " until a service comes that needs the capacity.",
+    story="A service has three pods at the edge and a target of 30%: the surplus of two stays"
+    " until another service needs the capacity.",
     services=("web", "late"),
     settings={"services": "{'*': {qos: 1.0}, default/web: {qos: 0.3}}"},
     nodes=(*edge_nodes(1, "4"), CLOUD),
@@ -209,7 +209,7 @@ _SURPLUS = Scene(
 )
 _SLOW_START = Scene(
     story="Pods of a service take 90 s to become Ready. An edge node joins: all four pods"
-    " arrive there, each with one replacement.",
+    " arrive, each with one replacement.",
     services=("web",),
     nodes=(*edge_nodes(1, "1"), CLOUD),
     acts=(
@@ -225,7 +225,7 @@ _SLOW_START = Scene(
 )
 _NEVER_READY = Scene(
     story="Pods of a service never become Ready on the edge node that joins: after two attempts"
-    " the service is left alone, and an Event says so. Its neighbour is migrated as usual.",
+    " the service is left alone, with an Event. A neighbour is migrated as usual.",
     services=("web", "shop"),
     nodes=(CLOUD,),
     acts=(
@@ -243,8 +243,7 @@ _NEVER_READY = Scene(
     ),
 )
 _ONE_REPLICA = Scene(
-    story="The first edge node joins. A service of one replica is migrated to it without being"
-    " away for a moment.",
+    story="The first edge node joins. A service of one replica is migrated without a gap.",
     services=("web",),
     nodes=(CLOUD,),
     acts=((0, deploy("web", 1)), (60, add_node(node("e1", "edge", "2", "8Gi")))),
@@ -252,8 +251,8 @@ _ONE_REPLICA = Scene(
     expected=(edge_share("web", at_least=1.0, since=120), migrations(1), nothing_lost()),
 )
 _BUDGETS = Scene(
-    story="An edge node joins. Services with disruption budgets are migrated, one of them with"
-    " a budget that never permits a missing pod.",
+    story="An edge node joins. Services with disruption budgets are migrated, even with a"
+    " budget of no missing pod.",
     services=("web", "shop"),
     nodes=(CLOUD,),
     acts=(
@@ -272,8 +271,8 @@ _BUDGETS = Scene(
     ),
 )
 _LOST_NODE = Scene(
-    story="An edge node is lost for 20 minutes. Its pods are replaced by Kubernetes, and return"
-    " with one migration each when the node is back.",
+    story="An edge node is lost for 20 minutes. Kubernetes replaces the pods, which return with"
+    " one migration each when the node is back.",
     services=("web", "shop"),
     nodes=(*edge_nodes(2, "4"), CLOUD),
     acts=(
@@ -366,9 +365,8 @@ _LARGE_POD = Scene(
     ),
 )
 _ALL_ROLLED_OUT = Scene(
-    story="All services of an edge that is full are rolled out at once: as many pods are at the"
-    " edge afterwards, with at most one migration for a pod that the surge sent to the"
-    " cloud.",
+    story="All services of a full edge are rolled out at once: as many pods are at the edge"
+    " afterwards, with at most one migration for a pod sent to the cloud by the surge.",
     services=("a", "b", "c"),
     nodes=(*edge_nodes(2, "4"), CLOUD),
     acts=(
@@ -381,6 +379,31 @@ _ALL_ROLLED_OUT = Scene(
         migrations(4),
         nothing_lost(),
     ),
+)
+_SPREAD = Scene(
+    story="A drained edge node returns, and all six pods of a service are on the other one:"
+    " they are spread again.",
+    services=("web",),
+    nodes=(*edge_nodes(2, "6"), CLOUD),
+    acts=((0, deploy("web", 6)), (60, drain("e1")), (180, cordon("e1", cordoned=False))),
+    duration=900,
+    expected=(
+        spread_over("web", at_most=4),
+        edge_share("web", at_least=1.0, since=90),
+        migrations(3),
+        nothing_lost(),
+    ),
+)
+_SHORT_JOB = Scene(
+    story="A CronJob has a target, and five times the weight of a service at a full edge. Ten"
+    " seconds at the edge are not worth a migration.",
+    services=("web",),
+    others=("report",),
+    settings={"services": "{'*': {qos: 1.0}, CronJob: {qos: 1.0, weight: 5}}"},
+    nodes=(*edge_nodes(2, "5"), CLOUD),
+    acts=((0, deploy("web", 10)), (30, run_every_minute("report", 8, 10))),
+    duration=900,
+    expected=(edge_share("web", at_least=1.0, since=10), migrations(0), nothing_lost()),
 )
 
 _LATE_SERVICE = Scene(
@@ -420,6 +443,7 @@ SCENES: Mapping[str, Scene] = {
     "new edge node": _NEW_NODE,
     "drain": _DRAIN,
     "uncordon": _UNCORDON,
+    "spread": _SPREAD,
     "headroom": _HEADROOM,
     "rollout": _ROLLOUT,
     "one replica": _ONE_REPLICA,
@@ -436,6 +460,7 @@ SCENES: Mapping[str, Scene] = {
     "job": _ETL,
     "cron job": _CRON_JOB,
     "job and full cloud": _JOB_AT_FULL_CLOUD,
+    "short job": _SHORT_JOB,
     "late service": _LATE_SERVICE,
     "queue of services": _QUEUE_OF_SERVICES,
 }
