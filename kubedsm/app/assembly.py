@@ -208,6 +208,7 @@ class Runtime:
                 self.preemptor.observe,
                 self._tiers.observe,
                 self.effects.observe,
+                changes.observe_demand,
                 SlowerEdges(self.workload_events).observe,
                 listener.mirror_changed,
             ),
