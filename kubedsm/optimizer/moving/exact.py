@@ -247,7 +247,9 @@ def find_first_feasible(problem: EdgeProblem, engine: Engine) -> Proposal:
         )
         chosen = find_first_feasible(simpler, engine)
         return attrs.evolve(chosen, proven=False, states=states + chosen.states)
-    return attrs.evolve(chosen, proven=not passed_over, states=states)
+    # After the deadline, fewer stopovers may remain undiscovered.
+    certain = not count_stopovers(chosen.moves) or not problem.bounds.deadline.passed
+    return attrs.evolve(chosen, proven=certain and not passed_over, states=states)
 
 
 def _fits_cloud_now(problem: EdgeProblem, solution: Solution) -> bool:

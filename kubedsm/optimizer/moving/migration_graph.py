@@ -17,6 +17,7 @@ from typing import Any
 
 import attrs
 
+from kubedsm.model.deadline import NO_DEADLINE, Deadline
 from kubedsm.model.model import NodeName, Resources, Uid, Workload
 from kubedsm.objective.gains import Gains
 from kubedsm.optimizer.moving.suggestion import (
@@ -41,6 +42,8 @@ FindStopover = Callable[[Move], NodeName | None]
 _NONE: frozenset[Uid] = frozenset()
 #: Sets of migrations tried as stopovers.
 _CHOICES = 512
+#: Steps of work for a migration in a set.
+_CHOICE_STEPS = 20_000
 #: Maximum stopovers of a packing plan.
 _STOPOVERS = 8
 
@@ -114,10 +117,12 @@ def _list_cyclic(moves: Iterable[Move], needs: Needs, stopping: Container[Uid] =
     )
 
 
-def break_cycles(moves: Sequence[Move], needs: Needs) -> Iterator[Moves]:
+def break_cycles(
+    moves: Sequence[Move], needs: Needs, deadline: Deadline = NO_DEADLINE
+) -> Iterator[Moves]:
     """Yield sets of migrations whose stopovers break all cycles: the fewest, the smallest first.
 
-    Only migrations within the edge stop over.
+    Only migrations within the edge stop over. After the deadline no further set is tried.
     """
     inside = [m for m in _list_cyclic(moves, needs) if m.kind is MoveKind.EDGE_TO_EDGE]
     inside.sort(key=lambda move: (move.pod.requests.cpu, move.pod.requests.memory, str(move.pod)))
@@ -125,6 +130,8 @@ def break_cycles(moves: Sequence[Move], needs: Needs) -> Iterator[Moves]:
     for chosen in islice(choices, _CHOICES):
         if len(list_startable(needs, {move.pod.uid for move in chosen})) == len(needs):
             yield chosen
+        if deadline.spend(_CHOICE_STEPS * len(moves)):
+            return
 
 
 def break_cycles_greedily(

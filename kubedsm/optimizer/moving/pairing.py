@@ -161,7 +161,8 @@ _RULED_WAYS = 3
 def pair_moves(problem: EdgeProblem, changes: Ints) -> Moves | Impasse | None:
     """Return the migrations with the fewest stopovers, or the impasse of rules between pods.
 
-    None if the cloud cannot hold the pods going or stopping over there.
+    None if the cloud cannot hold the pods going or stopping over there. After the deadline, no
+    further pairing is tried.
     """
     if problem.rules is not None:
         ways = islice(iterate_transfers(problem, changes), _RULED_WAYS)
@@ -172,7 +173,7 @@ def pair_moves(problem: EdgeProblem, changes: Ints) -> Moves | Impasse | None:
             if best is None or count_stopovers(found) < count_stopovers(best):
                 best = found
             break
-        if best is not None and not count_stopovers(best):
+        if (best is not None and not count_stopovers(best)) or problem.bounds.deadline.passed:
             break
     return best
 
@@ -205,7 +206,8 @@ def _add_stopovers(problem: EdgeProblem, moves: Moves) -> Iterator[Moves]:
     permits.
     """
     away = [move.pod for move in moves if move.kind is MoveKind.EDGE_TO_CLOUD]
-    for chosen in break_cycles(moves, find_needs(moves, problem.room)):
+    needs = find_needs(moves, problem.room)
+    for chosen in break_cycles(moves, needs, problem.bounds.deadline):
         if not chosen:
             yield moves
             continue

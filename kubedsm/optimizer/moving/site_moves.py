@@ -38,7 +38,7 @@ _NODES, _ARRIVALS, _WORKLOADS = 40, 4, 20
 _TRIED = 8
 #: work of judging one pod for a node, of the gain of a workload's pod at one site, and of an
 #: execution order
-_OPTION_STEPS, _SITE_STEPS, _ORDER_STEPS = 10_000, 3_000, 1_000_000
+_OPTION_STEPS, _SITE_STEPS, _ORDER_STEPS = 10_000, 6_000, 1_000_000
 #: size of a pod without requests, as a part of a node
 _LEAST_SIZE = 1e-6
 
@@ -130,12 +130,14 @@ class SiteMoves:
         while not self.one_more.deadline.passed and (step := self._best_step()) is not None:
             self.steps.append(step)
             self.shares |= self._shares_after(step.moves)
+            filled: set[NodeName] = set()
             for move in step.moves:
                 self._targets.pop(move.pod.workload, None)
                 self._moved.add(move.pod.uid)
                 for name in {move.target, move.stopover or move.target}:
                     self.room[name] -= move.pod.requests
-            self._update_room({move.target for move in step.moves})
+                    filled.add(name)
+            self._update_room(filled)
         return self.steps
 
     def _update_room(self, changed: Iterable[NodeName]) -> None:

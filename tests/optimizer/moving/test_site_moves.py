@@ -197,3 +197,10 @@ def test_flapping_demand_causes_no_more_migrations_than_its_benefit_pays():
         assert migrations * price <= served + 1e-6, seed
         if period < price:
             assert not migrations
+
+
+def test_requests_served_beyond_the_target_pay_for_no_migration():
+    pods = [ready("p", "cart", "n-a"), ready("q", "cart", "n-b")]
+    case = cluster({"a": 4, "b": 4}, pods, {"cart": plain_target(0.5, b=1)})
+    assert moved(suggested(case)) == [("cart", "n-a", "n-b")]
+    assert moved(suggested(case, attrs.evolve(MANY, price=0.001))) == []

@@ -1,20 +1,25 @@
 from collections import Counter
 
-from kubedsm.model.model import Tier
+from kubedsm.model.model import HostPort, SchedulingRules, Tier
+from kubedsm.objective.fragmentation import Fragmentation
 from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.matching.match import Bounds
+from kubedsm.optimizer.placing.batch import Batch, place_one_at_a_time
 from kubedsm.optimizer.placing.immediate import immediate_schedule
+from kubedsm.plugins.feasibility import Feasibility
 from support import drawing
-from support.placement_instances import resources
+from support.placement_instances import Instance, node, pod, resources, snapshot
 from support.placement_literal import every_placement
 from support.site_instances import (
     LABELS,
     at_sites,
+    counted,
     demand_of,
     drawn_by_site,
     literal_qos,
     plain_target,
     pods_of,
+    site_node,
 )
 
 SHARE, FAR = Objective(), Objective(gamma=10)
@@ -138,3 +143,37 @@ def test_uniform_demand_keeps_as_many_pods_at_the_edge_as_one_pool():
         two = immediate_schedule(case.snapshot, alike, case.qos_targets, SHARE, site_labels=LABELS)
         edges = [sum(b.tier is Tier.EDGE for b in d.bindings) for d in (one, two)]
         assert edges[1] >= edges[0], seed
+
+
+def test_pods_under_rules_between_pods_go_to_their_sites_one_at_a_time():
+    rules = SchedulingRules(ports=(HostPort(80),))
+    nodes = [site_node(f"edge-{site}-{i}", site) for site in "ab" for i in range(3)]
+    pods = [pod(f"p{i}", "cart", resources(1), rules=rules) for i in range(4)]
+    cloud = node("cloud", Tier.CLOUD, 64, 512)
+    targets = {"cart": plain_target(a=1, b=1)}
+    case = counted(Instance(snapshot([*nodes, cloud], pods), tuple(pods), targets))
+    for bounds in (None, NO_SEARCH):
+        assert by_site(case, decided(case, bounds=bounds)) == {("cart", "a"): 2, ("cart", "b"): 2}
+    batch = batch_of(case)
+    placed = place_one_at_a_time(batch, Feasibility.of(case.snapshot)).placed.values()
+    assert Counter(name[:6] for _, name in placed) == {"edge-a": 2, "edge-b": 2}
+
+
+def batch_of(case):
+    """Return the batch of the case, without ranks and replica spread."""
+    shot = case.snapshot
+    return Batch(
+        shot,
+        case.batch,
+        shot.census.shares,
+        case.qos_targets,
+        SHARE,
+        Fragmentation(),
+        Bounds(),
+        None,
+        None,
+        None,
+        shot.in_turn(Tier.EDGE),
+        shot.in_turn(Tier.CLOUD),
+        shot.index.site(LABELS),
+    )

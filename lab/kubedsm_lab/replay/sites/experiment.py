@@ -18,7 +18,7 @@ from kubedsm_lab.replay.rankings import Ranking
 from kubedsm_lab.replay.runner import Workers
 from kubedsm_lab.replay.sites.demand import HOUR, HOURS
 from kubedsm_lab.replay.sites.trial import CONTENDERS, OURS, ZONE_SPREAD, Outcome, Trial, play
-from kubedsm_lab.replay.tables import Section, Table, fill_sections, mean, number, percent
+from kubedsm_lab.replay.tables import Section, Table, fill_sections, mean, number
 
 METHOD = (
     "A model, not a measurement: the scheduler ran on an emulated cluster in virtual time, and the"
@@ -110,13 +110,13 @@ def _tabulate_overview(tried: Tried) -> Table:
             name,
             number(here.select(contender=OURS).mean("near"), 3),
             number(here.select(contender=OURS).mean("reached"), 3),
-            percent(here.lower(ZONE_SPREAD)),
-            percent(here.lower(KUBEDSM)),
+            number(here.lower(ZONE_SPREAD), 1),
+            number(here.lower(KUBEDSM), 1),
         ]
         for name, here in tried.settings.items()
         if here.select(contender=OURS).outcomes
     ]
-    return ["", "near", "of the optimum", "below zone spread", "below kubedsm"], lines
+    return ["", "near", "of the optimum", "% below zone spread", "% below kubedsm"], lines
 
 
 def _tabulate(figure: str, digits: int, tried: Tried) -> Table:
@@ -156,7 +156,7 @@ def answer(outcomes: Sequence[Outcome]) -> str:
     return (
         f"With demand by site, KubeDSM served {ours.mean('near'):.0%} of the requests at their own"
         f" site: at least {least:.1%} of the optimum in each setting; mean response time"
-        f" {ours.mean('response_ms'):.1f} ms, {percent(tried.lower(ZONE_SPREAD))} below"
+        f" {ours.mean('response_ms'):.1f} ms, {number(tried.lower(ZONE_SPREAD), 1)} % below"
         f" {ZONE_SPREAD}."
     )
 
