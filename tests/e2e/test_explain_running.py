@@ -116,7 +116,7 @@ def test_nodes_workloads_migrations_and_decisions_are_explained_by_the_running_s
     assert decision["number"] == 1
     done = kubedsm("explain", "migration/plan-9/x", *at, "--kubeconfig", server.kubeconfig)
     assert (done.returncode, done.stdout) == (1, "")
-    assert "only the scheduler that decided it knows migration plan-9/x" in done.stderr
+    assert "only the scheduler that decided migration plan-9/x" in done.stderr
     cluster = ("--server", unused(), "--kubeconfig", server.kubeconfig)
     [same] = explained("node/n5", *cluster)
     assert same["sentences"][0] == node["sentences"][0]
@@ -181,7 +181,7 @@ def test_a_scheduler_that_knows_nothing_of_the_pod_is_not_the_end(server, schedu
         assert json.loads(done.stdout)["summary"]
         assert done.stderr == (
             f"kubedsm: the scheduler at {another.url} is a standby and remembers no decisions;"
-            f" {socket.gethostname()} leads: ask that process for all that is known\n"
+            f" {socket.gethostname()} leads: ask that process for past decisions\n"
         )
 
 
@@ -205,7 +205,7 @@ def test_a_taken_port_is_no_reason_to_stop_and_is_free_at_the_end(server):
 @pytest.mark.parametrize(
     ("arguments", "code", "says"),
     [
-        (lambda _: ["web"], 1, "no running scheduler knows of it at"),
+        (lambda _: ["web"], 1, "no running scheduler at"),
         (lambda _: ["web", "--server", "nowhere"], 2, "nowhere is no address such as http://"),
         (
             lambda s: ["nobody", "--kubeconfig", s.kubeconfig],

@@ -108,7 +108,7 @@ def test_first_nothing_is_done_then_the_leader_does_what_it_is_asked_for(tmp_pat
                 apply = ("suggest", "--apply", "--kubeconfig", server.kubeconfig)
                 refused = kubedsm(*apply, "--server", at)
                 assert (refused.returncode, ready(server)) == (1, ["c1"])
-                assert "is a dry run, which takes no requests" in refused.stderr
+                assert "is a dry run, which accepts no requests" in refused.stderr
                 done = kubedsm(*apply)
                 assert done.returncode == 0, done.stderr
                 *_, taken, moved = done.stderr.splitlines()
