@@ -155,7 +155,7 @@ def test_of_what_went_wrong_only_what_is_about_it_is_told(monkeypatch):
     monkeypatch.setattr(
         "kubedsm_lab.chaos.sweep.reference", lambda *_, **__: attrs.evolve(usual, end=ends)
     )
-    done = ran("--workload", "scaling", "--fault", "call:create-events:2:409")
+    done = ran("--workload", "scaling", "--fault", "call:create-events:0:409")
     assert done.exit_code == 1
     assert "BROKEN I7: shop has" in done.stdout
     assert "default/shop-" in done.stdout

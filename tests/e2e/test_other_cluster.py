@@ -79,7 +79,7 @@ def test_a_scheduler_of_another_cluster_is_ignored(scheduled, another, command):
     assert first == f"{ignored} read instead"
     if command == "config":
         assert (done.returncode, done.stdout) == (1, "")
-        assert more == [f"kubedsm: error: no scheduler of {another.url} answers at {url}"]
+        assert more == [f"kubedsm: error: no scheduler of {another.url} responds at {url}"]
         return
     assert (done.returncode, more) == (0, [])
     said = json.loads(done.stdout)

@@ -12,8 +12,8 @@ from support.dumps import crowded_batch, crowded_edge
 from support.processes import Scheduler, Server, kubedsm, write
 
 NOT_INSTALLED = (
-    "solver: highspy is not installed: beyond the bounds decisions are by heuristics,"
-    " and not proven"
+    "solver: highspy is not installed: above the exact-search limit, decisions are heuristic"
+    " and not proven optimal"
 )
 
 

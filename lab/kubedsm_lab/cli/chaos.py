@@ -25,6 +25,7 @@ WORKLOADS = (
     "swap",
     "single-replica",
     "stateful-set",
+    "volumes",
     "rollout",
     "owner-deleted",
     "budgeted",
