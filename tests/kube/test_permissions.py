@@ -21,13 +21,21 @@ from kubedsm.kube.wire.annotations import (
     REQUEST_ANNOTATION,
     MoveRequest,
 )
-from kubedsm_lab.emulator.api.resources import CONFIGMAPS, EVENTS, NAMESPACES, NODES, STATEFUL_SETS
+from kubedsm_lab.emulator.api.resources import (
+    CONFIGMAPS,
+    EVENTS,
+    NAMESPACES,
+    NODES,
+    SERVICES,
+    STATEFUL_SETS,
+)
 from kubedsm_lab.emulator.front import EmulatedFront
 from kubedsm_lab.emulator.paper import node
 from support.accesses import OWN, Accesses
 from support.faults import OUTCOMES
 from support.move_scenes import LARGE_CLOUD, MERGE, ONE_PLACE, migrating, open_edge, quiet
 from support.preemptions import filled, preempting, urgent
+from support.sites import two_sites
 from support.volumes import (
     claim,
     local_volume,
@@ -98,6 +106,23 @@ async def binding_volumes():
         world.deploy("web", 1, **mounting("data", "logs"))
         await asyncio.sleep(20)
         assert selected_nodes(world.api) == {"logs": "e1"}
+    return seen
+
+
+async def demanding_sites():
+    """A Service whose requests would go to pods at any site."""
+    seen = Accesses()
+    demand = "{suggester: {mode: 'off'}, services: {default/*: {demand: {north: 1}}}}"
+    configuration = load(demand, "test")
+    async with two_sites(configuration=configuration, faults=seen) as world, world.scheduler():
+        for name in ("web", "db"):
+            spec = {"selector": {"app": name}, "ports": [{"port": 80}]}
+            service = {"metadata": {"name": name}, "spec": spec}
+            world.api.create(SERVICES, service, namespace="default")
+        world.deploy("web", 1)
+        stateful(world, "db", 1)
+        await world.until(lambda: world.events("ServiceIgnoresSites", "Deployment"), 700)
+        await world.until(lambda: world.events("ServiceIgnoresSites", "StatefulSet"), 10)
     return seen
 
 
@@ -195,6 +220,7 @@ async def asked_to_move():
 SCENES = (
     (placing, ALWAYS),
     (binding_volumes, ("volumes",)),
+    (demanding_sites, ("sites",)),
     (correcting_tiers, ("tiers",)),
     (moving, ("migrations",)),
     (preempting_pods, ("preemption",)),

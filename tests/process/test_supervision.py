@@ -83,7 +83,7 @@ async def test_suggestions_that_fail_keep_no_batch_waiting_and_are_tried_again(c
         assert len(expected(caught)) < 10
         policy._odd = "nobody"
         caught.clear()
-        await moved(world, seconds=60)
+        await moved(world, seconds=120)
 
 
 @pytest.mark.parametrize("step", ["check", "detach", "evict", "restore"])

@@ -128,7 +128,10 @@ PREEMPTION = Feature(
 SITES = Feature(
     "sites",
     "warn about Services that ignore the sites of demand (services.NAME.demand, site.demand)",
-    _list_rights("list", CORE, "services"),
+    (
+        *_list_rights("get", APPS, "deployments", "statefulsets"),
+        *_list_rights("list", CORE, "services"),
+    ),
 )
 PAUSE = Feature(
     "pause",
