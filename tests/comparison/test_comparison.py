@@ -73,8 +73,8 @@ def test_the_page_begins_with_who_wins_and_says_why_where_it_is_behind(compare, 
     assert "1 of 2, paper: The paper" in err
     text = (tmp_path / "tables.md").read_text()
     page = (tmp_path / "index.html").read_text()
-    assert text.startswith("# KubeDSM compared with other schedulers\n\n## The answer\n\n")
-    first = text.partition("## What was compared")[0]
+    assert text.startswith("# KubeDSM compared with other schedulers\n\n## Summary\n\n")
+    first = text.partition("## Experiments")[0]
     assert out.strip() in first
     assert "ahead in 1, level in 0, behind in 1" in first
     better = "| p99 | kubedsm: 75 ms | kube-scheduler: 100 ms | -25 ms (-25.0 %) | ahead |"
@@ -84,7 +84,7 @@ def test_the_page_begins_with_who_wins_and_says_why_where_it_is_behind(compare, 
         assert "Three rounds" in shown
         assert "In brackets: as published." in shown
         assert "Schedulers that do not run here" in shown
-    assert page.index("The answer") < page.index("What was compared")
+    assert page.index("Summary</") < page.index("Experiments</")
     assert (tmp_path / "packing-rounds.svg").read_bytes() == PICTURE
     assert page.count("<b>Rounds</b>") == 1
     assert kept(tmp_path)["packing"]["results"] == {"rounds": 3}

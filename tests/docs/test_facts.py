@@ -104,7 +104,7 @@ def test_tables_of_experiments_have_the_titles_of_the_program():
     assert set(titles[1:]) <= set(written)
     compared = re.findall(r"^## (.+)$", read("explanation/comparison.md"), re.MULTILINE)
     theirs = [each.title for each in EXPERIMENTS]
-    first, last = ["The answer", "What was compared"], ["Schedulers that do not run here"]
+    first, last = ["Summary", "Experiments"], ["Schedulers that do not run here"]
     assert compared == [*first, *theirs, *last]
 
 

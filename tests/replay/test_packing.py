@@ -196,7 +196,7 @@ def test_tables_have_ours_beside_what_was_published():
         for line in as_markdown(sections(made), "by hand").splitlines()
         if line.startswith("## ")
     ]
-    assert "## Figure 4: better, and proven the best" not in titles
+    assert "## Figure 4: better, and proven optimal" not in titles
 
 
 @pytest.fixture

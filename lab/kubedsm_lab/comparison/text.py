@@ -12,7 +12,7 @@ TITLE = "KubeDSM compared with other schedulers"
 
 Played = Sequence[tuple[Experiment, Part]]
 
-_BOLD = "In bold: the best, and what is level with it, as it differs by less than repetitions do."
+_BOLD = "In bold: the best value, and values within the difference between repetitions."
 
 
 def text(played: Played, failed: Mapping[str, str]) -> str:
@@ -39,7 +39,8 @@ def answer(played: Played) -> str:
     places = Counter(found.place for each in rankings if (found := each.difference))
     said = ", ".join(f"{place.value} in {places[place]}" for place in Place)
     counted = f"KubeDSM compared with the best of the others, figure by figure: {said}."
-    parts = ["## The answer", f"{counted} Level is what differs by less than repetitions do."]
+    level = "Level means: the difference is smaller than between repetitions."
+    parts = ["## Summary", f"{counted} {level}"]
     parts += [
         f"**{experiment.title}** ({experiment.how})\n\n{markdown(*ours_and_best(part.rankings))}"
         for experiment, part in played
@@ -47,7 +48,7 @@ def answer(played: Played) -> str:
     ]
     behind = [line for each in played for line in _explain_behind(*each)]
     if behind:
-        parts += ["Where KubeDSM is behind, and why:", "\n".join(behind)]
+        parts += ["Figures in which KubeDSM is behind, and the reason:", "\n".join(behind)]
     return "\n\n".join(parts) + "\n"
 
 
@@ -66,21 +67,21 @@ def _explain_behind(experiment: Experiment, part: Part) -> Iterator[str]:
 
 def _list_failures(failed: Mapping[str, str]) -> Iterator[str]:
     for name, why in failed.items():
-        yield f"**{name} failed when it was run last**: {why}. Its results are older.\n"
+        yield f"**{name} failed when it was run last**: {why}. The results below are older.\n"
 
 
 def _tabulate_experiments(played: Played) -> str:
     lines = [
-        [experiment.name, experiment.how, "full" if part.full else "a look", f"{part.about}."]
+        [experiment.name, experiment.how, "full" if part.full else "short", f"{part.about}."]
         for experiment, part in played
     ]
-    table = markdown(["experiment", "what it is", "form", "how it was run"], lines)
-    return f"## What was compared\n\n{table}\n\n{_read_about('words')}"
+    table = markdown(["experiment", "method", "size", "configuration"], lines)
+    return f"## Experiments\n\n{table}\n\n{_read_about('words')}"
 
 
 def _render_chapter(experiment: Experiment, part: Part) -> Iterator[str]:
     yield f"## {experiment.title}\n\n{_read_about(experiment.name)}"
-    yield f"**What it is:** {experiment.how}. **How it was run:** {part.about}.\n"
+    yield f"**Method:** {experiment.how}. **Configuration:** {part.about}.\n"
     if part.rankings:
         yield f"### Ranking\n\n{_BOLD}\n\n{markdown(*everyone(part.rankings))}\n"
     yield render_sections(part.tables, level=3)

@@ -211,7 +211,7 @@ def _tabulate_overview(measured: Measured) -> Table:
     for part, shown in (("mean", "response time"), ("network", "the network's part")):
         longer = measured.mean_longer(KUBEDSM, part=part)
         lines.append([f"{shown} of all requests, to {REFERENCE}", percent(longer)])
-    return ["what", "figure"], lines
+    return ["measure", "figure"], lines
 
 
 def _list_leads(measured: Measured, policy: str) -> dict[str, float]:
@@ -495,10 +495,10 @@ _TABLES: Mapping[str, Callable[[Measured], Table]] = {
     "Share of edge capacity per pod": _tabulate_pod_worth,
     "Equal rates": _tabulate_equal_rates,
     "Variants": _tabulate_variants,
-    "What migrations are worth": partial(
-        _tabulate_tried, key="migration.price", heading="migration price"
+    "Migration price": partial(_tabulate_tried, key="migration.price", heading="migration price"),
+    "Evenness of edge shares": partial(
+        _tabulate_tried, key="objective.evenness", heading="evenness"
     ),
-    "What evenness costs": partial(_tabulate_tried, key="objective.evenness", heading="evenness"),
     "Objectives": _tabulate_objectives,
     "QoS factors": _tabulate_qos,
     "Response times by scenario": _tabulate_scenario_times,

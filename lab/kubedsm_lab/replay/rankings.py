@@ -126,7 +126,7 @@ def ours_and_best(rankings: Sequence[Ranking]) -> Table:
         for each in rankings
         if (found := each.difference) is not None
     ]
-    return ["figure", "ours", "the best other", "difference", "ours is"], lines
+    return ["figure", "KubeDSM", "best other", "difference", "KubeDSM is"], lines
 
 
 def everyone(rankings: Sequence[Ranking]) -> Table:

@@ -147,8 +147,8 @@ def _tabulate_recovery(outcomes: Outcomes) -> Table:
             "TTR, s": lambda each: _format_median(each, recovery),
             "95 %": lambda each: _format_ends(recoveries(each).interval),
             "windows": lambda each: f"{recoveries(each).median / WINDOW_SECONDS:.1f}",
-            "never bad": partial(_count_mode, mode="no_degradation"),
-            "never good again": partial(_count_mode, mode="no_recovery_within_hold"),
+            "no bad window": partial(_count_mode, mode="no_degradation"),
+            "no recovery": partial(_count_mode, mode="no_recovery_within_hold"),
             **_SEEN,
             "20 Ready, s": partial(_format_median, figure=lambda one: one.full),
         },
@@ -215,7 +215,7 @@ def _tabulate_scheduling(outcomes: Outcomes) -> Table:
             ]
         )
     headings = ["", "longest T_sched, s", "20 Ready, s", "TTR, s", "95 %"]
-    return [*headings, "same TTR as in no time", "mean difference, s"], lines
+    return [*headings, "same TTR as without delay", "mean difference, s"], lines
 
 
 def _pair_seeds(outcomes: Outcomes, others: Mapping[int, float]) -> list[tuple[float, float]]:
@@ -295,11 +295,11 @@ def _tabulate_demands(outcomes: Outcomes) -> Table:
 
 _TABLES: Mapping[str, Callable[[Outcomes], Table]] = {
     "Time to recover": _tabulate_recovery,
-    "Chance or policy": _tabulate_chance,
-    "How much of it is scheduling": _tabulate_scheduling,
+    "Variation between seeds and policies": _tabulate_chance,
+    "Effect of scheduling delay": _tabulate_scheduling,
     "Pods created after HOLD began": _tabulate_starts,
     "The autoscaler": _tabulate_autoscaler,
-    "Requests of another size": _tabulate_demands,
+    "Other request sizes": _tabulate_demands,
 }
 
 

@@ -69,7 +69,7 @@ def answer(outcomes: Sequence[Outcome]) -> str:
 
 def sections(outcomes: Sequence[Outcome]) -> list[Section]:
     words = WORDS["judgement"]
-    tables = {"Scenes": _tabulate_scenes, "Stories": _tabulate_stories}
+    tables = {"Scenes": _tabulate_scenes, "Expectations": _tabulate_expectations}
     return [Section(title, words[title], table(outcomes)) for title, table in tables.items()]
 
 
@@ -98,9 +98,9 @@ def _mean_pod_seconds(outcomes: Sequence[Outcome]) -> float:
     return mean(each.target_pod_seconds for each in outcomes) or 0.0
 
 
-def _tabulate_stories(outcomes: Sequence[Outcome]) -> Table:
+def _tabulate_expectations(outcomes: Sequence[Outcome]) -> Table:
     names = dict.fromkeys(each.trial.scene for each in outcomes)
-    return ["scene", "story", "expected"], [
+    return ["scene", "events", "expected"], [
         [name, SCENES[name].story, "; ".join(each.text for each in SCENES[name].expected)]
         for name in names
     ]

@@ -258,12 +258,12 @@ def _format_size(nodes: int, pods: int) -> str:
 _TABLES: Mapping[str, Callable[[Sequence[Attempt]], Table]] = {
     "At a glance": _tabulate_overview,
     "By nodes": _tabulate_nodes,
-    "Figure 4: better, and proven the best": _figure_4,
-    "Table 1: seconds, and what is requested by pods placed": _table_1,
-    "Without a gap": _tabulate_gapless,
+    "Figure 4: better, and proven optimal": _figure_4,
+    "Table 1: solver time, and requests of placed pods": _table_1,
+    "Make-before-break": _tabulate_gapless,
     "By priorities": _tabulate_priorities,
     "Cost": _tabulate_costs,
-    "The paper's order, solved to the end": _tabulate_paper_order,
+    "The paper's order, without a time limit": _tabulate_paper_order,
 }
 
 
