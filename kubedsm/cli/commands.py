@@ -48,6 +48,13 @@ if TYPE_CHECKING:
 )
 @click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="The default.")
 @click.option(
+    "-l",
+    "--selector",
+    metavar="SELECTOR",
+    show_default="none",
+    help="With --all, pending pods with these labels only, such as app=cart,tier!=batch.",
+)
+@click.option(
     "--all", "everyone", is_flag=True, help="Every pending pod, each as if it were alone."
 )
 @dump_file(
@@ -76,6 +83,10 @@ def explain(everywhere: bool, **given: Any) -> None:
 
     if everywhere and given["namespace"] is not None:
         raise click.UsageError("-n and -A: only one of them")
+    if given["selector"] is not None and not given["everyone"]:
+        raise click.UsageError("-l: only with --all")
+    if given["selector"] is not None and given["dump_path"] is not None:
+        raise click.UsageError("-l and --from: only one of them, the API server selects")
     explaining.explain(**given)
 
 

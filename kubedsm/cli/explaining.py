@@ -1,7 +1,7 @@
 """Command `kubedsm explain`: requests to the running scheduler, or reads of the cluster."""
 
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -34,6 +34,7 @@ from kubedsm.explain.subjects import (
 )
 from kubedsm.explain.workload import WorkloadExplainer
 from kubedsm.kube.calls.explained_cluster import ExplainedCluster
+from kubedsm.kube.calls.inspection import list_selected
 from kubedsm.kube.client.kubernetes import KubernetesCluster
 from kubedsm.kube.client.port import ClusterError
 from kubedsm.kube.joining import TIMEOUT, greet
@@ -51,6 +52,7 @@ Explanations = Sequence[Explanation[Any]]
 def explain(
     names: tuple[str, ...],
     namespace: str | None,
+    selector: str | None,
     everyone: bool,
     dump_path: str | None,
     server: str,
@@ -81,7 +83,11 @@ def explain(
         return
 
     async def ask() -> None:
-        show(await _ask(server, subject, configuration, kubeconfig_path, context))
+        source = kubeconfig_path, context
+        chosen = None if selector is None else await _select_pods(selector, *source)
+        # The pods are those of the named cluster, so the scheduler must be that cluster's.
+        trusted = chosen is None and names_scheduler(*source)
+        show(await _ask(server, subject, configuration, *source, trusted=trusted), chosen=chosen)
 
     until_interrupted(ask())
 
@@ -91,12 +97,18 @@ def _show(
     subject: Subject | None,
     namespace: str | None,
     output: str,
+    chosen: Collection[str] | None = None,
 ) -> None:
-    """Print explanations; without a subject, those of pending pods in the namespace, if given."""
+    """Print explanations; without a subject, those of pending pods in the namespace, if given.
+
+    chosen: names of the only pods to print, as `namespace/name`; None for all.
+    """
     console, shown = Console(), 0
     for explanation in explanations:
         document = as_json(explanation)
         if subject is None and namespace and not document["pod"].startswith(f"{namespace}/"):
+            continue
+        if chosen is not None and document["pod"] not in chosen:
             continue
         shown += 1
         if output == "text":
@@ -109,6 +121,7 @@ def _show(
             print_document(document, output)
     if not shown and output == "text":
         where = f" in namespace {namespace}" if namespace else ""
+        where += "" if chosen is None else " with these labels"
         console.print(f"No pod{where} waits for a node.")
 
 
@@ -125,9 +138,14 @@ async def _ask(
     configuration: Configuration,
     kubeconfig: Path | None,
     context: str | None,
+    *,
+    trusted: bool,
 ) -> Explanations:
-    """Request explanations from the scheduler of the named cluster, or else read the cluster."""
-    if names_scheduler(kubeconfig, context):
+    """Request explanations from the scheduler of the named cluster, or else read the cluster.
+
+    trusted: the scheduler at `server` may schedule any cluster.
+    """
+    if trusted:
         explanations = await _ask_scheduler(server, subject, await describe_scheduler(server))
         if explanations is not None:
             return explanations
@@ -138,6 +156,18 @@ async def _ask(
         if explanations is not None:
             return explanations
         return await _ask_cluster(server, subject, configuration, cluster)
+
+
+async def _select_pods(
+    selector: str, kubeconfig: Path | None, context: str | None
+) -> Collection[str]:
+    """Return the names of the pods that match a label selector, as `namespace/name`."""
+    async with await KubernetesCluster.connect(kubeconfig, context) as connection:
+        cluster = ExplainedCluster(connection, connection.server)
+        try:
+            return set((await list_selected(cluster, selector, timeout=TIMEOUT)).values())
+        except (ClusterError, WireError, OSError) as error:
+            raise click.ClickException(f"-l {selector}: {error}") from None
 
 
 async def _ask_scheduler(

@@ -204,6 +204,11 @@ def check_configuration(state: ClusterState) -> Iterator[Finding]:
         yield Finding("fail", text, remedy, alert)
     else:
         yield Finding("ok", f"{where} is valid{' and in force' if process else ''}")
+    for line in state.deprecated:
+        upgrade = "docs/how-to/upgrade.md#two-versions-at-once"
+        yield Finding(
+            "warn", f"{where}: {line}", "remove the key: the next version refuses it", upgrade
+        )
 
 
 def _find_refusal(readiness: str) -> str:

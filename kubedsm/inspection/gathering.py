@@ -13,7 +13,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from kubedsm.app.leader_election import host_of
 from kubedsm.config.documents import DocumentError
-from kubedsm.config.settings import KEY, Configuration, load
+from kubedsm.config.settings import KEY, Configuration, list_deprecated, load
 from kubedsm.execution.migration_record import UNREADABLE, read_begun
 from kubedsm.kube.calls import adoption, inspection, leases, reads
 from kubedsm.kube.calls.adoption import Template
@@ -102,6 +102,8 @@ class ClusterState:
     configured: bool = False
     #: reason for an invalid document
     refusal: str = ""
+    #: a line for each deprecated key of the document, with the remedy
+    deprecated: Sequence[str] = ()
     snapshot: Snapshot = attrs.field(factory=lambda: Snapshot({}, {}, {}, {}))
     #: missing rights by feature, in words
     denied: Mapping[str, Sequence[str]] = attrs.field(factory=dict)
@@ -238,7 +240,8 @@ class Gatherer:
             configuration = load(found.data[KEY], f"ConfigMap {self.name}, {KEY}")
         except DocumentError as error:
             return {"configured": True, "refusal": str(error)}
-        return {"configured": True, "configuration": configuration}
+        deprecated = list_deprecated(found.data[KEY])
+        return {"configured": True, "configuration": configuration, "deprecated": deprecated}
 
     async def _read_lease(self) -> Fields:
         try:

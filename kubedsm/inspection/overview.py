@@ -1,7 +1,7 @@
 """Overview of a running installation: health, leader, edge, services, migrations, waiting pods."""
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 import attrs
@@ -44,7 +44,7 @@ class Scope:
 
     namespace: str | None = None
     #: uids of the pods that match a label selector
-    selected: frozenset[str] | None = None
+    selected: Collection[str] | None = None
 
     def has_pod(self, namespace: str, uid: str) -> bool:
         is_selected = self.selected is None or uid in self.selected

@@ -221,6 +221,8 @@ def test_the_table_says_it_too(explain):
     [
         ((), "name POD, NAMESPACE/POD, pod/NAME, node/NAME"),
         (("a", "--all"), "; or --all"),
+        (("a", "-l", "app=cart"), "-l: only with --all"),
+        (("--all", "-l", "app=cart"), "-l and --from: only one of them, the API server selects"),
         (("a/b/c",), "a/b/c cannot be explained, a is no kind: name POD, NAMESPACE/POD"),
         (("foo/x",), "there is no pod foo/x; `kubectl get pods -A` lists them, foo is no kind"),
         (("foo", "x"), "foo x cannot be explained: name POD"),

@@ -168,6 +168,10 @@ def test_the_running_scheduler_explains_and_without_it_the_events_do(server, sch
     [waiting] = explained("--all", *cluster)
     assert (waiting["chosen"], waiting["bound"]) == (None, False)
     assert waiting["message"] == pending["message"]
+    for url in (scheduler.url, server.url):  # told by the scheduler; read from the cluster
+        given = ("explain", "--all", "-o", "name", *cluster, "--server", url, "-l")
+        assert kubedsm(*given, "app=huge").stdout == f"pod/{waiting['pod']}\n"
+        assert kubedsm(*given, "app=web").stdout == ""
     assert "as they are now" in kubedsm("explain", name, *cluster).stdout
 
 
@@ -212,8 +216,13 @@ def test_a_taken_port_is_no_reason_to_stop_and_is_free_at_the_end(server):
             1,
             "there is no pod nobody; ",
         ),
+        (
+            lambda s: ["--all", "-l", "a=b=c", "--kubeconfig", s.kubeconfig],
+            1,
+            "-l a=b=c: ",
+        ),
     ],
-    ids=["nobody answers", "no address", "no such pod"],
+    ids=["nobody answers", "no address", "no such pod", "no selector"],
 )
 def test_what_cannot_be_asked_gets_one_line(server, tmp_path, arguments, code, says):
     given = arguments(server)

@@ -92,6 +92,12 @@ CASES = {
         "fail",
         "is refused by the scheduler: no key",
     ),
+    "deprecated key": (
+        changed(deprecated=["suggester.minGain is deprecated and ignored: a remedy"]),
+        "warn",
+        "ConfigMap kubedsm/kubedsm: suggester.minGain is deprecated and ignored: a remedy",
+        "remove the key",
+    ),
     "unmatched service": (
         configured("services: {shop/wob: {qos: 1}}"), "warn", "did you mean shop/web?",
     ),

@@ -191,3 +191,4 @@ async def test_an_unreachable_server_and_a_bad_selector_are_errors():
         world.deploy("web", 2)
         chosen = await list_selected(gatherer(world).cluster, "app=web", timeout=1.0)
         assert len(chosen) == 2
+        assert all(name.startswith("default/web-") for name in chosen.values())

@@ -195,12 +195,16 @@ async def list_detached(cluster: Cluster, *, timeout: float) -> tuple[DetachedPo
     return tuple(sorted(found, key=lambda pod: (pod.since, pod.name)))
 
 
-async def list_selected(cluster: Cluster, selector: str, *, timeout: float) -> frozenset[str]:
-    """Return the uids of pods that match a label selector. Raises Invalid for a malformed one."""
+async def list_selected(cluster: Cluster, selector: str, *, timeout: float) -> dict[str, str]:
+    """Return the pods that match a label selector: `namespace/name` by uid.
+
+    Raises Invalid for a malformed selector.
+    """
     query = {"labelSelector": selector}
     body = await send(cluster, "GET", f"{CORE}/pods", timeout, query=query)
     items = read_json("PodList", body, Items[schema.AnyObject]).items or ()
-    return frozenset(each.metadata.uid or "" for each in items)
+    found = (each.metadata for each in items)
+    return {each.uid or "": f"{each.namespace}/{each.name}" for each in found}
 
 
 @attrs.frozen
