@@ -1,4 +1,5 @@
-"""Plans and their steps as immutable values, and the transition table of step states.
+"""Bind and migration plans and their steps as immutable values, and the transition table of step
+states.
 
 The rules:
 

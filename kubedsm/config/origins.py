@@ -20,7 +20,9 @@ Key = tuple[str, ...]
 
 
 def list_mistakes(text: str | bytes, source: str) -> list[DocumentError]:
-    """Return all mistakes of a configuration document: remove each invalid key, validate again."""
+    """Return all mistakes of a configuration document, found by removing each invalid key and
+    validating again.
+    """
     found: dict[Key, DocumentError] = {}
     try:
         with reading(source):
@@ -101,8 +103,8 @@ class Origins:
         return DEFAULT if line is None else f"{self.source}:{line}"
 
     def of_service(self, workload: Workload, labels: Mapping[str, str], *fields: str) -> str:
-        """Return the origin of the `services` entry that sets one of these fields for the
-        workload.
+        """Return the origin (file and line) of the `services` entry that sets one of these fields
+        for the workload.
         """
         deciding = entries_for(self.configuration.services, workload, labels)
         for name in fields:

@@ -1,4 +1,4 @@
-"""Bounded recording of the page: a snapshot, and all changes since.
+"""Bounded recording of the dashboard: a snapshot of its rows, and all changes since.
 
 A reconnected viewer gets all missed changes in a single message.
 """
@@ -80,7 +80,9 @@ class Recording:
 
 
 def join_changes(changes: Iterable[Changes]) -> Changes | None:
-    """Merge successive row changes, with the last state of each row; None without changes."""
+    """Merge successive changes of dashboard rows, with the last state of each row; None without
+    changes.
+    """
     rows: dict[Table, dict[str, Row | None]] = {}
     last = None
     for last in changes:

@@ -133,7 +133,7 @@ class MoveRow(_Row, frozen=True):
 
 
 class NewsRow(_Row, frozen=True):
-    """Row of recent activity on the page: a decision, a migration, an Event, or a state change."""
+    """Dashboard row of recent activity: a decision, a migration, an Event, or a state change."""
 
     at: float
     kind: Literal["batch", "suggestion", "move", "event", "state"]
@@ -149,7 +149,9 @@ class NewsRow(_Row, frozen=True):
 
 
 class SiteRow(_Row, frozen=True):
-    """Demand of the users at one site, and the replicas there, of all workloads with demand."""
+    """Dashboard row of an edge site: demand of the users there, and the replicas there of all
+    workloads with demand.
+    """
 
     #: empty: edge nodes without a site
     site: str
@@ -225,7 +227,9 @@ class Snapshot(msgspec.Struct, frozen=True, tag="snapshot", rename="camel", omit
 
 
 class Changes(msgspec.Struct, frozen=True, tag="changes", rename="camel"):
-    """Message with the rows changed since the page's previous version; None for a deleted row."""
+    """Message with the dashboard rows that changed since the previous version; None for a deleted
+    row.
+    """
 
     version: int
     at: float

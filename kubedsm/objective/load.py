@@ -122,7 +122,9 @@ class Loads:
         return loads
 
     def put(self, pod: Pod, node: NodeName) -> None:
-        """Add the estimated usage of a pod placed on a node after the measurement."""
+        """Add the estimated resource usage of a pod that was placed on a node after the
+        measurement.
+        """
         self._add_use(pod, node)
         self.since[pod.uid] = node
         self._own = None
@@ -140,7 +142,9 @@ class Loads:
         return np.where(np.isnan(found), requested, found)
 
     def ratios(self, pod: Pod, at: Positions) -> Floats:
-        """Return usage ratios of candidate nodes, shape (candidates, 4), counting the pod once."""
+        """Return resource usage ratios of candidate nodes with the pod on them, shape (candidates,
+        4).
+        """
         homes = self.sample.placed.get(pod.uid), self.since.get(pod.uid)
         positions = [self.nodes.positions.get(name) for name in homes if name]
         here = [position for position in positions if position is not None]

@@ -201,7 +201,9 @@ def apply_demand(
     snapshot: Snapshot,
     workloads: Iterable[Workload] | None = None,
 ) -> QosTargets:
-    """Give workloads their demand by site; with a latency target, every request counts."""
+    """Add users' demand by edge site to the QoS targets; with a latency target, every request
+    counts.
+    """
     changed = {}
     known: frozenset[str] | None = None
     for workload, weights in find_demand(goal, snapshot, workloads).items():

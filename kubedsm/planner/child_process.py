@@ -36,7 +36,9 @@ NICENESS = 5
 
 
 class OutOfStepError(Exception):
-    """The replica differs from the scheduler's mirror; the restarted process gets a new replica."""
+    """Error: the planner process's replica differs from the scheduler's cluster mirror; the
+    restarted process gets a new replica.
+    """
 
 
 class _Clock(SystemClock):

@@ -135,7 +135,9 @@ class Verdict:
 
 @attrs.frozen(slots=True, eq=False)
 class Feasibility:
-    """Verdicts for one cluster state. `tier=False`: only kube-scheduler's plugins."""
+    """Verdicts of all Filter plugins for one cluster state. `tier=False`: only kube-scheduler's
+    plugins.
+    """
 
     scene: Scene
     #: pods and placements of the snapshot
@@ -166,7 +168,7 @@ class Feasibility:
         return self.scene.nodes.nodes
 
     def equivalence(self, pod: Pod) -> EquivalenceClass:
-        """Return the equivalence class of pods indistinguishable for nodes and other pods."""
+        """Return the pod's equivalence class: pods that nodes and other pods cannot distinguish."""
         return _class_in(self._widen(pod).scene, pod)
 
     def rejection(self, pod: Pod, node: NodeName, *, tier: bool = True) -> Rejection | None:
@@ -218,7 +220,9 @@ class Feasibility:
         return found
 
     def penalties_at(self, pod: Pod, nodes: Positions) -> Ints:
-        """Return the weighted score difference to the best given node, 0..900 per node."""
+        """Return each given node's weighted Score result, as difference to the best of the nodes,
+        0..900.
+        """
         total = np.zeros(len(nodes), dtype=np.int64)
         for plugin, given in self._rate_nodes(pod, nodes):
             total += plugin.weight * np.array(given, dtype=np.int64)
@@ -251,7 +255,9 @@ class Feasibility:
         return bool(find_deserted(self.equivalence(pod), self.scene, at)[0])
 
     def broken_rules(self, pods: Iterable[Pod]) -> BrokenRules:
-        """Return the violated rules of these pods, and of pods with rules about these pods."""
+        """Return the affinity and spread rules that these pods violate, or that other pods' rules
+        about them find violated.
+        """
         scene, known = self.scene, dict.fromkeys(map(self.equivalence, pods))
         found: dict[_Where, int] = {}
         for keeper, homes in scene.residents.keepers.items():

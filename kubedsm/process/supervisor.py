@@ -112,7 +112,9 @@ class Supervisor:
             self._loops.remove(state)
 
     def caught_within(self, seconds: float) -> dict[str, int]:
-        """Return the exception counts of components with a recent exception."""
+        """Return the exception counts of background components with an exception in the given
+        recent period.
+        """
         since = self._clock.monotonic() - seconds
         return {part: self.caught[part] for part, at in self._caught_at.items() if at >= since}
 

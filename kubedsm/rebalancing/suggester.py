@@ -101,7 +101,9 @@ class Migrator(Controller):
         return self.about_candidates(WhatIfRequest, budget=budget, qos=qos, replicas=replicas)
 
     def suggestion_request(self) -> WhatIfRequest | None:
-        """Return the request for the migrations to be suggested now; None before all is known."""
+        """Return the planner request for the migrations to be suggested now; None before all
+        cluster objects are listed.
+        """
         return self.what_if((), ()) if self.synced.is_set() else None
 
     def seconds_deferred(self) -> float:
@@ -116,7 +118,8 @@ class Migrator(Controller):
         return self.mirror.changes, self.configuration.generation, self.sites.away()
 
     def is_calm(self) -> bool:
-        """Return True if migrations may begin: no open batch, no quick plan, no preemption.
+        """Return True if migrations may begin: no batch of pods is being collected, no recent plan
+        is in progress, and no preemption.
 
         Slow plans are not awaited, so that no tenant delays another's migrations: their workloads
         and the capacity they use are held fixed. Quick plans are awaited, since a proposal that
@@ -215,7 +218,9 @@ class Migrator(Controller):
 
 @attrs.define
 class Suggester:
-    """Periodic search for migrations, when no batch is open and no quick plan is in progress."""
+    """Periodic search for migrations, while no batch of pods is being collected and no recent plan
+    is in progress.
+    """
 
     migrator: Migrator
     #: state without a beneficial migration, unless a workload rested; and the time of a retry

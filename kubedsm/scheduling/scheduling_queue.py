@@ -130,7 +130,7 @@ class SchedulingQueue:
         return QueueStatistics(active, len(self._backoff), len(self.refused()) - ready)
 
     def refused(self) -> frozenset[Uid]:
-        """Unschedulable pods in the queue: every node rejected each of them."""
+        """Unschedulable pods in the queue, each rejected by every node."""
         return frozenset(self._unschedulable.class_of)
 
     def count_by_plugin(self) -> Counter[str]:
@@ -446,7 +446,9 @@ class UnschedulablePods:
         self.asleep: dict[_RejectedClass, float] = {}
 
     def add(self, pod: Pod, plugins: frozenset[str], now: float) -> None:
-        """Add a pod rejected by these plugins on every node; the entire class sleeps afterwards."""
+        """Add a pod rejected by these plugins on every node; pods of its equivalence class then
+        wait for a queueing hint.
+        """
         why = Unschedulable.of(pod, plugins)
         rejected = self.classes.setdefault(why.candidate, _RejectedClass(why))
         rejected.why, rejected.awake = why, 0

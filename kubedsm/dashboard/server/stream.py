@@ -79,7 +79,7 @@ class Stream:
             self._news = asyncio.Event()
 
     def known(self, query: Mapping[str, str]) -> int | None:
-        """Return the version that the viewer has already received from this process; else None."""
+        """Return the row version that the viewer has already received from this process, or None."""
         after, run = query.get("after", ""), query.get("run")
         return int(after) if run == self.run_id and _NUMBER.fullmatch(after) else None
 

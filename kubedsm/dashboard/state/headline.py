@@ -14,7 +14,7 @@ HELD = 3.0
 
 @attrs.frozen
 class Scenery:
-    """Rows of nodes, pods, workloads and migrations, from which the headline is derived."""
+    """Dashboard rows of nodes, pods, workloads and migrations, as input of the headline."""
 
     nodes: Mapping[str, NodeRow]
     #: pending opted-in pods

@@ -44,7 +44,7 @@ _WATCHING = Leadership(leading=False)
 
 
 class Scene(Listener):
-    """Owner of the page's tables: collects scheduler callbacks, and recomputes changed rows."""
+    """Owner of the dashboard's tables: collects scheduler callbacks, recomputes changed rows."""
 
     def __init__(self, clock: Clock) -> None:
         self._version = 0
@@ -178,12 +178,12 @@ class Scene(Listener):
 
     @property
     def status(self) -> StatusRow:
-        """Row with the scheduler's status, as of the last evaluation, which must have happened."""
+        """Dashboard row with the scheduler's status, as last computed."""
         return self._status_table.rows["now"]
 
     @property
     def moves(self) -> Mapping[str, MoveRow]:
-        """Page rows of migrations, as of the last evaluation."""
+        """Dashboard rows of migrations, as last computed."""
         return self._moves.rows
 
     def snapshot(self) -> Snapshot:

@@ -169,7 +169,9 @@ def choose_counts(
     objective: Objective,
     fragmentation: Fragmentation,
 ) -> Chosen:
-    """Choose the placement as pod counts: by exact tables, independent parts, or the fallback."""
+    """Choose how many pods of each group go to the edge and the cloud: by exact tables, independent
+    parts, or heuristics.
+    """
     table = build_table(edge, fragmentation, bounds) if edge.weights is not None else None
     split = split_vectors(members, table.limits, bounds) if table else None
     charged = 0

@@ -257,7 +257,9 @@ class Settling:
                     progress = True
 
     def promote(self) -> None:
-        """Reassign cloud pods to free edge capacity for QoS, unless constraints depend on them."""
+        """Move cloud pods of the batch to free edge capacity for QoS, unless rules between pods
+        depend on them.
+        """
         looks = {
             look for pod, _ in self.placed.values() for look in _selections_of(pod.pod_class.rules)
         }
@@ -273,7 +275,7 @@ class Settling:
             self.put(pod, best if best is not None and better else node)
 
     def place_in_turn(self, pods: Iterable[Pod], wanted: Mapping[Uid, NodeName]) -> None:
-        """Place each pod once, on its planned node or the best node: deadline fallback."""
+        """Place each pod once, on its planned node or else the best node; for expired deadlines."""
         wanted = {**wanted, **self.homes}
         if self.disordered:
             for pod, _ in tuple(self.placed.values()):
@@ -308,7 +310,8 @@ class Settling:
         return found
 
     def make_sound(self) -> bool:
-        """Move or remove pods until all constraints are satisfied; return True if any was removed.
+        """Move or remove placed pods until all rules between pods are satisfied; return True if any
+        was removed.
 
         Pods of a lesser turn yield to pods whose constraints they violated. If none can yield, the
         pod with the violated constraint is removed.
