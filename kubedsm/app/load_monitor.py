@@ -98,7 +98,7 @@ def combine_answers(
     answers: Answers,
     site_labels: Sequence[str] = (),
 ) -> Round:
-    """Combine new Prometheus query results with earlier results, which replace missing ones. Pure,
+    """Combine new Prometheus query results with recent earlier results of the failed queries. Pure,
     and therefore safe in any thread.
     """
     at, oldest = now(), STALE * load.period

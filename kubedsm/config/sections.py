@@ -210,7 +210,8 @@ class SolverSettings:
 
 @attrs.frozen(field_transformer=validate_fields)
 class ObjectiveSettings:
-    """Configuration section of the objective function: kind, parameters, and namespace fairness.
+    """Configuration section of the QoS objective function: formula, parameters, and fairness among
+    namespaces.
 
     See `objective.objective`. All parameters belong to the kind `share`. The bounds keep
     sums of scores in nano-units within 64 bits.

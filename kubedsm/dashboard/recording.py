@@ -92,7 +92,7 @@ def join_changes(changes: Iterable[Changes]) -> Changes | None:
 
 
 def apply_changes(snapshot: Snapshot, changes: Iterable[Changes]) -> Snapshot:
-    """Apply successive row changes to a snapshot of the page; return the new snapshot."""
+    """Apply successive row changes to a snapshot of the dashboard; return the new snapshot."""
     rows = {table: dict(some) for table, some in snapshot.rows.items()}
     version, at = snapshot.version, snapshot.at
     for each in changes:

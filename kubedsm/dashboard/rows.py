@@ -99,7 +99,7 @@ class WorkloadRow(_Row, frozen=True):
 
 
 class MoveRow(_Row, frozen=True):
-    """Row of a migration on the page, keyed by id or, for a proposed migration, by pod."""
+    """Dashboard row of a migration, keyed by id or, for a proposed migration, by pod."""
 
     pod: str
     workload: str
@@ -164,7 +164,7 @@ class SiteRow(_Row, frozen=True):
 
 
 class StatusRow(_Row, frozen=True):
-    """Row with the scheduler's status on the page, under the key `now`."""
+    """Dashboard row with the scheduler's status, under the key `now`."""
 
     #: current activity: "migrating 2 of 3: waiting for shop/cart-x to be Ready, 4 s"
     headline: str

@@ -229,7 +229,8 @@ class PlacementManager(Controller):
     def abort_steps(
         self, kinds: Container[StepKind], reason: str, nodes: Container[NodeName] | None = None
     ) -> None:
-        """Cancel migrations not yet started, and abort the plans' pending steps of the given kinds.
+        """Cancel migrations not yet started, and abort pending steps of some types (such as evict)
+        in the given plans.
 
         `nodes`: only migrations from or to the nodes.
         """

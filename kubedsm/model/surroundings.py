@@ -173,8 +173,8 @@ class Surroundings:
     capacities: Mapping[Key, StorageCapacity] | None = None
 
     def with_kind(self, kind: type[Surrounding]) -> Self:
-        """Return a copy in which the kind counts as observed: objects missing there do not exist in
-        the cluster.
+        """Return a copy in which the objects of a kind count as completely listed: any other object
+        of the kind does not exist.
         """
         return attrs.evolve(self, **{_FIELDS[kind]: dict(self.of(kind))})
 

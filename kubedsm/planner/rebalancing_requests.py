@@ -60,8 +60,8 @@ class MigrationRequest:
     most_moves: int | None = None
 
     def snapshot(self, context: PlanningContext) -> Snapshot:
-        """Return the cluster snapshot without partitioned edge sites, in which pods of running
-        binds and migrations stay on their nodes.
+        """Return the cluster snapshot for planning migrations: without partitioned edge sites, and
+        with the capacity of pods that arrive by running migrations deducted.
 
         No capacity is freed for a pod of a plan.
         """

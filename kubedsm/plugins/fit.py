@@ -46,8 +46,8 @@ def shortages(requests: Resources, free: Resources) -> tuple[str, ...]:
 
 
 def too_little(requests: Resources, allocatable: Resources) -> tuple[str, ...]:
-    """Return the resources, with a node's allocatable amount, that do not suffice for a pod even on
-    an empty node.
+    """Return the resources of which a pod requests more than a node's allocatable amount, as text
+    with that amount.
     """
     return tuple(
         format_amount(name, allocatable.amount(name))

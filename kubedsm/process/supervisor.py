@@ -74,7 +74,9 @@ class Supervisor:
     def isolate_failures(
         self, part: str, action: Callable[[list[T]], object], items: list[T]
     ) -> list[T]:
-        """Apply the action to all items, bisecting after exceptions; return the failing items."""
+        """Apply the action to all given objects, bisecting after exceptions; return the objects for
+        which the action fails.
+        """
         try:
             action(items)
         except Exception as error:  # noqa: BLE001 - as above

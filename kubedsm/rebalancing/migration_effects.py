@@ -115,8 +115,8 @@ class MoveEffects(Controller):
         return attrs.evolve(move, effect=effect) if completed else move
 
     def observe(self, change: Change) -> None:
-        """Measure the effect of finished migrations when a change of the mirror brings a new
-        measurement of response times.
+        """Measure the effect of finished migrations on response times, once Prometheus delivers a
+        new measurement.
         """
         sample = change.measured_after
         if sample is not None:

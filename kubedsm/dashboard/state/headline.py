@@ -1,4 +1,4 @@
-"""Headline of the page: a one-line description of the scheduler's current activity."""
+"""Headline of the dashboard: a one-line description of the scheduler's current activity."""
 
 from collections.abc import Iterable, Mapping, Sequence
 

@@ -51,11 +51,15 @@ class MigrationTable(RowTable[MoveRow]):
         self._advanced.add(move.id)
 
     def invalidate(self) -> None:
-        """Mark all migration rows for recomputation after changed proposals or effects."""
+        """Mark all dashboard rows of migrations for recomputation after changed proposals or
+        measured effects.
+        """
         self._stale = True
 
     def look(self, runtime: Runtime, reading: Reading) -> Mapping[str, MoveRow] | None:
-        """Recompute the rows of recently decided migrations; return the changed rows, or None."""
+        """Recompute the dashboard rows of recently decided migrations; return the changed rows, or
+        None.
+        """
         record = runtime.decisions.record
         newest = next(record.newest_first(), None)
         number = newest.number if newest else 0

@@ -1,4 +1,4 @@
-"""Dashboard scene: all rows of the page, and the changed rows since the last evaluation.
+"""All rows of the dashboard, and the rows changed since they were last computed.
 
 The scene observes each change of the mirror, and recomputes rows at evaluation. Thousands of
 changes per second thus cost no more than the finally differing rows.
@@ -105,7 +105,7 @@ class Scene(Listener):
         self._work.loop_late(seconds)
 
     def look(self, runtime: Runtime, leadership: Leadership | None, now: float) -> Changes | None:
-        """Recompute all rows of the page; return the changed rows, if any.
+        """Recompute all rows of the dashboard; return the changed rows, if any.
 
         leadership: None for a runtime without decisions, which only follows the cluster.
         """
@@ -187,7 +187,7 @@ class Scene(Listener):
         return self._moves.rows
 
     def snapshot(self) -> Snapshot:
-        """Return a message with all rows of the page, as of the last evaluation."""
+        """Return a message with all rows of the dashboard, as last computed."""
         rows: dict[TableName, dict[str, Row | None]] = {
             "nodes": {**self._nodes.rows},
             "pods": {**self._pods.rows},

@@ -1,4 +1,4 @@
-"""Page tables of nodes, pods and workloads, with recomputation of changed rows only."""
+"""Dashboard tables of nodes, pods and workloads, with recomputation of changed rows only."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
@@ -134,7 +134,7 @@ class Reason(NamedTuple):
 
 
 class PodTable(RowTable[PodRow]):
-    """Rows of pods on the page, with pod counts by workload."""
+    """Rows of pods on the dashboard, with pod counts by workload."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -154,7 +154,7 @@ class PodTable(RowTable[PodRow]):
         self.workloads: set[Workload] = set()
 
     def touch(self, uids: Iterable[Uid]) -> None:
-        """Mark the page rows of these pods for recomputation at the next evaluation."""
+        """Mark the dashboard rows of these pods to be recomputed next time."""
         self._touched.update(uids)
 
     def waits(self, pod: Pod, why: str, rules: Collection[str]) -> None:

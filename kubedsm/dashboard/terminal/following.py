@@ -1,4 +1,4 @@
-"""Client of the page's update stream over HTTP, which reconnects without losing changes."""
+"""Client of the dashboard's update stream over HTTP, which reconnects without losing changes."""
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from http import HTTPStatus

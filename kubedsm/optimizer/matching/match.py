@@ -302,8 +302,8 @@ class MatchTable:
     digits: Digits
 
     def costs(self) -> Ints:
-        """Return the least placement cost of each count vector (numbers of pods by kind), shape
-        (limits + 1).
+        """Return the least placement cost of each combination of pod counts by group of
+        interchangeable pods, shape (limits + 1).
 
         Infeasible vectors have UNREACHABLE or more.
         """
@@ -313,14 +313,14 @@ class MatchTable:
         return cells.reshape(self.sizes)[tuple(slice(n + 1) for n in self.limits.tolist())]
 
     def charges(self, vector: Ints) -> int:
-        """Return the replica-spread charge in the least cost of a feasible count vector (numbers of
-        pods by kind).
+        """Return the replica-spread cost contained in the least placement cost of a feasible
+        combination of pod counts.
         """
         return self.digits.charges(int(self.layers[-1][int(vector @ self.strides)]))
 
     def loads(self, vector: Ints) -> Ints:
-        """Reconstruct the least-cost placement, shape (nodes, kinds), of a feasible count vector
-        (numbers of pods by kind).
+        """Reconstruct the least-cost placement of a feasible combination of pod counts, shape
+        (nodes, groups of interchangeable pods).
 
         Among equal costs, the first nodes receive most pods.
         """
@@ -345,7 +345,8 @@ class MatchTable:
 def build_table(
     problem: PlacementProblem, fragmentation: Fragmentation | None, bounds: Bounds
 ) -> MatchTable | None:
-    """Compute the table of all feasible count vectors; return None above the exact-search limit.
+    """Compute the table of all feasible combinations of pod counts; return None above the
+    exact-search limit.
 
     Without a fragmentation measure, placements have no cost.
     """
@@ -463,8 +464,8 @@ def _most_then_cheapest(costs: Ints) -> Ints:
 
 
 def vector_sums(shape: tuple[int, ...], weights: Sequence[int] | None = None) -> Ints:
-    """Return the weighted number of pods of every count vector (numbers of pods by kind), as an
-    array of the given shape.
+    """Return the weighted number of pods for every combination of pod counts by group, as an array
+    of the given shape.
     """
     sums = np.zeros((), dtype=np.int64)
     for size, weight in zip(shape, weights or [1] * len(shape), strict=True):

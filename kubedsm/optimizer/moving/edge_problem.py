@@ -241,8 +241,8 @@ class EdgeProblem:
 
     @cached_property
     def most(self) -> Ints:
-        """Maximum arrivals of each item's pods on each edge node by scheduling rules, ignoring
-        capacity, shape (nodes, items).
+        """Maximum arrivals of pods on each edge node by scheduling rules, ignoring capacity, shape
+        (nodes, groups of interchangeable pods).
         """
         most = np.zeros((len(self.nodes), len(self.items)), dtype=np.int64)
         for column, item in enumerate(self.items):

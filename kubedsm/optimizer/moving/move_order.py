@@ -176,7 +176,7 @@ def choose_stopover(
     feasibility: Feasibility, pod: Pod, room: Mapping[NodeName, Resources]
 ) -> NodeName | None:
     """Return the cloud node with the most free capacity that accepts the pod for a stopover, or
-    None; room: of the cloud.
+    None; room: free capacity in the cloud.
     """
     taking = set(feasibility.feasible(pod)) & room.keys()
     fitting = [name for name in taking if not shortages(pod.requests, room[name])]

@@ -345,7 +345,7 @@ class Suggestion:
 @attrs.frozen(slots=True)
 class SuggestLimits:
     """Limits of a migration suggestion, such as the number of migrations and the price of each. A
-    cap of 0 forbids the migration kind.
+    cap of 0 forbids that type of migration.
     """
 
     #: legs in all; a pending pod that gets capacity on the edge counts

@@ -139,8 +139,7 @@ class Phases:
         return tuple(int(goal.weights @ values) for goal in self.goals(loads))
 
     def certificates(self, loads: Ints, found: Found | None) -> tuple[Certificate, ...]:
-        """Return an optimality certificate of each packing goal for the loads (pod counts, nodes x
-        kinds).
+        """Return an optimality certificate of each packing goal for the given pod counts by node.
 
         found: certificates of other loads that are no worse. They apply as far as values are
         identical.

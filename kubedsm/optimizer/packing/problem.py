@@ -24,8 +24,8 @@ _Alike = tuple[PodClass | EquivalenceClass, Workload | None]
 
 @attrs.frozen(eq=False, kw_only=True)
 class ClusterProblem(PlacementProblem):
-    """Packing problem: placement of all running and pending pods on all nodes, from the current
-    placement.
+    """Packing problem: placement of all running and pending pods on all nodes, starting from the
+    current placement.
 
     Node capacity excludes the usage of the pods being placed.
     """
@@ -48,7 +48,8 @@ class ClusterProblem(PlacementProblem):
     def pose(
         cls, snapshot: Snapshot, movable: Movable, gains: Gains, *, allow_evictions: bool
     ) -> Self:
-        """Construct the packing problem (kinds of pods, nodes, current placement) from a snapshot.
+        """Construct the packing problem (groups of interchangeable pods, nodes, current placement)
+        from a snapshot.
 
         movable: returns why a pod must not be migrated, or None. Fixed pods only occupy capacity.
         If evictions are allowed, other pods may be evicted for pending pods of a higher priority.

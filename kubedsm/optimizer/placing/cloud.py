@@ -229,8 +229,8 @@ class CloudRoom:
         return None if room.endless is None else room
 
     def only(self, kinds: Ints, bounds: Bounds) -> "CloudRoom":
-        """Return the cloud capacity for a part of the batch: the kinds of pods with the given
-        indices.
+        """Return the cloud capacity for a part of the batch: some groups of interchangeable pods,
+        given by index.
         """
         problem = self.problem.only(kinds)
         if self.endless is None:
@@ -307,7 +307,9 @@ class CloudRoom:
         return self.problem.ladders.least(kind, nodes, count)
 
     def place(self, counts: Ints) -> Ints:
-        """Return a cloud placement (nodes x kinds) of as many of the pods as capacity permits."""
+        """Place as many of the pods in the cloud as capacity permits; return pod counts, shape
+        (nodes, groups of interchangeable pods).
+        """
         everything = bool((counts == self.problem.counts).all())
         spread = self.whole if everything else place_least_allocated(self.problem, counts)
         if int(spread.sum()) == int(counts.sum()):
@@ -363,7 +365,7 @@ class CloudHold:
         return bool((fits & packing.feasible[:, kind]).any())
 
     def holds(self, counts: Ints) -> bool:
-        """Return True if the cloud has capacity for the given number of pods of each kind at the
+        """Return True if the cloud has capacity for the given number of pods of each group at the
         same time.
         """
         if any((counts <= known).all() for known in self._enough):

@@ -232,7 +232,9 @@ def _best_vector(table: MatchTable, split: Split, cloud: CloudRoom) -> Ints:
 def split_by_pick(
     problem: PlacementProblem, picks: Picks
 ) -> tuple[list[list[Pod]], list[list[Pod]]]:
-    """Divide the pods of each kind into the pods picked for the edge and the remaining pods."""
+    """Divide each group of interchangeable pods into the pods picked for the edge and the remaining
+    pods.
+    """
     chosen: list[list[Pod]] = []
     others: list[list[Pod]] = []
     left = dict(picks)

@@ -324,7 +324,7 @@ class TierAssignment:
         chosen: Sequence[Sequence[Pod]],
         spread: ReplicaSpread,
     ) -> "TierAssignment":
-        """Assign the chosen pods of each kind to nodes, and count them in the replica spread."""
+        """Assign the chosen pods of each group to nodes, and count them in the replica spread."""
         tier = cls(problem, loads.copy(), spread)
         for kind, (pods, number) in enumerate(zip(chosen, loads.sum(axis=0).tolist(), strict=True)):
             members: dict[_Group, list[Pod]] = {}
@@ -341,7 +341,7 @@ class TierAssignment:
 
     @property
     def sizes(self) -> Iterator[tuple[int, Workload, int]]:
-        """Kind, workload and number of pods of each group whose replicas are to be spread."""
+        """Pod group, workload and number of pods of each set of replicas to be spread."""
         for (kind, workload), members in self.members.items():
             if workload is not None:
                 yield kind, workload, len(members)

@@ -269,9 +269,7 @@ def _convolve(
 
 
 def connect_kinds(together: Iterable[Sequence[int]], number: int) -> list[tuple[int, ...]]:
-    """Return the connected components of kinds of pods, given groups of kinds that belong
-    together.
-    """
+    """Return the connected components of pod groups, given sets of groups that belong together."""
     group = list(range(number))
     for kinds in together:
         for kind in kinds[1:]:
