@@ -1,15 +1,18 @@
 """`kubedsm check`, `status`, `version`, `logs` and `support-bundle`, as a user runs them."""
 
 import json
+import os
 import signal
+import subprocess
+import sys
 import tarfile
 
 import pytest
 
 from support.command_line import kubedsm
-from support.kubectl import Kubectl, needs_kubectl
+from support.kubectl import KUBECTL, Kubectl, needs_kubectl
 from support.manifests import ROOT
-from support.processes import Process, Scheduler, Server, unreachable
+from support.processes import Process, Scheduler, Server, unreachable, write
 
 pytestmark = pytest.mark.http
 
@@ -80,6 +83,34 @@ def test_a_pod_that_fits_nowhere_degrades_the_state(server, scheduler):
     finally:
         server.call("DELETE", "/apis/apps/v1/namespaces/default/deployments/huge")
         server.until(lambda: ask(server, scheduler, "status").returncode == 0)
+
+
+@needs_kubectl
+def test_kubectl_runs_status_and_explain_as_a_plugin(server, scheduler, tmp_path):
+    plugin = f"#!{sys.executable}\nfrom kubedsm.__main__ import plugin\nplugin()\n"
+    write(tmp_path, "kubectl-kubedsm", plugin).chmod(0o755)
+    path = f"{tmp_path}:{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "KUBECONFIG": server.kubeconfig}
+
+    def ask_plugin(*given):
+        command = (KUBECTL, "kubedsm", *given, "--server", scheduler.url)
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=60, check=False, env=environment
+        )
+        return done.returncode, done.stdout
+
+    kubectl = Kubectl(server.kubeconfig, tmp_path)
+    container = {"name": "lone", "image": "pause", "resources": {"requests": {"cpu": "64"}}}
+    overrides = {"spec": {"schedulerName": "kubedsm", "containers": [container]}}
+    kubectl("run", "lone", "--image=pause", f"--overrides={json.dumps(overrides)}")
+    pending = ("explain", "--all", "-o", "name", "-l")
+    server.until(lambda: ask_plugin(*pending, "run=lone") == (0, "pod/default/lone\n"))
+    assert ask_plugin(*pending, "run=web") == (0, "")
+    code, said = ask_plugin("status", "-n", "default", "-l", "run=lone", "-o", "json")
+    assert code == {"healthy": 0, "degraded": 1}[json.loads(said)["state"]]
+    assert "default/lone" in said
+    kubectl("delete", "pod", "lone", "--now", "--wait=false")
+    server.until(lambda: ask_plugin(*pending, "run=lone") == (0, ""))
 
 
 def test_watching_repeats_until_interrupted(server, scheduler):

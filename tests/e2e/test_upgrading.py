@@ -13,7 +13,7 @@ from support.processes import Scheduler, Server, kubedsm, write
 pytestmark = [pytest.mark.http, needs_kubectl]
 
 REMOVED = "suggester: {mode: suggest, minGain: 0.5}"
-UNKNOWN = "suggester: {mode: active, leastGain: 0.5}"
+UNKNOWN = "suggester: {mode: apply, leastGain: 0.5}"
 NAMED = "suggester.minGain is deprecated and ignored: migration.price"
 
 
