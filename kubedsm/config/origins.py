@@ -77,7 +77,7 @@ class Origins:
 
     @classmethod
     def of(cls, configuration: Configuration, text: str | bytes, source: str) -> "Origins":
-        """Locate the configuration's values by line in the source document."""
+        """Locate the lines of the source document that set the configuration's values."""
         return cls(configuration, source, list_key_lines(text))
 
     @property

@@ -98,7 +98,9 @@ class SiteSettings:
 
 @attrs.frozen(field_transformer=validate_fields)
 class BatchSettings:
-    """Configuration section of batches: window and solving time in seconds, size in pods."""
+    """Configuration section of pod batches: time window and solving time in seconds, maximum size
+    in pods.
+    """
 
     idle: float = setting(0.005, duration("0s", "1m"))
     max: float = setting(0.2, duration("0s", "1m"))

@@ -27,7 +27,7 @@ class _Line(NamedTuple):
 
 
 class Recording:
-    """Bounded recording of page messages; the oldest changes are merged into the snapshot."""
+    """Bounded recording of dashboard messages; the oldest changes are merged into the snapshot."""
 
     def __init__(self, begins: Snapshot, room: int = ROOM, span: float = SPAN) -> None:
         self._room = room

@@ -245,8 +245,8 @@ class PlacementManager(Controller):
                     self.report(plan_id, CallRefused(step.id, reason))
 
     def abort_at(self, nodes: Container[NodeName]) -> None:
-        """Cancel migrations not yet started, and roll back running ones, from or to the nodes; do
-        not await volumes there.
+        """Cancel or roll back migrations from or to the given nodes of a partitioned site, and stop
+        waiting for volumes there.
         """
         reason = "a site is partitioned"
         for plan_id, running in list(self._plans.items()):

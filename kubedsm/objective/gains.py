@@ -68,13 +68,17 @@ class Gains:
         return self._known[key]
 
     def of_share(self, workload: Workload, after: Share) -> int:
-        """Return the QoS gained, in nano-units, if the workload had the given share."""
+        """Return the QoS that a workload would gain, in nano-units, with the given edge share
+        instead of the current one.
+        """
         target = self.qos_targets(workload)
         before = self.objective.worth_of(self.shares[workload], target)
         return self.objective.worth_of(after, target) - before
 
     def of_shares(self, after: Mapping[Workload, Share]) -> Gain:
-        """Return the QoS gained if the workloads had the given shares, by priority level."""
+        """Return the QoS that workloads would gain with the given edge shares instead of the
+        current ones, by pod priority level.
+        """
         total = list(self.nothing)
         for workload, share in after.items():
             total[self.level[workload]] += self.of_share(workload, share)

@@ -75,7 +75,9 @@ class LoadGoal:
 
 
 def evenness(ratios: Floats) -> Floats:
-    """Return evenness scores of usage ratios along the last axis; NaN with fewer than two known."""
+    """Return how evenly a node's resources (CPU, memory, network, disk) are used, from usage
+    ratios; NaN with fewer than two known.
+    """
     known = np.isfinite(ratios)
     number = known.sum(axis=-1)
     some = np.maximum(number, 1)
@@ -161,7 +163,9 @@ class Loads:
         return _stretch_scores(scores) if self.goal.normalise else scores
 
     def too_high(self, ratios: Floats) -> Mask:
-        """Return a mask of ratio rows with any resource above the high-usage threshold."""
+        """Return which candidate nodes, given as rows of usage ratios, have any resource above the
+        high-usage threshold.
+        """
         return np.asarray((ratios > self.goal.high_usage).any(axis=-1))
 
     def gains(self, pod: Pod, source: int) -> Floats:

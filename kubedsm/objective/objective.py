@@ -51,8 +51,8 @@ class QosTarget:
     demand: SiteDemand | None = None
 
     def count_wanted(self, total: int) -> int:
-        """Return how many of the workload's `total` pods the target wants at the edge, within the
-        cap.
+        """Return how many of the workload's `total` pods should be at the edge by the QoS target,
+        within the cap.
         """
         wanted = count_target_pods(self.qos, total)
         return wanted if self.most is None else min(wanted, self.most)

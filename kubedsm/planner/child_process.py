@@ -64,8 +64,8 @@ class Inbox:
         return self._announced > self._arrived
 
     def count_arrival(self) -> None:
-        """Count a previously announced request as received, no longer as a reason to interrupt the
-        current request.
+        """Note that an announced request has been received, so its announcement no longer
+        interrupts the current request.
         """
         self._arrived += 1
 

@@ -191,15 +191,15 @@ class Feasibility:
         return [names[at] for at in self.taking(pod, tier=tier).nonzero()[0].tolist()]
 
     def taking(self, pod: Pod, *, tier: bool = True) -> Mask:
-        """Return the mask of nodes feasible for the pod; the mask is shared and therefore
+        """Return the mask of nodes that are feasible for the pod; the mask is shared and therefore
         read-only.
         """
         verdict = self.verdict(pod)
         return verdict.tiered if tier else verdict.accepted
 
     def indifferent(self, pod: Pod, wishes: Iterable[PodAffinityTerm]) -> bool:
-        """Return True if no Score plugin distinguishes nodes for the pod, given the preferences
-        `wishes` of other pods.
+        """Return True if all nodes score equally for the pod, given the preferences `wishes` of
+        other pods about the pod.
         """
         scene = self._widen(pod).scene
         candidate = _class_in(scene, pod)
@@ -255,8 +255,8 @@ class Feasibility:
         return bool(find_deserted(self.equivalence(pod), self.scene, at)[0])
 
     def broken_rules(self, pods: Iterable[Pod]) -> BrokenRules:
-        """Return the affinity and spread rules that these pods violate, or that other pods' rules
-        about them find violated.
+        """Return the violated affinity and spread rules of these pods, and of other pods whose
+        rules select these pods.
         """
         scene, known = self.scene, dict.fromkeys(map(self.equivalence, pods))
         found: dict[_Where, int] = {}

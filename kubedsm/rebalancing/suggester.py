@@ -186,7 +186,9 @@ class Migrator(Controller):
         return plans
 
     def has_benefit(self, moves: Sequence[Move], waiting: Sequence[Uid] = ()) -> bool:
-        """Return True if these migrations, or the pods that wait for them, still gain by them."""
+        """Return True if these migrations are still worthwhile, for QoS or for the pending pods
+        that wait for their capacity.
+        """
         snapshot, policy = self.mirror.snapshot(), self.configuration.current.policy
         if all(move.load_scores for move in moves):
             return all(is_still_worthwhile(snapshot, policy.load, move) for move in moves)
@@ -364,7 +366,9 @@ def _proposal_text(move: Move, id_: str) -> str:
 
 
 def order_of(plan_id: str, leg: Leg, configuration: Configuration) -> MoveOrder:
-    """Convert a migration step (leg) to the migration order that a plan executes."""
+    """Convert a migration step of a suggestion to the order (pod, target node, times) that a
+    migration plan executes.
+    """
     return MoveOrder(
         id=f"{plan_id}/{leg.name}",
         pod="" if leg.continues else leg.move.pod.uid,

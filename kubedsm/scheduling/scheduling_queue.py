@@ -408,7 +408,9 @@ def room_for(unschedulable: Unschedulable, free: Resources) -> int:
 def still_unschedulable(
     unschedulable: Unschedulable, node: Node, cluster: Cluster
 ) -> Unschedulable | None:
-    """Add the plugin by which a new node rejects the pods; return None if the node accepts them."""
+    """Add the plugin by which a new node rejects a class of unschedulable pods to its rejecting
+    plugins; return None if the node accepts the pods.
+    """
     rejected = rejection(unschedulable.candidate.pod_class, node, cluster.free(node.name))
     if rejected is None:
         return None

@@ -101,7 +101,7 @@ class Scene(Listener):
         self._news.event_written(about, reason, note, warning)
 
     def loop_late(self, seconds: float) -> None:
-        """Callback: record the event loop's lag in seconds."""
+        """Callback: record the lag of the process's event loop, in seconds."""
         self._work.loop_late(seconds)
 
     def look(self, runtime: Runtime, leadership: Leadership | None, now: float) -> Changes | None:

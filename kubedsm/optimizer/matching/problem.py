@@ -87,7 +87,9 @@ def least_totals(steps: Ints, times: Ints, count: int) -> Ints:
 
 
 def group_equal_rows(*looks: Ints) -> tuple[Ints, Ints]:
-    """Return the first node of each distinct array row, and the distinct row of every node."""
+    """Group nodes with equal array rows: return the first node of each group, and the group of
+    every node.
+    """
     listed = np.ascontiguousarray(np.hstack(looks))
     if not listed.size:
         return np.arange(min(len(listed), 1)), np.zeros(len(listed), dtype=np.int64)

@@ -165,8 +165,8 @@ def still_spreads(snapshot: Snapshot, move: Move) -> bool:
 def list_spreading(
     one_more: OneMore, gains: Gains, qos_targets: QosTargets, lasting: Lasting
 ) -> Iterator[tuple[Move, float]]:
-    """Yield one spreading migration a workload with its benefit in pod-seconds: by priority,
-    workloads on a single node, weight, part of the replicas on a node, number of pods.
+    """Yield one migration for each workload that separates replicas sharing a node, with benefit in
+    pod-seconds, most important workload first.
 
     Benefits of at most the price are yielded without a search for permitted targets.
     """

@@ -182,7 +182,8 @@ class Batch:
         return attrs.evolve(choice, looked_at=looked_at)
 
     def plain_choice(self) -> Choice:
-        """Choose nodes for pods without constraints between pods, sampling a large cloud.
+        """Choose nodes for pods without rules between pods (affinity, spread, ports), sampling the
+        nodes of a large cloud.
 
         If the sampled cloud nodes cannot hold the whole batch, all cloud nodes are evaluated.
         """

@@ -102,7 +102,9 @@ class Decision:
 
 @attrs.frozen(eq=False)
 class Choice:
-    """Target nodes of a batch on the edge and in the cloud; all other pods are unschedulable."""
+    """Target nodes on the edge and in the cloud for the pods of a batch; all other pods are
+    unschedulable.
+    """
 
     edge: Targets
     cloud: Targets

@@ -25,7 +25,8 @@ from kubedsm.plugins.spread import Skews
 
 
 class OpenNodes:
-    """Nodes permitted by the constraints of each equivalence class, ignoring capacity and spread.
+    """Nodes that scheduling rules permit for each equivalence class of pods, ignoring capacity and
+    topology spread.
 
     Constraints of a class are reevaluated only after placements that concern the class.
     """
@@ -338,7 +339,7 @@ class Settling:
 
     @property
     def sound(self) -> bool:
-        """True if no affinity or spread rule of a placed pod is violated."""
+        """True if the pods placed so far violate no affinity or spread rule of a placed pod."""
         return self._find_broken() is None
 
     def _avoid_domain(self, pod: Pod, broken: Pod) -> None:
@@ -447,7 +448,9 @@ class Settling:
         return self._first_of(pod, best) if len(best) else None
 
     def open_to(self, pod: Pod) -> Mask | None:
-        """Return the nodes accepting the pod next to the placed pods; None if there are none."""
+        """Return the nodes that accept the pod, given the pods of the batch placed so far; None if
+        there are none.
+        """
         like = self.open.like(pod)
         if like in self.nowhere:
             return None
