@@ -88,7 +88,7 @@ class TimePassed:
 
 @attrs.frozen(slots=True)
 class Cancelled:
-    """Event: start no further migrations of the plan; migrations in progress continue."""
+    """Event: the plan must start no further migrations; its migrations in progress continue."""
 
     reason: str
 

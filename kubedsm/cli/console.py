@@ -1,4 +1,6 @@
-"""Console of commands: JSON on stdout, remarks and logs on stderr, and shutdown by signals."""
+"""Output and shutdown of commands: JSON on stdout, remarks and logs on stderr, and graceful exit on
+signals.
+"""
 
 import asyncio
 import contextlib
@@ -34,7 +36,7 @@ def print_document(document: Any, output: str) -> None:
 
 
 def remark(text: str) -> None:
-    """Print a one-line remark on stderr."""
+    """Print a one-line message for the user on stderr."""
     echo(f"kubedsm: {' '.join(text.split())}", err=True)
 
 

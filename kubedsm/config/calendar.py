@@ -1,4 +1,5 @@
-"""Windows and freezes of migrations: cron schedules with a duration, and absolute periods.
+"""Times when migrations may begin: windows (cron schedules with a duration), and freezes (absolute
+periods).
 
 A schedule has the five fields of crontab(5), as a CronJob of Kubernetes: numbers, names of months
 and weekdays, `*`, lists, ranges and steps. If both days are restricted, either suffices. A local
@@ -173,7 +174,7 @@ _TIME = Kind(_check_time, {**_TEXT, "description": "a time, such as 2026-12-18T1
 
 @attrs.frozen(field_transformer=validate_fields)
 class Window:
-    """Recurring period in which migrations may begin."""
+    """Recurring period (cron schedule with a duration) in which migrations may begin."""
 
     #: required, as the times of a freeze
     schedule: str = setting("", _SCHEDULE)

@@ -41,7 +41,7 @@ class CurrentConfiguration:
 
     @property
     def valid(self) -> bool:
-        """True if the latest configuration document is valid and in effect."""
+        """True if the latest configuration document was valid, and is therefore in effect."""
         return not self.refusal
 
     def observe(self, observer: Callable[[Configuration], None]) -> None:

@@ -203,7 +203,9 @@ class MigrationSettings:
 
 @attrs.frozen(field_transformer=validate_fields)
 class SolverSettings:
-    """Configuration section of the integer-programming solver above the exact-search limit."""
+    """Configuration section of the integer-programming solver, which is used for problems too large
+    for exact search.
+    """
 
     kind: SolverKind = setting("highs", choice(*get_args(SolverKind)))
     #: seconds, for a batch of pods or one step of a suggestion

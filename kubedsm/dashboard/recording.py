@@ -38,11 +38,13 @@ class Recording:
 
     @property
     def version(self) -> int:
-        """Version number of the latest recorded change."""
+        """Version number of the latest recorded change of the dashboard."""
         return self._kept[-1].changes.version if self._kept else self._begins.version
 
     def add(self, changes: Changes) -> bytes:
-        """Record and encode the next changes; above the limits, the oldest changes are dropped."""
+        """Record and encode the next changes of dashboard rows; above the size limits, the oldest
+        changes are dropped.
+        """
         kept = _Line(changes, encode_message(changes))
         self._kept.append(kept)
         self._bytes += len(kept.line)
@@ -62,7 +64,9 @@ class Recording:
         self._begins = apply_changes(self._begins, [kept.changes for kept in over])
 
     def lines(self, version: int | None = None) -> Iterator[bytes]:
-        """Yield the recording as JSON lines: all, or changes after the version if available."""
+        """Yield the recording as JSON lines: all of it, or only the changes after the version, if
+        still available.
+        """
         if version is None or not self._begins.version <= version <= self.version:
             yield encode_message(self._begins)
             version = self._begins.version

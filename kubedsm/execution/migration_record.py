@@ -1,4 +1,5 @@
-"""Record of begun migrations, kept for budgets: an annotation on a Lease next to the leader's.
+"""Record of begun migrations, needed for hourly and daily migration budgets, in an annotation of a
+Lease.
 
 A new leader reads the record before a migration with a budget may begin, and writes it after each
 begin. The rights and the optimistic concurrency are those of leader election: a former leader

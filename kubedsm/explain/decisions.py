@@ -1,4 +1,5 @@
-"""Lookup of recorded decisions, combined with the current state of the pods.
+"""Lookup of recorded placement and migration decisions, combined with the current state of the
+pods.
 
 Nodes are judged by the input of the decision, with the other pods of the decision where it placed
 them: capacity that the rest of a batch took is a reason, too.

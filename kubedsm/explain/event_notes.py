@@ -50,7 +50,9 @@ def note_forged_label() -> str:
 
 
 def note_migrations(ends: Iterable[MoveOutcome]) -> Iterator[Note]:
-    """Yield the Event texts for a workload: completed migrations, and unsuccessful migrations."""
+    """Yield the Event texts about a workload's migrations: one for completed, and one for
+    unsuccessful migrations.
+    """
     done, lost = list[str](), list[str]()
     for ended in ends:
         move = ended.move

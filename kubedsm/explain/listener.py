@@ -1,4 +1,4 @@
-"""Callbacks about scheduler activity, for metrics, the decision record and the page."""
+"""Callbacks about scheduler activity, for metrics, the record of decisions and the dashboard."""
 
 from collections.abc import Callable, Collection, Sequence
 from typing import Any, Literal
@@ -57,7 +57,9 @@ class Listener:
         """Callback: a decision is not proven optimal; the certificates bound its gap."""
 
     def cloud_sampled(self, nodes: int) -> None:
-        """Callback: a batch was decided on a sample of cloud nodes, with the given size."""
+        """Callback: a batch of pods was placed considering only a sample of the cloud nodes, with
+        the given sample size.
+        """
 
     def packing_ended(self, result: Packing, seconds: float) -> None:
         """Callback: packing for unschedulable pods finished after `seconds` with this result."""

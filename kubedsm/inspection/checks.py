@@ -87,7 +87,7 @@ def run_checks(state: ClusterState, *, before: bool = False) -> list[Result]:
 
 
 def parts_needed(*, before: bool = False) -> list[Part]:
-    """Return the parts of the cluster state that the checks need."""
+    """Return the parts of the cluster state that these checks of `kubedsm check` evaluate."""
     checks = [check for check in CHECKS if check.phase != ("after" if before else "before")]
     return list(dict.fromkeys(part for check in checks for part in check.needs))
 

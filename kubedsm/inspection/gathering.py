@@ -153,7 +153,9 @@ Metrics = Callable[[str], Awaitable[tuple[int, str]]]
 
 @attrs.frozen
 class Gatherer:
-    """Reader of a cluster's state: each part by one request, all parts at once."""
+    """Reader of a cluster's state: one request for each part (such as nodes, Lease or RBAC rights),
+    all at the same time.
+    """
 
     cluster: ExplainedCluster
     name: ObjectName

@@ -16,7 +16,8 @@ ENOUGH_REQUESTS = 100
 
 @attrs.frozen(slots=True)
 class Usage:
-    """Resource usage of a node, or mean usage of a workload's running pods.
+    """Resource usage (CPU, memory, network, disk) of a node, or mean usage of a workload's running
+    pods.
 
     Millicores, bytes, and network and disk bytes per second in both directions; None: unknown.
     """

@@ -359,9 +359,7 @@ class FreeCapacity:
 
 @attrs.frozen(eq=False)
 class NodeRows:
-    """Selection of candidate nodes in the order in which they are filled, with their free
-    capacity.
-    """
+    """Candidate nodes for pods, in the order in which they are filled, with their free capacity."""
 
     index: NodeIndex
     room: FreeCapacity

@@ -49,7 +49,9 @@ class QuietPeriods:
         return QuietPeriods(now, (length, *self.lengths)[:_REMEMBERED])
 
     def lasting(self, now: float) -> float:
-        """Estimate how many seconds the current quiet period will continue (mean residual life)."""
+        """Estimate for how many more seconds the workload will remain unchanged (mean residual life
+        of past periods).
+        """
         age = max(0.0, now - self.since)
         left = ASSUMED + age
         counts = (ASSUMED / left) ** 2

@@ -309,7 +309,9 @@ def cap_slower_edge(targets: QosTargets, snapshot: Snapshot) -> QosTargets:
 
 
 def without_caps(targets: QosTargets) -> QosTargets:
-    """Return the QoS targets without the caps of workloads responding more slowly from the edge."""
+    """Return the QoS targets without the caps on edge pods of workloads that respond more slowly
+    from the edge.
+    """
     return lambda workload: attrs.evolve(targets(workload), most=None)
 
 

@@ -66,7 +66,9 @@ class ReplicaSpread:
         self.in_zone[workload][self.zones[node]] += number
 
     def company(self, workload: Workload, node: NodeName) -> int:
-        """Return the spread cost of another replica on the node: replicas on node and in zone."""
+        """Return the spread cost of another replica on the node: replicas of the workload on the
+        node and in its zone.
+        """
         if workload not in self.on_node:
             return 0
         return self.on_node[workload][node] + self.in_zone[workload][self.zones[node]]

@@ -60,7 +60,9 @@ class Inbox:
 
     @property
     def interrupted(self) -> bool:
-        """Return True if the scheduler announced a further request that is still unprocessed."""
+        """Return True if the scheduler announced another request that the planner process has not
+        received yet.
+        """
         return self._announced > self._arrived
 
     def count_arrival(self) -> None:

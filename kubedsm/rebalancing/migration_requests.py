@@ -1,4 +1,5 @@
-"""Requested migrations: accepted once, executed as the scheduler's own, and answered by Events.
+"""Migrations that users request: each is accepted once, executed as the scheduler's own, and
+answered by an Event.
 
 A request is an annotation (`kube.wire.annotations.MoveRequest`) on one of two ConfigMaps. The
 ConfigMap for approvals takes the id of a proposal. A request with moves goes on the ConfigMap with

@@ -31,7 +31,9 @@ class PlannedBatches:
     planner: Planner
 
     async def run(self) -> None:
-        """Have the planner process place batches, one after the other, until cancelled."""
+        """Have the planner process decide large batches of pods, one after the other, until
+        cancelled.
+        """
         while True:
             await self.scheduler.planning_begun.wait()
             if self.scheduler.planned is not None:

@@ -377,7 +377,7 @@ class Scheduler(Controller):
     def end_batch(
         self, batch: Batch, pods: Sequence[Pod], seconds: float, decision: Decision
     ) -> None:
-        """Record metrics, log line and decision of a completely decided batch."""
+        """Record metrics, log line and decision of a batch once all of its pods are decided."""
         self.listener.batch_decided(pods, seconds)
         if not decision.proven:
             self.listener.optimality_unproven("batch", decision.certificates)

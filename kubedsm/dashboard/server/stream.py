@@ -1,4 +1,4 @@
-"""Stream of page updates as server-sent events, at the pace at which each viewer reads.
+"""Stream of dashboard updates as server-sent events, at the pace at which each viewer reads.
 
 Per-viewer state consists of the version. Slow viewers get larger messages, never additional
 messages; viewers without reads cost nothing.
@@ -58,7 +58,9 @@ class Stream:
         self._lines: dict[int | None, bytes] = {}
 
     async def run(self) -> None:
-        """Evaluate and record changes periodically, until cancelled; errors are logged."""
+        """Recompute the dashboard's rows and record changes periodically, until cancelled; errors
+        are logged.
+        """
         while True:
             await self._await_look()
             with self._supervisor.catch_errors("page"):

@@ -33,7 +33,7 @@ class Part(NamedTuple):
 
 
 def fit_parts(parts: Sequence[Part], width: int, height: int) -> Sequence[RenderableType]:
-    """Return the parts of a terminal picture that fit the terminal; among equally important parts,
+    """Return the parts of a terminal picture that fit on the screen; among equally important parts,
     the first is omitted first.
     """
     kept = [(part, count_lines(part.what, width)) for part in parts]

@@ -1,4 +1,5 @@
-"""Credential loading of kubernetes_asyncio, without the models and APIs of its client.
+"""Loading of kubeconfig credentials by the library kubernetes_asyncio, without importing its API
+models.
 
 `import kubernetes_asyncio` loads a thousand modules: 36 MB and half a second, of which credentials
 need 0.5 MB. Hence its two outer packages are registered unexecuted; any other name that is asked of

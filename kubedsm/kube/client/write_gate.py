@@ -49,7 +49,7 @@ class WriteGate(ClusterFront):
         self._changed.set()
 
     def shut(self) -> None:
-        """Close the gate immediately: no further write is sent."""
+        """Close the write gate immediately: no further write is sent to the API server."""
         self.open_until(-math.inf)
 
     async def settle(self) -> None:

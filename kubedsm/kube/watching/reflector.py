@@ -153,7 +153,8 @@ class Reflector(Generic[T, E]):
         )
 
     async def list_once(self, *, timeout: float) -> None:
-        """List all objects without a watch; `timeout` seconds for each page.
+        """List all objects of the kind without a watch; the request for each page of the list may
+        take `timeout` seconds.
 
         Raises ClusterError or WireError after only a part of the objects was reported.
         """

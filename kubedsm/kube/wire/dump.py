@@ -86,7 +86,7 @@ def read(text: bytes, source: str) -> Dump:
 
 
 def of_objects(said: Any, source: str) -> Dump:
-    """Convert already parsed API objects of a dump to mirror events.
+    """Convert already parsed API objects of a cluster dump to events for a cluster mirror.
 
     Raises DocumentError.
     """

@@ -53,7 +53,8 @@ class Digits:
 
     @classmethod
     def of(cls, problem: PlacementProblem) -> "Digits":
-        """Choose place values for a placement problem, without overflow of combined costs.
+        """Choose place values for combining the costs of a placement problem in one number, without
+        overflow.
 
         Fragmentation loses only as many low-order bits as necessary for costs up to _LARGEST_SUM:
         none up to 2^28 pods times nodes times preference penalty without charges.

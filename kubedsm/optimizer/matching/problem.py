@@ -260,9 +260,7 @@ class PlacementProblem:
 
     @property
     def feasible(self) -> NDArray[np.bool_]:
-        """Feasible nodes of each kind of interchangeable pods, as a mask of shape (nodes,
-        kinds).
-        """
+        """Mask of nodes feasible for each group of interchangeable pods, shape (nodes, groups)."""
         feasible: NDArray[np.bool_] = self.most > 0
         return feasible
 
@@ -340,7 +338,7 @@ class PlacementProblem:
         return np.zeros((len(self.nodes), len(self.kinds)), dtype=np.int64)
 
     def room_after(self, loads: Ints) -> Ints:
-        """Return the available capacity (nodes x resources) remaining after the placement."""
+        """Return the available capacity remaining after the placement, shape (nodes, resources)."""
         return self.free - loads @ self.requests
 
     def targets(self, loads: Ints, chosen: Sequence[Sequence[Pod]] | None = None) -> Targets:

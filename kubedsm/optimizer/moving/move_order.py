@@ -101,7 +101,8 @@ def order_migrations(
 def drop_rejected(
     feasibility: Feasibility, moves: Sequence[Move], free: Mapping[NodeName, Resources]
 ) -> tuple[Order, tuple[Impasse, ...]]:
-    """Return the migrations permitted by rules between pods, and the impasses of the others.
+    """Return the migrations that rules between pods permit, and the reasons why the other
+    migrations are not feasible.
 
     A rejected pod from the cloud is redirected to another currently feasible edge node.
     """

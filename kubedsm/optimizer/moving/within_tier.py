@@ -42,8 +42,8 @@ _POD_STEPS, _TARGET_STEPS = 300_000, 500
 
 @attrs.frozen(slots=False, eq=False)
 class OneMore:
-    """Checks for one more migration within a tier, feasible together with the migrations already
-    suggested.
+    """Checks whether one more migration within a tier is feasible, in addition to the migrations
+    already suggested.
     """
 
     snapshot: Snapshot
@@ -65,7 +65,9 @@ class OneMore:
         )
 
     def list_targets(self, pod: Pod) -> list[Node]:
-        """Return the other nodes of the tier that accept the pod at no greater penalty."""
+        """Return the other nodes of the tier that accept the pod without a greater preference
+        penalty.
+        """
         source = self.snapshot.nodes[self.snapshot.placed[pod.uid]]
         if source.tier is None or not self.is_allowed(source.tier):
             return []
@@ -85,7 +87,7 @@ class OneMore:
         return [node for node, penalty in zip(found, there, strict=True) if penalty <= here]
 
     def is_out_of_time(self) -> bool:
-        """Count the work for one more pod or node; return True after the deadline."""
+        """Count the computation for one more pod or node; return True after the deadline."""
         return self.deadline.spend(_POD_STEPS + _TARGET_STEPS * len(self.snapshot.nodes))
 
     def _keeps_site(self, pod: Pod, source: NodeName, target: NodeName) -> bool:

@@ -88,7 +88,9 @@ class Search:
         self._out = [kind for kind, number in enumerate(left) for _ in range(number)]
 
     def improve(self, deadline: Deadline) -> None:
-        """Improve the placement until the deadline: place more pods, then migrate fewer."""
+        """Improve the packing until the deadline: first place more pending pods, then migrate fewer
+        running pods.
+        """
         packing = deadline.part(1 - _RESTORING)
         for _ in range(self._rounds):
             if not self._out or packing.spend(self._round_steps):

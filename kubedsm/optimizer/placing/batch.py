@@ -88,7 +88,9 @@ def place_alone(
 
 
 def edge_fragmentation(fragmentation: Fragmentation, edge: NodeRows) -> int:
-    """Return the total fragmentation of the edge nodes, given their available capacity."""
+    """Return the total fragmentation (capacity unusable for typical pods) of the edge nodes, given
+    their available capacity.
+    """
     axes = axes_of(vector for vector, _ in fragmentation.mix)
     return int(fragmentation.costs(axes, edge.allocatable(axes), edge.free(axes)).sum())
 
@@ -236,7 +238,9 @@ class Batch:
         )
 
     def bindings(self, choice: Choice) -> tuple[Binding, ...]:
-        """Return the bindings (pod, node, tier) of a placement choice, in scheduling order."""
+        """Return the bindings (pod, node, tier) that a placement of the batch implies, in
+        scheduling order.
+        """
         placed = {
             pod.uid: Binding(pod, node, tier)
             for tier, targets in ((Tier.EDGE, choice.edge), (Tier.CLOUD, choice.cloud))

@@ -1,4 +1,5 @@
-"""Integer programme of a batch above the exact-search limit, with bounds and independent parts.
+"""Integer programme (MIP) that places a batch of pods too large for exact search, with bounds and
+independent parts.
 
 The lexicographic goals are those of `make_decision`: placed pods by turn, QoS by level, evenness
 by level, preference penalties. Variables count the pods of each kind on each node. Additional
@@ -72,8 +73,8 @@ class IntegerChoice:
         return values
 
     def picks(self, values: Ints) -> Picks:
-        """Convert the solver's variable values to numbers of pods at the edge by workload and kind
-        of pods.
+        """Convert the solver's variable values to numbers of edge pods by workload and group of
+        interchangeable pods.
         """
         return {
             (self.members[member].workload, kind): int(values[variable])

@@ -72,7 +72,8 @@ def balance_by_load(
     spread: bool = True,
     closed: Collection[NodeName] = (),
 ) -> Decision:
-    """Return the decision with its pods reassigned within their tiers by measured load.
+    """Return the placement decision with its pods reassigned to other nodes of the same tier, to
+    balance measured load.
 
     The decision is unchanged without measurements, after the deadline, or if the reassignment would
     make an unschedulable pod schedulable. spread: whether replicas are kept apart.

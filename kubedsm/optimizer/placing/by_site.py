@@ -90,7 +90,7 @@ class Columns:
         return self.edge.counts
 
     def mask(self, column: int) -> Mask:
-        """Return the edge nodes of a column, that is of its edge site, as a mask."""
+        """Return the mask of edge nodes that belong to a column's edge site."""
         group = self.groups[column]
         if group not in self._masks:
             alone = len(group) == 1

@@ -1,4 +1,5 @@
-"""Cloud placement: least allocation, exact search for the remaining pods, and node sampling.
+"""Placement of pods on cloud nodes: least-allocated nodes first, exact search for remaining pods,
+and node sampling.
 
 The paper assumes one cloud node of unlimited capacity; here cloud nodes have finite capacity.
 A large cloud is sampled like kube-scheduler's percentageOfNodesToScore, but per batch.
@@ -51,7 +52,7 @@ class SampledNodes:
         return index.at(np.roll(index.of_tier(Tier.CLOUD), -self.first)[: self.number])
 
     def others(self, index: NodeIndex) -> Mask:
-        """Return the mask of cloud nodes outside the sampling window."""
+        """Return the mask of cloud nodes that are not sampled for the placement decision."""
         return index.at(index.of_tier(Tier.CLOUD)) & ~self.nodes(index)
 
 
@@ -377,7 +378,9 @@ class CloudHold:
         return held
 
     def after_leaving(self, room: Ints) -> "CloudHold":
-        """Return the feasibility test with additional capacity (nodes x resources) released."""
+        """Return a copy of the cloud capacity test in which additional capacity (nodes x resources)
+        is free.
+        """
         key = room.tobytes()
         if key not in self._vacated:
             free = self.packing.free + room

@@ -308,7 +308,9 @@ def _count_before(sort: Ints) -> Ints:
 
 @attrs.frozen(eq=False)
 class Attempt:
-    """Candidate placement of a batch, with the part permitted by constraints between pods."""
+    """Candidate placement of a batch, with the part of the placement that rules between pods
+    (affinity, spread, ports) permit.
+    """
 
     choice: Choice
     kept: Kept

@@ -139,7 +139,7 @@ UPSETS = "node(s) would violate the scheduling rules of another pod of the batch
 
 @attrs.define
 class Settling:
-    """Cluster state with the pods of a batch placed so far, on which `keep_rules` places further
+    """Pods of a batch placed so far, with the cluster state including them, for placing further
     pods under rules between pods.
     """
 
@@ -246,7 +246,9 @@ class Settling:
         return not self.forgetful and not (self.turns and min(self.turns) < self.turn(pod))
 
     def retry(self, pods: Iterable[Pod]) -> None:
-        """Place the pods on any permitted node, repeatedly while placements open further nodes."""
+        """Place the unplaced pods on any permitted node; repeat while a placement makes further
+        nodes feasible (affinity).
+        """
         waiting, progress = list(pods), True
         while progress and waiting:
             progress = False
@@ -287,7 +289,9 @@ class Settling:
                 self._place_pod(pod, wanted)
 
     def place_in_line(self, pods: Iterable[Pod], wanted: Mapping[Uid, NodeName]) -> None:
-        """Place the pods one after another, retrying unschedulable pods after each placement."""
+        """Place the pods of a batch one after another, retrying unschedulable pods after each
+        placement.
+        """
         waiting: list[Pod] = []
         for pod in pods:
             self._place_pod(pod, wanted)

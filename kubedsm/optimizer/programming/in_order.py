@@ -56,7 +56,9 @@ class Goal:
 
 @attrs.frozen(slots=True)
 class Certificate:
-    """Optimality certificate: value and upper bound of a goal, given the preceding goals."""
+    """Optimality certificate: value and upper bound of an optimisation goal, given the values of
+    the preceding goals.
+    """
 
     goal: str
     status: Status
