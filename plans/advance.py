@@ -1,4 +1,6 @@
-"""Transition function of plans: apply an event to the steps; return new plan and effects."""
+"""Transition function of bind and migration plans: apply an event to the steps; return the new plan
+and the API calls to make.
+"""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -79,7 +81,8 @@ def release_plan(plan_id: str, pod: str, node: str) -> Plan:
 
 
 def advance(plan: Plan, event: PlanEvent, now: float) -> tuple[Plan, tuple[Step, ...]]:
-    """Apply an event to the plan's steps; return the new plan, and effects such as API calls.
+    """Apply an event to a bind or migration plan; return the new plan, and the actions to execute,
+    such as API calls.
 
     The effects are the changed steps. The placement manager carries out asked steps, and reads the
     pods of verifying steps live. Every other changed step has ended.

@@ -1,4 +1,5 @@
-"""Plans and their steps as immutable values, and the transition table of step states.
+"""Bind and migration plans and their steps as immutable values, and the transition table of step
+states.
 
 The rules:
 
@@ -123,7 +124,9 @@ class Step:
 
 @attrs.frozen(slots=True)
 class Plan:
-    """Steps of a single bind, or of a group of migrations; a step's id is its position."""
+    """Steps of a single bind, or of a group of migrations executed together; a step's id is its
+    position.
+    """
 
     id: str
     steps: tuple[Step, ...]
@@ -139,5 +142,7 @@ class Plan:
 
     @property
     def next_deadline(self) -> float | None:
-        """Return the earliest deadline of any step: before, `TimePassed` has no effect."""
+        """Return the earliest deadline of any step of the bind or migration plan, in monotonic
+        seconds.
+        """
         return min((s.deadline for s in self.steps if s.deadline is not None), default=None)

@@ -312,7 +312,9 @@ class Runtime:
                 tasks.create_task(part())
 
     async def follow(self) -> None:
-        """Keep the mirror up to date without writes, until cancelled; the part of a standby."""
+        """Keep the cluster mirror up to date without writes to the API server, until cancelled: the
+        work of a standby.
+        """
         await self._keep(self._following)
 
     async def decide(self) -> None:
@@ -333,7 +335,7 @@ class Runtime:
                 tasks.create_task(self.supervisor.keep(part, loop))
 
     async def flush_writes(self) -> None:
-        """Wait until all pending Events and responses to migration requests are written."""
+        """Wait until all pending Events and responses to users' migration requests are written."""
         if self._requests is not None:
             await self._requests.await_answers()
         await self.workload_events.flush()

@@ -68,7 +68,8 @@ class EventHandler:
 
 
 class FollowedCluster:
-    """Reflectors (client-go's informers) of pods, nodes, and other kinds that decisions depend on.
+    """Reflectors (client-go's informers) of pods, nodes, and all other objects that scheduling
+    depends on.
 
     Events go to `apply`. The handle's `synced` is set once every kind is listed or refused.
     Configuration changes of the tier labels apply all nodes again.

@@ -55,7 +55,8 @@ class IgnoredAnnotations:
 
 @attrs.define
 class MismatchWarnings(Controller):
-    """Warn about tiers without nodes, and about keys of `services` without a matching workload.
+    """Warn about edge and cloud tiers without nodes, and about keys of the configuration's
+    `services` without a matching workload.
 
     A tier without nodes is reported immediately. A key is reported after `GRACE`, since workloads
     may follow the configuration. A formerly matching key is no warning: the workload may be scaled

@@ -81,7 +81,9 @@ class LeaseTimes:
         return self.retry_period / LOOKS
 
     def patience(self, failures: int) -> float:
-        """Return the time limit of a request after consecutive failures."""
+        """Return the time limit of a Lease request in seconds, after a number of consecutive failed
+        requests.
+        """
         return min(self.pause * (1 + failures), self.renew_deadline / 2)
 
 

@@ -49,7 +49,9 @@ async def read_document_in(cluster: Cluster, name: ObjectName) -> tuple[str, str
 
 @attrs.define
 class ConfigurationNews:
-    """Apply changed configuration documents to the scheduler, and log acceptance or refusal."""
+    """Applies changed configuration documents to the running scheduler, and logs whether each is
+    accepted or refused.
+    """
 
     configuration: CurrentConfiguration
     clock: Clock
@@ -162,7 +164,9 @@ class LiveConfiguration:
             self.loops.append(("configuration", ConfigurationFile(source, self._news).run))
 
     def report_unmatched(self, text: str) -> None:
-        """Write an Event on the ConfigMap: `services` names workloads that do not exist."""
+        """Write an Event on the ConfigMap: keys of its `services` section name workloads that do
+        not exist.
+        """
         found = self.config_map.found
         if found is not None and self._is_source:
             self._recorder.record_event("ServicesUnmatched", found, text)

@@ -75,7 +75,9 @@ class Round:
         return any(each.at == self.measured.at for each in self.known.values())
 
     def in_a_line(self, missing: Iterable[str]) -> str:
-        """Summarise causes and consequence of missing query results; empty if complete."""
+        """Summarise on one line why Prometheus queries returned no usable result, and the
+        consequence; empty if all did.
+        """
         by_cause: dict[str, list[str]] = {}
         for name in sorted(missing):
             by_cause.setdefault(self.wrong.get(name, ""), []).append(name)
@@ -96,7 +98,9 @@ def combine_answers(
     answers: Answers,
     site_labels: Sequence[str] = (),
 ) -> Round:
-    """Combine new with earlier query results. Pure, and therefore safe in any thread."""
+    """Combine new Prometheus query results with recent earlier results of the failed queries. Pure,
+    and therefore safe in any thread.
+    """
     at, oldest = now(), STALE * load.period
     known = {
         name: was

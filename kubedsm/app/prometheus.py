@@ -74,7 +74,9 @@ class Asker(Protocol):
         most: int,
         then: Callable[[Answers], T],
     ) -> T:
-        """Run all Prometheus queries within `seconds` and `most` bytes; return `then` of them."""
+        """Run all Prometheus queries within `seconds` and `most` bytes; return the value that the
+        function `then` makes of the results.
+        """
 
 
 #: sends a request; streaming reads the body later
@@ -96,7 +98,9 @@ class InAThread:
         most: int,
         then: Callable[[Answers], T],
     ) -> T:
-        """Run all queries in the thread, as `Asker.ask`. Exceptions of `then` propagate."""
+        """Run all Prometheus queries in the daemon thread, as `Asker.ask`. Exceptions of the
+        function `then` propagate.
+        """
         if self._hangs.is_set():
             return then(_fail_all(queries, "the previous queries are still in progress"))
         future: Future[T] = Future()

@@ -1,4 +1,5 @@
-"""Warnings about Services whose requests ignore the sites of their workloads' demand.
+"""Warnings about Services that route requests to any site, though their workloads have demand by
+edge site.
 
 Replicas near their users are of no use to requests that a Service spreads over all its endpoints.
 The mirror has no Services: they are listed every `PERIOD` seconds while a workload has demand by
@@ -30,8 +31,8 @@ PERIOD = 300.0
 def list_spreading(
     services: Iterable[Service], snapshot: Snapshot, policy: KubeDSM
 ) -> Iterator[tuple[Service, Workload]]:
-    """Yield the Services without a preference for zones, with a workload each that has demand by
-    site.
+    """Yield the Services without zone-aware routing whose workload has demand by edge site, with
+    one such workload.
     """
     targets = policy.qos_targets_in(snapshot)
     sited = {w for w in snapshot.census.shares if targets(w).demand is not None}
@@ -49,7 +50,9 @@ def routing_command(service: Service) -> str:
 
 @attrs.define
 class ServiceRouting(Controller):
-    """Warn once about each Service that ignores the sites of its workload's demand."""
+    """Warn once about each Service that does not prefer pods in the client's zone, though its
+    workload has demand by edge site.
+    """
 
     events: WorkloadEvents
     #: names of Services, with their workloads, as last listed

@@ -42,7 +42,9 @@ Target = str | Workload
 
 
 def parse_target(word: str, namespace: str | None) -> Target:
-    """Parse NAMESPACE, KIND/NAMESPACE/NAME, or KIND/NAME in `namespace`. Raises UsageError."""
+    """Parse the argument of `kubedsm opt-in`: NAMESPACE, KIND/NAMESPACE/NAME, or KIND/NAME in
+    `namespace`. Raises UsageError.
+    """
     first, *rest = word.split("/")
     if first in ("namespace", "namespaces", "ns") and len(rest) == 1:
         first, rest = rest[0], []
@@ -61,7 +63,7 @@ def parse_target(word: str, namespace: str | None) -> Target:
 
 
 def run_adoption(options: AdoptionOptions, *, leave: bool) -> int:
-    """Opt the targets in, or out; return the exit code."""
+    """Opt the given namespaces and workloads in to the scheduler, or out; return the exit code."""
     targets = [parse_target(word, options.namespace) for word in options.targets]
     code = INTERRUPTED
 
@@ -77,7 +79,9 @@ def run_adoption(options: AdoptionOptions, *, leave: bool) -> int:
 
 @attrs.frozen
 class Adoption:
-    """Opting in and out with the rights of the user; each change is printed."""
+    """Opts namespaces and workloads in to the scheduler, or out, with the user's own RBAC rights,
+    and prints each change.
+    """
 
     cluster: Cluster
     options: AdoptionOptions

@@ -100,7 +100,7 @@ def explain(everywhere: bool, **given: Any) -> None:
 )
 @output
 def watch(server: str, token_path: Path | None, output: str) -> None:
-    """Watch a running scheduler's page in a terminal.
+    """Watch a running scheduler's dashboard in a terminal.
 
     The scheduler must run with `kubedsm run --page`, or with --page-address, which --server then
     names. Without a terminal, and with -o json, each news is one line. The command is read-only.
@@ -260,7 +260,7 @@ def approve(
     config_map: "ObjectName",
     wait: float,
 ) -> None:
-    """Have the running scheduler execute a proposal of its own.
+    """Have the running scheduler execute migrations that it proposed.
 
     In mode suggest, the Events MigrationProposed of the pods and the log contain its ID. The
     scheduler executes it only while it would still propose the same.

@@ -58,7 +58,8 @@ async def read_targets(
 
 
 def list_workloads(dump_path: str, origins: Origins) -> list[dict[str, Any]]:
-    """Return QoS target, weight and migration mode of each workload in the dump, with origins.
+    """Return QoS target, weight and migration mode of each workload in the dump, with the origin of
+    each value.
 
     The newest pod's annotations count.
     """

@@ -32,7 +32,9 @@ Begin = Callable[[Runtime], Coroutine[Any, Any, None]]
 
 @attrs.frozen
 class Errand:
-    """Migrations to execute, and the equivalent request to a running scheduler, if possible."""
+    """Migrations that a command is to execute, and the equivalent request to a running scheduler,
+    if possible.
+    """
 
     begin: Begin
     proposal: str = ""
@@ -119,7 +121,7 @@ class _Ends(Listener):
 async def carry_out(
     cluster: Cluster, configuration: Configuration, begin: Begin, clock: Clock, rng: random.Random
 ) -> list[MoveOutcome]:
-    """Run a scheduler that executes only these migrations; return the outcomes."""
+    """Run a scheduler that executes only these migrations; return the outcome of each."""
     quiet = attrs.evolve(
         configuration,
         suggester=attrs.evolve(configuration.suggester, mode="off"),

@@ -57,7 +57,7 @@ def snapshot_of(dump: dumps.Dump, configuration: Configuration) -> Snapshot:
 
 
 def start_deadline(seconds: float, share: float = PATIENT_SHARE) -> Deadline:
-    """Return the deadline of a decision with a time limit of `seconds`, from now."""
+    """Return the deadline of a scheduling decision with a time limit of `seconds`, from now."""
     seconds = max(seconds, 0.001)
     until = time.monotonic() + seconds
     return Deadline.within(seconds, lambda: until - time.monotonic(), share)

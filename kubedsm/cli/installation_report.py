@@ -46,7 +46,9 @@ _FEW = 10
 
 @asynccontextmanager
 async def open_gatherer(installation: Installation) -> AsyncIterator[Gatherer]:
-    """Connect to the cluster, and find the scheduler at --server, if it serves this cluster."""
+    """Connect to the cluster and the scheduler at --server (if it serves this cluster), to read
+    their state.
+    """
     clock, rng = SystemClock(), random.Random()
     async with connect_cluster(installation.kubeconfig_path, installation.context) as cluster:
         found, server = None, installation.server

@@ -114,7 +114,9 @@ def _parse_config_map(
 
 
 def dump_file(text: str, **settings: Any) -> Decorator:
-    """Add the option `--from`: a file with cluster objects as `kubectl get -o json` prints them."""
+    """Decorator: add the option `--from`, a file with cluster objects as `kubectl get -o json`
+    prints them.
+    """
     path = click.Path(allow_dash=True)
     text = f"{text}; - for standard input."
     return click.option("--from", "dump_path", type=path, help=text, **settings)
@@ -324,7 +326,9 @@ def read_page_options(
 
 
 def page(usual_address: str) -> Decorator:
-    """Add the dashboard page's options; the command receives `page: PageOptions | None`."""
+    """Decorator: add the dashboard page's command-line options; the command receives `page:
+    PageOptions | None`.
+    """
     return collect(
         "page",
         read_page_options,
@@ -404,7 +408,7 @@ class MigrationOptions:
 
 
 def migration_options(from_help: str, apply_help: str) -> Decorator:
-    """Add the options of MigrationOptions; the command receives `options`."""
+    """Decorator: add the options of MigrationOptions to a command, which receives `options`."""
     return collect(
         "options",
         MigrationOptions,

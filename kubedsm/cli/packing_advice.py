@@ -54,7 +54,9 @@ class PackAdvice:
 
     @property
     def words(self) -> str:
-        """Describe in a sentence the pods placed, migrated and evicted, and proven optimality."""
+        """Describe the packing in a sentence: pods placed, migrated and evicted, and whether the
+        result is proven optimal.
+        """
         packed = self.packed
         if packed.better:
             return (

@@ -135,7 +135,9 @@ def _explain_age(lost: int) -> Iterator[Text]:
 
 
 def explain_unplaced(placement: OfflinePlacement) -> Iterator[RenderableType]:
-    """Return a paragraph per group of unplaced pods: kube-scheduler's message, then the nodes."""
+    """Return a paragraph per group of equal unplaced pods: kube-scheduler's message, then the
+    rejecting nodes.
+    """
     decision, snapshot = placement.decision, placement.snapshot
     free = snapshot.with_placed({pod.uid: node for pod, node, _ in decision.bindings}).free
     pods = defaultdict[tuple[str, ...], list[str]](list)

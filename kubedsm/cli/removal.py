@@ -47,7 +47,7 @@ AT_ONCE = 16
 
 @attrs.frozen
 class Traces:
-    """Traces of KubeDSM in a cluster, outside of its own namespace."""
+    """Labels, annotations and settings of KubeDSM on cluster objects outside its own namespace."""
 
     #: pods with the keys of removable labels and annotations
     marked: tuple[tuple[Pod, tuple[str, ...], tuple[str, ...]], ...]
@@ -78,7 +78,9 @@ class Traces:
         }
 
     def list_remaining(self) -> Iterator[str]:
-        """Yield a line for each kind of trace that this command does not remove."""
+        """Yield a line for each kind of KubeDSM label, annotation or setting that `kubedsm
+        uninstall` does not remove.
+        """
         if self.opted_in:
             yield (
                 f"opted in: {named(self.opted_in)}: their new pods wait for a scheduler of this"
@@ -101,7 +103,9 @@ class Traces:
 async def find_traces(
     cluster: Cluster, configuration: Configuration, clock: Clock, rng: random.Random
 ) -> Traces:
-    """List all traces of KubeDSM. Raises ClusterError, WireError."""
+    """List all labels, annotations and settings of KubeDSM on cluster objects. Raises ClusterError,
+    WireError.
+    """
     snapshot = await read_snapshot(cluster, configuration, clock, rng)
     templates = await adoption.list_templates(cluster, timeout=TIMEOUT)
     ours = configuration.scheduler_name
@@ -136,7 +140,7 @@ def _list_marked(
 
 
 def uninstall(options: RemovalOptions) -> int:
-    """List the traces of KubeDSM, or remove them; return the exit code."""
+    """List the traces of KubeDSM on cluster objects, or remove them; return the exit code."""
     code = INTERRUPTED
 
     async def act() -> None:

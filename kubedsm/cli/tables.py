@@ -24,7 +24,9 @@ R = TypeVar("R", bound=Report)
 def print_timed(
     decide: Callable[[], R], tables: Callable[[R, float], RenderableType], output: str
 ) -> R:
-    """Decide, print the report with the elapsed milliseconds as JSON or tables, and return it."""
+    """Compute a decision, print its report as JSON or tables with the elapsed milliseconds, and
+    return the report.
+    """
     started = time.perf_counter()
     report = decide()
     elapsed = 1000 * (time.perf_counter() - started)

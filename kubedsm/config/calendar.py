@@ -43,7 +43,7 @@ _MOST_CHANGES = 100
 
 @attrs.frozen
 class Schedule:
-    """Parsed cron schedule: allowed values of each field."""
+    """Parsed cron schedule: allowed minutes, hours, days, months and weekdays."""
 
     minutes: tuple[int, ...]
     hours: tuple[int, ...]
@@ -55,13 +55,15 @@ class Schedule:
     either_day: bool
 
     def includes_day(self, day: date) -> bool:
-        """Return True if the schedule has starts on the day."""
+        """Return True if the cron schedule has any start time on the day."""
         of_month, of_week = day.day in self.days, day.isoweekday() % 7 in self.weekdays
         matches = of_month or of_week if self.either_day else of_month and of_week
         return matches and day.month in self.months
 
     def list_starts(self, day: date, zone: tzinfo) -> list[float]:
-        """Return the starts on a local day, in seconds since the epoch, ascending."""
+        """Return the start times of the cron schedule on a local day, in seconds since the epoch,
+        ascending.
+        """
         if not self.includes_day(day):
             return []
         return sorted(
@@ -180,7 +182,9 @@ class Window:
     time_zone: str = setting("UTC", _ZONE)
 
     def find_next_start(self, moment: float) -> float:
-        """Return `moment` within the window, else the next start; inf after the calendar's end."""
+        """Return `moment` if within the migration window, else the window's next start; inf after
+        the calendar's end.
+        """
         schedule, zone = parse_schedule(self.schedule), find_zone(self.time_zone)
         day = datetime.fromtimestamp(moment - self.duration, zone).date()
         for offset in range(-1, _LONGEST_GAP + int(self.duration // 86_400) + 1):
@@ -211,13 +215,17 @@ WINDOWS, FREEZES = several(section(Window), least=0), several(section(Freeze), l
 
 @attrs.frozen
 class Calendar:
-    """Windows and freezes of a workload; without windows migrations may begin at any time."""
+    """Migration windows and freezes of a workload; without windows migrations may begin at any
+    time.
+    """
 
     windows: tuple[Window, ...] = ()
     freezes: tuple[Freeze, ...] = ()
 
     def find_opening(self, moment: float) -> tuple[float, str]:
-        """Return `moment` if migrations may begin then; else the next opening, and the reason."""
+        """Return `moment` if migrations may begin then; else the next time at which they may, and
+        the reason for the delay.
+        """
         reason, opening = "", moment
         for _ in range(_MOST_CHANGES):
             frozen = [parse_time(f.end) for f in self.freezes if f.covers(opening)]

@@ -40,7 +40,9 @@ _SECTIONS = ("services", "suggester", "migration", "batch", "objective", "tiers"
 
 
 class DocumentError(Problem, ValueError):
-    """One-line validation error: source, key, mistake, and remedy."""
+    """Error in a configuration file or other input document: one line that names source, key,
+    mistake and remedy.
+    """
 
     def __init__(self, reason: str, place: tuple[str, ...] = (), source: str = "") -> None:
         self.reason = reason
@@ -51,7 +53,9 @@ class DocumentError(Problem, ValueError):
 
 @contextmanager
 def at(*keys: object) -> Iterator[None]:
-    """Context manager: prefix locations in validation errors with keys, such as `services.shop`."""
+    """Context manager: prefix the location in validation errors with a document key, such as
+    `services.shop`.
+    """
     try:
         yield
     except DocumentError as error:
@@ -100,7 +104,9 @@ def key_shown(key: object) -> str:
 
 
 def content(path: str | Path, most: int = -1) -> bytes:
-    """Read a document file, up to one byte more than `most` bytes. Raises DocumentError."""
+    """Read a document file up to the size limit of `most` bytes, plus one byte to detect longer
+    files. Raises DocumentError.
+    """
     size = most if most < 0 else most + 1
     with reading(path):
         try:
@@ -131,7 +137,9 @@ def convert_to(value: Any, shape: type[T]) -> T:
 
 
 def json_as(text: bytes, shape: type[T]) -> T:
-    """Decode JSON text written by a program to a Python type. Raises DocumentError."""
+    """Decode JSON that a program wrote, such as a saved file, to the given Python type. Raises
+    DocumentError if invalid.
+    """
     try:
         return msgspec.json.decode(text, type=shape)
     except msgspec.ValidationError as error:

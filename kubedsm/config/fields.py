@@ -94,7 +94,9 @@ def _validate_field(_: object, attribute: "attrs.Attribute[Any]", value: object)
 
 
 def validate_fields(_: type, fields: "list[attrs.Attribute[Any]]") -> "list[attrs.Attribute[Any]]":
-    """Field transformer for attrs section classes: validate each field by its kind."""
+    """attrs field transformer for configuration section classes: validate each field by its
+    declared type.
+    """
     return [field.evolve(validator=_validate_field) for field in fields]
 
 
@@ -175,7 +177,9 @@ def whole(low: int, high: int) -> Kind:
 
 
 def duration(low: str, high: str, *, instead: str = "") -> Kind:
-    """Field kind: duration, stored in seconds; `instead`: remedy for a percentage."""
+    """Field type for configurations: duration, stored in seconds; `instead`: remedy in the error
+    message for a percentage.
+    """
     least, greatest = parse_duration(low), parse_duration(high)
     between = f"a duration between {low} and {high}, such as 500ms, 10s or 1m30s"
 
@@ -199,7 +203,7 @@ def duration(low: str, high: str, *, instead: str = "") -> Kind:
 
 
 def percentage() -> Kind:
-    """Field kind: percentage from `0%` to `100%`, stored as a fraction."""
+    """Field type for configurations: percentage from `0%` to `100%`, stored as a fraction."""
 
     def read_percentage(value: object) -> float:
         if not isinstance(value, str) or not _PERCENTAGE.fullmatch(value):
@@ -263,7 +267,9 @@ LABEL_VALUE = text(re.compile(VALUE), "a label value, such as edge")
 
 
 def several(one: Kind, *, least: int = 1) -> Kind:
-    """Field kind: one value, or a list of at least `least` distinct values; stored as a tuple."""
+    """Field type for configurations: one value, or a list of at least `least` distinct values;
+    stored as a tuple.
+    """
 
     def read_several(value: object) -> tuple[Any, ...]:
         if not isinstance(value, list):
@@ -290,7 +296,7 @@ def several(one: Kind, *, least: int = 1) -> Kind:
 
 
 def by_name(name: Kind, one: Kind) -> Kind:
-    """Field kind: mapping with keys of kind `name`, and values of kind `one`."""
+    """Field type for configurations: mapping with keys of type `name`, and values of type `one`."""
 
     def read_by_name(value: object) -> dict[Any, Any]:
         values = {}

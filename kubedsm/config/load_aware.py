@@ -211,7 +211,9 @@ class LoadAware:
 
     @property
     def goal(self) -> LoadGoal | None:
-        """Return weights of measured load for the objective; None without a Prometheus server."""
+        """Return the weights of measured load for the objective function; None without a Prometheus
+        server.
+        """
         if not self.prometheus:
             return None
         capacity = tuple(Capacity(c.node_selector, c.net, c.disk) for c in self.capacity)

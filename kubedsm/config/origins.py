@@ -20,7 +20,9 @@ Key = tuple[str, ...]
 
 
 def list_mistakes(text: str | bytes, source: str) -> list[DocumentError]:
-    """Return all mistakes of a configuration document: remove each invalid key, validate again."""
+    """Return all mistakes of a configuration document, found by removing each invalid key and
+    validating again.
+    """
     found: dict[Key, DocumentError] = {}
     try:
         with reading(source):
@@ -75,7 +77,7 @@ class Origins:
 
     @classmethod
     def of(cls, configuration: Configuration, text: str | bytes, source: str) -> "Origins":
-        """Locate the configuration's values by line in the source document."""
+        """Locate the lines of the source document that set the configuration's values."""
         return cls(configuration, source, list_key_lines(text))
 
     @property
@@ -101,8 +103,8 @@ class Origins:
         return DEFAULT if line is None else f"{self.source}:{line}"
 
     def of_service(self, workload: Workload, labels: Mapping[str, str], *fields: str) -> str:
-        """Return the origin of the `services` entry that sets one of these fields for the
-        workload.
+        """Return the origin (file and line) of the `services` entry that sets one of these fields
+        for the workload.
         """
         deciding = entries_for(self.configuration.services, workload, labels)
         for name in fields:

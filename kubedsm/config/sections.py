@@ -80,7 +80,9 @@ TIERS = Kind(_write_tiers, section_schema(_TierLabels), _read_tiers, _write_tier
 
 @attrs.frozen(field_transformer=validate_fields)
 class SiteSettings:
-    """Configuration section of edge sites: site label, and stabilisation after a partition."""
+    """Configuration section of edge sites: node label that names the site, and waiting time after a
+    network partition.
+    """
 
     #: none: no node is at a site
     label: tuple[str, ...] = setting(SITE_LABELS, several(LABEL_KEY, least=0))
@@ -96,7 +98,9 @@ class SiteSettings:
 
 @attrs.frozen(field_transformer=validate_fields)
 class BatchSettings:
-    """Configuration section of batches: window and solving time in seconds, size in pods."""
+    """Configuration section of pod batches: time window and solving time in seconds, maximum size
+    in pods.
+    """
 
     idle: float = setting(0.005, duration("0s", "1m"))
     max: float = setting(0.2, duration("0s", "1m"))
@@ -164,7 +168,9 @@ _COUNT = whole(0, 10_000)
 
 @attrs.frozen(field_transformer=validate_fields)
 class BudgetSettings:
-    """Configuration section of budgets: begun migrations in any hour or day; None: no limit."""
+    """Configuration section of migration budgets: how many migrations may begin in any hour or day;
+    None: no limit.
+    """
 
     workload_per_hour: int | None = setting(None, _COUNT)
     workload_per_day: int | None = setting(None, _COUNT)
@@ -173,7 +179,7 @@ class BudgetSettings:
 
     @property
     def limited(self) -> bool:
-        """Return True if any budget is set."""
+        """Return True if any migration budget is set."""
         return any(value is not None for value in attrs.astuple(self))
 
 
@@ -206,7 +212,8 @@ class SolverSettings:
 
 @attrs.frozen(field_transformer=validate_fields)
 class ObjectiveSettings:
-    """Configuration section of the objective function: kind, parameters, and namespace fairness.
+    """Configuration section of the QoS objective function: formula, parameters, and fairness among
+    namespaces.
 
     See `objective.objective`. All parameters belong to the kind `share`. The bounds keep
     sums of scores in nano-units within 64 bits.
@@ -228,7 +235,9 @@ class ObjectiveSettings:
 
 @attrs.frozen(field_transformer=validate_fields)
 class TenantSettings:
-    """Configuration section of tenants: limits of tenant annotations on their own pods."""
+    """Configuration section of tenants: limits on the QoS target and request rate that users may
+    set by annotations on their pods.
+    """
 
     #: upper bound, but never below the operator's own target
     max_qos: float = setting(0.0, number(0, 1))
@@ -272,6 +281,8 @@ class Latency:
 
     @property
     def pairs(self) -> dict[tuple[str, str], float]:
-        """Latencies of the matrix by users' site and serving site, in both directions."""
+        """Latencies of the matrix in seconds, by the users' site and the serving site, in both
+        directions.
+        """
         given = {(a, b): time for a, row in self.matrix.items() for b, time in row.items()}
         return {(b, a): time for (a, b), time in given.items()} | given

@@ -1,4 +1,5 @@
-"""QoS targets of workloads: entries for a workload, a kind, a namespace, a name, a label, or all.
+"""QoS targets of workloads: configuration entries by workload, kind, namespace, name or label, or
+for all workloads.
 
 For each field, the most specific matching entry with the field takes precedence. A
 namespace takes precedence over names and labels, which its tenant chooses. Workloads that end, such

@@ -148,8 +148,8 @@ class Configuration:
         return any(map(is_label_key, self.services))
 
     def select_by_labels(self, workload: Workload, labels: Mapping[str, str]) -> dict[str, float]:
-        """Return `qos` and `weight` of the workload, each if the entry of a label sets the
-        field.
+        """Return the QoS factor and weight that `services` entries for labels set for the workload;
+        fields that no such entry sets are omitted.
         """
         entries = entries_for(self.services, workload, labels)
         return {

@@ -1,4 +1,4 @@
-"""Bounded recording of the page: a snapshot, and all changes since.
+"""Bounded recording of the dashboard: a snapshot of its rows, and all changes since.
 
 A reconnected viewer gets all missed changes in a single message.
 """
@@ -27,7 +27,7 @@ class _Line(NamedTuple):
 
 
 class Recording:
-    """Bounded recording of page messages; the oldest changes are merged into the snapshot."""
+    """Bounded recording of dashboard messages; the oldest changes are merged into the snapshot."""
 
     def __init__(self, begins: Snapshot, room: int = ROOM, span: float = SPAN) -> None:
         self._room = room
@@ -80,7 +80,9 @@ class Recording:
 
 
 def join_changes(changes: Iterable[Changes]) -> Changes | None:
-    """Merge successive row changes, with the last state of each row; None without changes."""
+    """Merge successive changes of dashboard rows, with the last state of each row; None without
+    changes.
+    """
     rows: dict[Table, dict[str, Row | None]] = {}
     last = None
     for last in changes:
@@ -90,7 +92,7 @@ def join_changes(changes: Iterable[Changes]) -> Changes | None:
 
 
 def apply_changes(snapshot: Snapshot, changes: Iterable[Changes]) -> Snapshot:
-    """Apply successive row changes to a snapshot of the page; return the new snapshot."""
+    """Apply successive row changes to a snapshot of the dashboard; return the new snapshot."""
     rows = {table: dict(some) for table, some in snapshot.rows.items()}
     version, at = snapshot.version, snapshot.at
     for each in changes:

@@ -30,7 +30,7 @@ class _Row(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 
 
 class NodeRow(_Row, frozen=True):
-    """Row of a node on the dashboard page, keyed by node name."""
+    """Dashboard row of a node, keyed by node name."""
 
     #: None: KubeDSM schedules nothing there
     tier: Tier | None
@@ -52,7 +52,7 @@ class NodeRow(_Row, frozen=True):
 
 
 class PodRow(_Row, frozen=True):
-    """Row of a pod on the dashboard page, keyed by namespace/name; finished pods have no row."""
+    """Dashboard row of a pod, keyed by namespace/name; finished pods have no row."""
 
     #: key of its workload's row
     workload: str
@@ -75,7 +75,7 @@ class PodRow(_Row, frozen=True):
 
 
 class WorkloadRow(_Row, frozen=True):
-    """Row on the dashboard page of a workload that uses this scheduler, keyed by namespace/name."""
+    """Dashboard row of a workload that uses this scheduler, keyed by namespace/name."""
 
     kind: str
     #: number of edge pods, and of all pods including pending pods
@@ -99,7 +99,7 @@ class WorkloadRow(_Row, frozen=True):
 
 
 class MoveRow(_Row, frozen=True):
-    """Row of a migration on the page, keyed by id or, for a proposed migration, by pod."""
+    """Dashboard row of a migration, keyed by id or, for a proposed migration, by pod."""
 
     pod: str
     workload: str
@@ -133,7 +133,7 @@ class MoveRow(_Row, frozen=True):
 
 
 class NewsRow(_Row, frozen=True):
-    """Row of recent activity on the page: a decision, a migration, an Event, or a state change."""
+    """Dashboard row of recent activity: a decision, a migration, an Event, or a state change."""
 
     at: float
     kind: Literal["batch", "suggestion", "move", "event", "state"]
@@ -149,7 +149,9 @@ class NewsRow(_Row, frozen=True):
 
 
 class SiteRow(_Row, frozen=True):
-    """Demand of the users at one site, and the replicas there, of all workloads with demand."""
+    """Dashboard row of an edge site: demand of the users there, and the replicas there of all
+    workloads with demand.
+    """
 
     #: empty: edge nodes without a site
     site: str
@@ -162,7 +164,7 @@ class SiteRow(_Row, frozen=True):
 
 
 class StatusRow(_Row, frozen=True):
-    """Row with the scheduler's status on the page, under the key `now`."""
+    """Dashboard row with the scheduler's status, under the key `now`."""
 
     #: current activity: "migrating 2 of 3: waiting for shop/cart-x to be Ready, 4 s"
     headline: str
@@ -214,7 +216,7 @@ Rows: TypeAlias = Mapping[Table, Mapping[str, Row | None]]
 
 
 class Snapshot(msgspec.Struct, frozen=True, tag="snapshot", rename="camel", omit_defaults=True):
-    """Message with all rows of the dashboard page, sent to a new viewer."""
+    """Message with all rows of the dashboard, sent to a new viewer."""
 
     version: int
     #: seconds since the epoch
@@ -225,7 +227,9 @@ class Snapshot(msgspec.Struct, frozen=True, tag="snapshot", rename="camel", omit
 
 
 class Changes(msgspec.Struct, frozen=True, tag="changes", rename="camel"):
-    """Message with the rows changed since the page's previous version; None for a deleted row."""
+    """Message with the dashboard rows that changed since the previous version; None for a deleted
+    row.
+    """
 
     version: int
     at: float
@@ -237,7 +241,7 @@ _encoder = msgspec.json.Encoder()
 
 
 def encode_message(message: Message) -> bytes:
-    """Encode a message of page rows as one line of JSON, with unprintable characters escaped."""
+    """Encode a message of dashboard rows as a line of JSON, with unprintable characters escaped."""
     return escape_strings(_encoder.encode(message))
 
 
@@ -264,7 +268,7 @@ _decoder = msgspec.json.Decoder(_Message)
 
 
 def decode_message(line: bytes) -> Message:
-    """Decode a message of page rows from JSON. Raise msgspec.DecodeError."""
+    """Decode a message of dashboard rows from JSON. Raise msgspec.DecodeError."""
     found = _decoder.decode(line)
     rows: Rows = msgspec.structs.asdict(found.rows)  # type: ignore[assignment]  # by its tables
     if found.type == "snapshot":

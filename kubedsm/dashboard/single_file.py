@@ -1,4 +1,4 @@
-"""Page with embedded recordings, as a single HTML file without a server.
+"""Dashboard with embedded recordings, as a single HTML file without a server.
 
 The files of the page are inlined. Modules find each other by the import map, because a module in a
 data: URL has no folder.
@@ -38,7 +38,7 @@ class Recorded(NamedTuple):
 
 
 def one_file(title: str, about: str, recordings: Sequence[Recorded]) -> str:
-    """Render the page with embedded recordings as one HTML file; about: short description."""
+    """Render the dashboard with embedded recordings as one HTML file; about: short description."""
     contents = read_static_files()
     head = contents["index.html"].decode()
     sheets = "".join(contents[name].decode() for name in _SHEET.findall(head))

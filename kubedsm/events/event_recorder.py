@@ -80,7 +80,7 @@ class Notice:
 
     @property
     def gist(self) -> str:
-        """Condition and text without node counts, to recognise repetitions of an Event."""
+        """Event text and pod condition without node counts, to recognise repeated Events."""
         return f"{self.condition} {_NUMBER.sub('', self.text)}" if self.condition else self.text
 
     def is_same(self, other: "Notice") -> bool:

@@ -204,7 +204,7 @@ class WorkloadEvents:
             self._arrived.set()
 
     def add_note(self, workload: Workload, note: Note) -> None:
-        """Queue an Event on the workload, replacing an earlier unwritten note."""
+        """Queue an Event on the workload, replacing an earlier unwritten Event of that kind."""
         if workload.kind in reads.APPS_RESOURCES:
             self._notes[workload] = note
             self._arrived.set()

@@ -82,7 +82,9 @@ class BindCalls:
             self._unlabelled.add(before.workload)
 
     async def bind(self, step: Step, is_pending: IsPending, report: Report) -> None:
-        """Bind the pod once fewer than `at_once` binds are in flight, unless the step is over."""
+        """Bind the pod to its node once fewer than `at_once` binds are in flight, unless the plan
+        has given up the bind.
+        """
         self._under_way += 1
         self.none_under_way.clear()
         try:

@@ -1,4 +1,5 @@
-"""Deferrals of migrations: windows, freezes, and budgets of begun migrations.
+"""Deferrals of migrations: configured time windows, freeze periods, and budgets of migrations per
+hour and day.
 
 A budget counts the migrations that began within the last hour or day, by the wall clock. A group of
 migrations begins as a whole, and is charged as a whole.
@@ -41,7 +42,9 @@ class Deferral:
 
 @attrs.define(eq=False)
 class Deferrals:
-    """Deferrals of all workloads; without windows, freezes and budgets nothing is deferred."""
+    """Deferrals of migrations by workload; without windows, freezes and budgets no migration is
+    deferred.
+    """
 
     _configuration: CurrentConfiguration
     #: wall clock, in seconds since the epoch
@@ -91,14 +94,14 @@ class Deferrals:
         return min(left, default=None)
 
     def charge(self, workloads: Iterable[Workload]) -> None:
-        """Count migrations that begin now."""
+        """Count migrations that begin now against the budgets of the cluster and the workload."""
         now = self._now()
         recent = [(of, at) for of, at in self.begun if now - DAY < at <= now]
         self._replace([*recent, *((workload, now) for workload in workloads)])
         self.changed.set()
 
     def restore(self, begun: Iterable[tuple[Workload, float]]) -> None:
-        """Add the migrations that former leaders began."""
+        """Add the migrations that former leaders began to the budget counts."""
         self._replace(sorted([*begun, *self.begun], key=lambda each: each[1]))
         self.known = True
 

@@ -89,7 +89,9 @@ def is_admissible(
 
 @attrs.frozen(slots=True)
 class LeftAlone:
-    """State of a workload that is left alone: end, and what it is left alone for."""
+    """State of a workload whose pods are temporarily not migrated: end of the pause, and its
+    reason.
+    """
 
     until: float
     #: hash of the pod template, and `migration.deadline`: another one may be ready in time
@@ -126,8 +128,8 @@ class Cooldowns:
         self._ends[workload] = until
 
     def note_late(self, workload: Workload, template: str, now: float) -> bool:
-        """Count a replacement that was not Ready in time; return True if the workload is left alone
-        from now on.
+        """Count a replacement pod that was not Ready in time; return True if the workload's pods
+        are no longer migrated for a while.
         """
         self._late[workload] += 1
         if self._late[workload] < LATE_IN_A_ROW:
@@ -137,7 +139,9 @@ class Cooldowns:
         return True
 
     def list_left_alone(self, now: float) -> dict[Workload, LeftAlone]:
-        """Return the workloads that are left alone, except after a longer `migration.deadline`."""
+        """Return the workloads whose pods are temporarily not migrated, except after
+        `migration.deadline` was raised.
+        """
         deadline = self._configuration.current.migration.deadline
         self._left_alone = {
             of: found
@@ -147,7 +151,7 @@ class Cooldowns:
         return dict(self._left_alone)
 
     def end_left_alone(self, workload: Workload) -> None:
-        """Migrate the workload's pods again, as its pod template has changed."""
+        """Permit migrations of the workload's pods again, because its pod template has changed."""
         del self._left_alone[workload]
         del self._late[workload]
 

@@ -329,7 +329,9 @@ def _reason_in_surge(live: LivePod, services_by_template: list[str]) -> str:
 
 
 class Fate(enum.Enum):
-    """Action for a detached pod whose migration has ended: evict, reattach, collect or wait."""
+    """Action for a detached pod whose migration has ended: evict, reattach, leave to the garbage
+    collector, or wait.
+    """
 
     EVICT = "evict"
     #: leave the pod to the garbage collector, without PodDisruptionBudgets

@@ -123,7 +123,9 @@ class Migrations(Controller):
     # Restrictions of new suggestions.
 
     def moving_each(self) -> list[Workload]:
-        """Return the workload of each migration in progress, with repetitions."""
+        """Return the workload of each migration in progress; a workload with several migrations is
+        repeated.
+        """
         return [underway.workload for underway in self._list_underway()]
 
     def resting(self) -> frozenset[Workload]:
@@ -161,7 +163,7 @@ class Migrations(Controller):
         return arriving
 
     def still_to_come(self, plan_ids: Collection[str]) -> set[NodeName]:
-        """Return target nodes of the plans' migrations that have no capacity reservation yet."""
+        """Return the target nodes of planned migrations for which no capacity is reserved yet."""
         return {
             NodeName(move.order.target)
             for move in self._moves.values()

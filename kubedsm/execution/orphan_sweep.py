@@ -40,7 +40,7 @@ class Plans(Protocol):
     """Protocol of the plan executor (PlacementManager), as the orphan sweep uses it."""
 
     def follows(self, pod: Uid) -> bool:
-        """Return True if a running plan has a step about the pod."""
+        """Return True if a running bind or migration plan has a step about the pod."""
 
     def begin(self, plan: Plan) -> None:
         """Begin a plan that restores a pod detached from its ReplicaSet."""

@@ -68,7 +68,7 @@ MigrationCall = Callable[[Step, Pod, Accepted | None, IsPending, Report], Corout
 
 @attrs.define(slots=True)
 class Running:
-    """Plan in progress, with a bounded history of state changes."""
+    """Bind or migration plan in progress, with a bounded history of state changes."""
 
     plan: Plan
     begun: float
@@ -229,7 +229,8 @@ class PlacementManager(Controller):
     def abort_steps(
         self, kinds: Container[StepKind], reason: str, nodes: Container[NodeName] | None = None
     ) -> None:
-        """Cancel migrations not yet started, and abort the plans' pending steps of the given kinds.
+        """Cancel migrations not yet started, and abort pending steps of some types (such as evict)
+        in the given plans.
 
         `nodes`: only migrations from or to the nodes.
         """
@@ -244,8 +245,8 @@ class PlacementManager(Controller):
                     self.report(plan_id, CallRefused(step.id, reason))
 
     def abort_at(self, nodes: Container[NodeName]) -> None:
-        """Cancel migrations not yet started, and roll back running ones, from or to the nodes; do
-        not await volumes there.
+        """Cancel or roll back migrations from or to the given nodes of a partitioned site, and stop
+        waiting for volumes there.
         """
         reason = "a site is partitioned"
         for plan_id, running in list(self._plans.items()):
@@ -256,7 +257,8 @@ class PlacementManager(Controller):
         self.abort_steps(STARTS | WAITS_FOR_REPLACEMENT, reason, nodes)
 
     def at_rest(self) -> bool:
-        """Return True if no plan in progress is recent enough to delay new suggestions.
+        """Return True if no bind or migration plan in progress is recent enough to delay new
+        migration suggestions.
 
         Suggestions exclude the workloads and reserved capacity of slow plans.
         """
@@ -312,7 +314,8 @@ class PlacementManager(Controller):
                     self.report(plan_id, self._volumes.observation(step))
 
     def report(self, plan_id: str, event: PlanEvent, due: float = 0.0) -> None:
-        """Deliver an event to a plan, and execute the resulting effects, such as API calls.
+        """Deliver an event to a bind or migration plan, and execute the resulting actions, such as
+        API calls.
 
         due: by rounding, the clock may show a moment before this deadline.
         """

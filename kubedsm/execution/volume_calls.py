@@ -176,7 +176,9 @@ class VolumeCalls(Controller):
                 await self.read(step)
 
     async def release(self, step: Step, is_pending: IsPending, report: Report) -> None:
-        """Withdraw the node from claims still unbound; retry until done."""
+        """Remove the selected node from the pod's volume claims that are still unbound; retry until
+        done.
+        """
 
         async def send() -> None:
             for claim in list(self._list_pinned(step)):

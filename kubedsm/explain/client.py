@@ -96,7 +96,8 @@ async def answering(server: str) -> Answering | None:
 
 
 async def effects_since(server: str, at: float, namespace: str) -> list[Effect] | None:
-    """Return the effects on response times of migrations decided since `at`, in epoch seconds.
+    """Request the measured effects on response times of migrations decided since `at`, in epoch
+    seconds.
 
     Only pods of the namespace count. None if no scheduler answers.
     """

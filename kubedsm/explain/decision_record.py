@@ -92,7 +92,9 @@ def is_named(pod: str, name: str) -> bool:
 
 @attrs.frozen(slots=True)
 class Basis:
-    """Input snapshot of a decision, and edge shares before and after the decision."""
+    """Input snapshot of a placement or migration decision, and edge shares before and after the
+    decision.
+    """
 
     snapshot: Snapshot
     shares_before: Mapping[Workload, Share]
@@ -219,7 +221,7 @@ class DecisionRecord(Listener):
         return "moving" if begun and outcome.outcome is Outcome.PLANNED else outcome.outcome.value
 
     def move_helped(self, move: str, effect: Effect) -> None:
-        """Record the effect of a migration on response times, as far as known."""
+        """Record the measured effect of a migration on response times, as far as known."""
         self._update(move, lambda known: attrs.evolve(known, effect=effect))
 
     def _update(self, move: str, now: Callable[[MoveOutcome], MoveOutcome]) -> Entry | None:
@@ -231,7 +233,9 @@ class DecisionRecord(Listener):
         return entry
 
     def packing_found(self, told: Mapping[Uid, str]) -> None:
-        """Record the last result of capacity packing for each unschedulable pod."""
+        """Record the last result of capacity packing for each unschedulable pod, for explanations
+        of the pod.
+        """
         self._packing = told
 
     def packing_came_to(self, uid: Uid, told: str) -> None:

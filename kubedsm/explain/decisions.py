@@ -37,8 +37,8 @@ from kubedsm.process.clock import rfc3339
 
 @attrs.frozen(slots=True)
 class Recalled:
-    """Recorded decision, migrations and current state of one pod, as an immutable value for any
-    thread.
+    """Recorded decision on one pod, with its migrations and current state, as an immutable value
+    for any thread.
     """
 
     uid: Uid
@@ -111,8 +111,8 @@ class Decisions:
         return {uid: full_name for full_name, uid in sorted(found.items())}
 
     def recall(self, uid: Uid, name: str) -> Recalled | None:
-        """Return the recorded decision on a pod with the pod's current state; None without a
-        decision.
+        """Return the recorded placement decision on a pod with the pod's current state; None if not
+        recorded.
         """
         return self._recall_pod(uid, name, self.record.moves())
 

@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class Around(msgspec.Struct, Generic[T], frozen=True):
-    """Pair of values measured before and after a migration."""
+    """Pair of values, such as response times, measured before and after a migration."""
 
     before: T
     after: T
@@ -50,14 +50,18 @@ class Effect(msgspec.Struct, frozen=True):
 
     @property
     def change(self) -> float | None:
-        """Measured change of the mean response time, an equal part for each migration."""
+        """Measured change of the mean response time in seconds, divided equally among simultaneous
+        migrations of a service.
+        """
         if self.measured is None:
             return None
         return (self.measured.after.all - self.measured.before.all) / self.together
 
     @property
     def expected_change(self) -> float:
-        """Expected change of the mean response time, an equal part for each migration."""
+        """Expected change of the mean response time in seconds, divided equally among simultaneous
+        migrations of a service.
+        """
         return (self.expected.after - self.expected.before) / self.together
 
     def __str__(self) -> str:

@@ -179,7 +179,7 @@ class QosTargetFacts(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class SiteFacts(msgspec.Struct, frozen=True):
-    """Demand of a workload at one site, and the replicas there."""
+    """Demand for a workload by the users at one edge site, and the workload's replicas there."""
 
     #: empty: edge nodes without a site
     site: str

@@ -27,7 +27,9 @@ class Outcome(enum.StrEnum):
 
 @attrs.frozen(slots=True)
 class MoveOutcome:
-    """Decided migration and its outcome; of a detour via the cloud, one of two migrations."""
+    """Migration with its outcome. A migration with a stopover in the cloud counts as two
+    migrations, one value each.
+    """
 
     #: of the order in the plan; empty for proposed migrations
     id: str

@@ -1,4 +1,5 @@
-"""Diagnostics server of the running scheduler on a loopback port: decisions and explanations.
+"""Diagnostics server of the running scheduler on a loopback port: recorded decisions and
+explanations.
 
 All routes are read-only.
 """

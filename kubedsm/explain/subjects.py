@@ -84,7 +84,9 @@ def parse_subject(words: Sequence[str], namespace: str | None) -> Subject:
 
 
 def suggest_kind(word: str) -> str:
-    """Return a remark about the kind before the slash in `word`; empty for a known kind."""
+    """Return a remark that suggests a valid kind, if the text before the slash in `word` is none;
+    else empty.
+    """
     kind = word.partition("/")[0]
     known = _KINDS.keys() | _OWNERS.keys()
     if kind in known or "/" not in word:

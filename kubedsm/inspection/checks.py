@@ -37,7 +37,9 @@ _ADOPT = "docs/how-to/adopt.md"
 
 @attrs.frozen
 class Finding:
-    """Result of a check: a sentence, and for other verdicts than ok a remedy and a page."""
+    """Result of a check of `kubedsm check`: a sentence, and unless ok a remedy and a documentation
+    page.
+    """
 
     verdict: Verdict
     text: str
@@ -47,7 +49,9 @@ class Finding:
 
 @attrs.frozen
 class Check:
-    """Check with its group and the parts of the cluster state that it evaluates."""
+    """One check of `kubedsm check`, with its group and the parts of the cluster state that it
+    evaluates.
+    """
 
     group: str
     find: Callable[[ClusterState], Iterator[Finding]]
@@ -63,7 +67,9 @@ class Result:
 
 
 def run_checks(state: ClusterState, *, before: bool = False) -> list[Result]:
-    """Run all checks, or those that apply before the installation; parts not read are warnings."""
+    """Run all checks of an installation, or those before installing; cluster state that could not
+    be read yields warnings.
+    """
     results: list[Result] = []
     told: set[Part] = set()
     for check in CHECKS:

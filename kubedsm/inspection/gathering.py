@@ -83,7 +83,7 @@ class SchedulerProcess:
 
 @attrs.frozen
 class ClusterState:
-    """Everything that the checks and the overview evaluate; defaults stand for absent objects."""
+    """Cluster state that the checks and the overview evaluate; defaults stand for absent parts."""
 
     server: str
     #: of ConfigMap, Lease, Deployment and ServiceAccount
@@ -165,7 +165,8 @@ class Gatherer:
     metrics_url: str = ""
 
     async def gather(self, parts: Sequence[Part], *, installing: bool = False) -> ClusterState:
-        """Read the parts. Raises ClusterError if the API server is unreachable.
+        """Read the required parts of the cluster state. Raises ClusterError if the API server is
+        unreachable.
 
         installing: `rights` are this user's rights to install, not the scheduler's.
         """

@@ -77,7 +77,9 @@ def redact_node(node: Mapping[str, Any]) -> Object:
 
 
 def redact_pod(pod: Mapping[str, Any]) -> Object:
-    """Keep what scheduling reads of a Pod: no environment, command, image, or volume content."""
+    """Keep the fields of a Pod that scheduling reads: no environment, command, image, or volume
+    content.
+    """
     spec, status = pod.get("spec") or {}, pod.get("status") or {}
     containers = {
         kind: [_keep(each, *_CONTAINER) for each in spec[kind]]

@@ -1,4 +1,6 @@
-"""Census: aggregates over the pods of a snapshot. The mirror updates it event by event."""
+"""Pod counts of a snapshot by workload and node tier. The cluster mirror updates the counts event
+by event.
+"""
 
 from collections import Counter
 from collections.abc import Container, Hashable, Iterable, Mapping
@@ -14,7 +16,9 @@ K = TypeVar("K", bound=Hashable)
 
 @attrs.frozen
 class Census:
-    """Aggregate counts over this scheduler's pods that count for QoS, unless noted at the field."""
+    """Aggregate counts over this scheduler's pods that count for QoS, unless a field states
+    otherwise.
+    """
 
     #: workloads with a counted pod, by name
     shares: Mapping[Workload, Share]
@@ -100,7 +104,9 @@ class Tally:
 
 
 def counts_alike(one: Pod, other: Pod) -> bool:
-    """Return True if two states of a pod contribute equally to the census, except for the node."""
+    """Return True if two states of a pod contribute equally to the aggregate pod counts, except for
+    the node.
+    """
     return (
         one.counts_for_qos is other.counts_for_qos
         and (one.pod_class is other.pod_class or one.pod_class == other.pod_class)
@@ -113,7 +119,7 @@ def counts_alike(one: Pod, other: Pod) -> bool:
 def census_of(
     scheduler_name: str, pods: Iterable[tuple[Pod, NodeName | None]], edge: Container[NodeName]
 ) -> Census:
-    """Compute the census of the given pods from scratch; edge: nodes of the edge tier."""
+    """Compute the aggregate counts of the given pods from scratch; edge: nodes of the edge tier."""
     tally = Tally(scheduler_name)
     for pod, node in pods:
         tally.count(pod, node, on_edge=node in edge)

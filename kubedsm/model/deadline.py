@@ -1,4 +1,5 @@
-"""Work limits of decisions, with a time limit for safety.
+"""Deadlines of scheduling decisions: reproducible limits in computation steps, with a time limit
+for safety.
 
 Pure code has no clock: between steps it counts its work, and checks the limit. Equal problems get
 equal decisions on an idle and on a busy machine, unless the time limit passes first; the meter
@@ -24,7 +25,7 @@ class OutOfTimeError(Exception):
 
 @attrs.define(slots=True, eq=False)
 class Meter:
-    """Counter of the work on one decision."""
+    """Counter of the computation steps spent on one scheduling decision."""
 
     #: steps, estimated from the sizes of arrays
     steps: int = 0
@@ -64,11 +65,15 @@ class Deadline:
 
     @property
     def left(self) -> float:
-        """Remaining work until the deadline, in seconds of an idle core, for solvers."""
+        """Remaining computation time until the deadline, in seconds of an idle core, as a time
+        limit for solvers.
+        """
         return max(0.0, 1 - self.spent()) * self.seconds
 
     def part(self, fraction: float) -> "Deadline":
-        """Return an earlier deadline that ends after the given fraction of the remaining work."""
+        """Return an earlier deadline that ends after the given fraction of the remaining
+        computation.
+        """
         begun = self.spent()
         share = max(1 - begun, 0.0) * fraction
         part = Deadline(time_left=self.time_left, meter=self.meter)
@@ -79,7 +84,7 @@ class Deadline:
         )
 
     def spend(self, steps: int) -> bool:
-        """Count steps of work; return True if the deadline has passed.
+        """Count computation steps against the deadline; return True if the deadline has passed.
 
         Raises OutOfTimeError if strict.
         """
@@ -97,7 +102,9 @@ class Deadline:
         return self.spend(0)
 
     def check(self, steps: int = 0) -> None:
-        """Count steps of work; raise OutOfTimeError once the deadline has passed."""
+        """Count computation steps against the deadline; raise OutOfTimeError once the deadline has
+        passed.
+        """
         if self.spend(steps):
             raise OutOfTimeError
 

@@ -108,7 +108,9 @@ class Freed:
 
 @attrs.frozen(slots=True)
 class Change:
-    """Effect of one event, or of a released reservation; equal sides mean no change."""
+    """Change of the cluster mirror by one event or released reservation: affected object before and
+    after; equal if unchanged.
+    """
 
     pod_before: Pod | None = None
     pod_after: Pod | None = None
@@ -125,8 +127,8 @@ class Change:
 
     @property
     def matters(self) -> set[Matter]:
-        """Aspects of the change that may make other pods schedulable: room, node, pod or
-        surrounding; empty for none.
+        """Kinds of change that may make pending pods schedulable: free capacity, node, pod, or
+        surrounding object; empty for none.
         """
         matters: set[Matter] = set()
         if self.freed is not None:
@@ -169,7 +171,9 @@ class Change:
 
 
 def is_older(version: str, other: str) -> bool:
-    """Return whether the first resourceVersion is older; False unless both are numbers."""
+    """Return True if the first resourceVersion is older than the second; False unless both are
+    numbers.
+    """
     if not (version.isdecimal() and other.isdecimal() and version.isascii() and other.isascii()):
         return False
     return max(len(version), len(other)) <= _DIGITS and int(version) < int(other)

@@ -37,7 +37,7 @@ class Answers:
     seconds: float
 
     def smooth_answers(self, before: "Answers | None") -> "Answers":
-        """Return the measured values, retaining former values in place of small changes."""
+        """Return the measured response times, keeping the former values if the change is small."""
         if before is None:
             return self
         return Answers(
@@ -85,7 +85,7 @@ class Measured:
         return self.at
 
     def after(self, before: "Measured", placed: Mapping[Uid, NodeName]) -> "Measured":
-        """Return this measurement as successor of another, with the present placement.
+        """Return this measurement as successor of an earlier one, with the present nodes of pods.
 
         `NOTHING_MEASURED` stays unchanged, and has no successor.
         """
@@ -171,7 +171,7 @@ def _differ(now: Mapping[str, float], then: Mapping[str, float]) -> bool:
 def only_in(
     placed: Mapping[Uid, NodeName], other: Mapping[Uid, NodeName]
 ) -> Iterator[tuple[Uid, NodeName]]:
-    """Yield the pods with their nodes that are elsewhere, or missing, in the other placement."""
+    """Yield the pods, with their nodes, that the other placement lacks or has on another node."""
     return ((uid, node) for uid, node in placed.items() if other.get(uid) != node)
 
 

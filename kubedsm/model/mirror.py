@@ -1,4 +1,5 @@
-"""Cluster mirror: observed objects, reservations for actions in flight, and their accounting.
+"""Cluster mirror: observed objects, reservations for binds and migrations in flight, and capacity
+accounting.
 
 The mirror is the single owner of all three: events change objects, `reserve` and `claim` the rest.
 Capacity counts once for every pod that holds some: bound and not finished (terminating pods and

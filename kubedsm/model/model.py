@@ -432,6 +432,8 @@ def serving_order(pod: Pod) -> tuple[int, float, str, str]:
 
 
 def levels_of(priorities: Iterable[tuple[Workload, int]]) -> dict[Workload, int] | None:
-    """Return the highest pod priority of each workload; None if all priorities are equal."""
+    """Return the highest pod priority of each workload as its priority level; None if all
+    priorities are equal.
+    """
     ranked = sorted(priorities, key=itemgetter(1))
     return dict(ranked) if ranked and ranked[0][1] != ranked[-1][1] else None

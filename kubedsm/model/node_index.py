@@ -78,7 +78,8 @@ def nodes_to_find(nodes: int, percentage: int) -> int:
 def window(
     order: NDArray[np.intp], start: int, feasible: NDArray[np.bool_], wanted: int
 ) -> tuple[NDArray[np.intp], int]:
-    """Return the first `wanted` feasible nodes from the start on, and where to continue.
+    """Return the first `wanted` feasible nodes from a start position on, and the position where the
+    next search continues.
 
     order: node positions, cyclic. feasible: by position.
     """
@@ -258,7 +259,9 @@ class NodeIndex:
         return column
 
     def site(self, labels: tuple[str, ...]) -> Column:
-        """Return the site of each edge node by the given labels; None: no edge node, or no site."""
+        """Return the edge site of each node by the given site labels; None for cloud nodes and
+        nodes without a site.
+        """
         column = self._sites.get(labels)
         if column is None:
             column = Column.of([site_of(node, labels) or None for node in self.nodes])
@@ -386,7 +389,7 @@ class NodeRows:
         return mask
 
     def only(self, chosen: Mask) -> Self:
-        """Keep only the selected nodes within a mask of the node index."""
+        """Return the candidate nodes that are also within a mask over the node index."""
         return attrs.evolve(self, positions=self.positions[chosen[self.positions]])
 
     def free(self, axes: Sequence[str]) -> Ints:

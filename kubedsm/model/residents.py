@@ -73,7 +73,9 @@ class Peer(NamedTuple):
 
 
 class Keeper(NamedTuple):
-    """Class of running pods whose required affinity or spread rules an arriving pod may violate."""
+    """Group of equal running pods whose required affinity or spread rules an arriving pod may
+    violate.
+    """
 
     pod_class: PodClass
     namespace: str
@@ -122,7 +124,9 @@ def is_seen_alike(one: Pod, other: Pod) -> bool:
 def standing(
     pods: Mapping[Uid, Pod], placed: Mapping[Uid, NodeName]
 ) -> Iterator[tuple[Pod, NodeName]]:
-    """Yield the unfinished pods that occupy a node, bound or reserved, with their nodes."""
+    """Yield the unfinished pods that are bound to a node, or have capacity reserved there, with
+    their nodes.
+    """
     for uid, node in placed.items():
         pod = pods.get(uid)
         if pod is not None and not pod.finished:
@@ -253,7 +257,7 @@ class Residents:
                 column[positions[node]] += number
 
     def where(self, counts: Counts) -> Positions:
-        """Return the positions of nodes with counted pods, without nodes deleted since."""
+        """Return the positions of nodes with counted running pods, without nodes deleted since."""
         positions = self.nodes.positions
         return np.array([positions[name] for name in counts if name in positions], dtype=np.intp)
 

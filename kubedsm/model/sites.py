@@ -44,8 +44,8 @@ def is_unreachable(node: Node) -> bool:
 
 @attrs.frozen(slots=True)
 class Away:
-    """Edge sites that are partitioned from the cluster, or stabilising after a partition, with
-    their workloads.
+    """Edge sites that are partitioned from the cluster, or not yet stable after a partition, with
+    the workloads of their pods.
     """
 
     #: nodes by site
@@ -79,7 +79,9 @@ class Away:
         at_partitioned: Iterable[Pod],
         workloads: Iterable[Workload] = (),
     ) -> "Away":
-        """Construct from sites; at_partitioned: pods on nodes of partitioned sites."""
+        """Construct from lists of sites with their nodes; at_partitioned: pods on nodes of
+        partitioned sites.
+        """
         serving = defaultdict[Workload, int](int)
         there = set(workloads)
         for pod in at_partitioned:
@@ -100,7 +102,9 @@ class Away:
         return self.partitioned_nodes.union(*self.stabilising.values())
 
     def close_sites(self, snapshot: Snapshot) -> Snapshot:
-        """Return the snapshot with these sites closed to new pods; pods serving there count."""
+        """Return the snapshot with the unavailable edge sites closed to new pods; their running
+        pods still count.
+        """
         why = {
             name: f"{site} {state}"
             for sites, state in (
@@ -113,8 +117,8 @@ class Away:
         return self._close_nodes(snapshot, why)
 
     def in_cloud(self, snapshot: Snapshot) -> Snapshot:
-        """Return the snapshot in which only cloud nodes accept pods, to replace pods of partitioned
-        sites.
+        """Return the snapshot in which only cloud nodes accept pods, for replacing the pods of
+        partitioned edge sites.
         """
         why = f"{', '.join(self.partitioned)} partitioned, its pods are replaced in the cloud"
         return self._close_nodes(snapshot, {node.name: why for node in snapshot.of_tier(Tier.EDGE)})
@@ -125,7 +129,9 @@ class Away:
         return snapshot.with_taints(taints).with_shares(counted)
 
     def close_waiting(self, snapshot: Snapshot) -> Snapshot:
-        """Close the sites as `close_sites`, and release no capacity for pods waiting for them."""
+        """Close unavailable edge sites to new pods, and gate pending pods of their workloads so no
+        capacity is released for them.
+        """
         waiting = {
             uid: attrs.evolve(pod, gated=True)
             for uid, pod in snapshot.pods.items()

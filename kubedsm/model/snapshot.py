@@ -18,8 +18,8 @@ from kubedsm.model.surroundings import Surroundings
 
 @attrs.frozen(slots=True, eq=False)
 class Counted:
-    """Aggregates of one snapshot (pod counts, node index, free capacity), maintained incrementally
-    by the mirror.
+    """Aggregates of one snapshot (pod counts, node index, free capacity), which the cluster mirror
+    updates with each event.
     """
 
     census: Census
@@ -30,8 +30,8 @@ class Counted:
 
 @attrs.frozen(slots=True)
 class Snapshot:
-    """Immutable view of the cluster; free capacity excludes reservations for binds and migrations
-    in flight.
+    """Immutable view of the cluster; capacity reserved for binds and migrations in flight is not
+    counted as free.
 
     `free` is allocatable less the requests of pods bound to, terminating on, or reserved on the
     node. `placed` has the node of each pod, or the one reserved for it.
@@ -75,8 +75,8 @@ class Snapshot:
         return Residents.of(self.index, self.surroundings, keys, standing(self.pods, self.placed))
 
     def in_turn(self, tier: Tier, room: FreeCapacity | None = None, more: int = 0) -> NodeRows:
-        """Return the tier's nodes in the order in which they are filled; each placed pod shifts the
-        start by one node.
+        """Return the tier's nodes in the order in which pods are placed on them; each pod placed so
+        far shifts the start by one node.
 
         Zones are interleaved; in the cloud, nodes with the fewest pods come first. The start
         depends on the snapshot alone, so decisions are reproducible. room, more: free capacity and
@@ -96,7 +96,9 @@ class Snapshot:
         return [node for node in self.index.nodes if node.tier is tier]
 
     def schedulable(self, pods: Iterable[Pod]) -> list[Pod]:
-        """Return pending pods of ours, oldest first, those of terminating namespaces aside."""
+        """Return the pending pods of this scheduler, oldest first, except pods in terminating
+        namespaces.
+        """
         return sorted(
             (
                 pod
@@ -146,7 +148,9 @@ class Snapshot:
         )
 
     def with_pods(self, pods: Mapping[Uid, Pod]) -> "Snapshot":
-        """Return the snapshot with these pods in place of their namesakes, which count equally."""
+        """Return the snapshot with these pods in place of existing pods of the same name; pod
+        counts stay unchanged.
+        """
         return self._replace(fields={"pods": {**self.pods, **pods}}) if pods else self
 
     def with_shares(self, shares: Mapping[Workload, Share]) -> "Snapshot":

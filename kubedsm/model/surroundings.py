@@ -1,4 +1,4 @@
-"""Namespaces, volume claims, volumes, and the storage that provides them, for scheduling rules."""
+"""Namespaces, volume claims, volumes and storage classes, as inputs of scheduling rules."""
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import cached_property
@@ -157,7 +157,7 @@ def key_of(thing: Surrounding) -> Key:
 
 @attrs.frozen(slots=True)
 class Surroundings:
-    """Observed namespaces, volume claims, volumes and storage; None for a kind that is not
+    """Observed namespaces, volume claims, volumes and storage classes; None for a kind that is not
     observed.
 
     Unobserved claims count as bound, unobserved volumes as reachable from every node, and
@@ -173,8 +173,8 @@ class Surroundings:
     capacities: Mapping[Key, StorageCapacity] | None = None
 
     def with_kind(self, kind: type[Surrounding]) -> Self:
-        """Return a copy in which the kind counts as observed: objects missing there do not exist in
-        the cluster.
+        """Return a copy in which the objects of a kind count as completely listed: any other object
+        of the kind does not exist.
         """
         return attrs.evolve(self, **{_FIELDS[kind]: dict(self.of(kind))})
 

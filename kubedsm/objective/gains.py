@@ -28,7 +28,9 @@ LEAST_GAIN = 1e-6
 
 
 class Gains:
-    """QoS gains, in nano-units, of additional (or fewer) pods of each workload at the edge."""
+    """QoS gains, in nano-units, that additional (or fewer) pods of each workload at the edge would
+    bring.
+    """
 
     def __init__(
         self,
@@ -66,13 +68,17 @@ class Gains:
         return self._known[key]
 
     def of_share(self, workload: Workload, after: Share) -> int:
-        """Return the QoS gained, in nano-units, if the workload had the given share."""
+        """Return the QoS that a workload would gain, in nano-units, with the given edge share
+        instead of the current one.
+        """
         target = self.qos_targets(workload)
         before = self.objective.worth_of(self.shares[workload], target)
         return self.objective.worth_of(after, target) - before
 
     def of_shares(self, after: Mapping[Workload, Share]) -> Gain:
-        """Return the QoS gained if the workloads had the given shares, by priority level."""
+        """Return the QoS that workloads would gain with the given edge shares instead of the
+        current ones, by pod priority level.
+        """
         total = list(self.nothing)
         for workload, share in after.items():
             total[self.level[workload]] += self.of_share(workload, share)
@@ -85,7 +91,8 @@ class Gains:
         return tuple(total)
 
     def of_vectors(self, workloads: Sequence[Workload], vectors: Ints) -> Ints:
-        """Return gains by priority level, shape (changes, levels), of changes in edge pod counts.
+        """Return the QoS gains by pod priority level, shape (changes, levels), of changes in the
+        numbers of edge pods.
 
         vectors: shape (changes, items); column i belongs to workload i.
         """
@@ -119,13 +126,17 @@ def leading_gain(gain: Iterable[float]) -> float:
 
 
 def find_leading_levels(gains: Ints) -> Ints:
-    """Return the highest priority level with a non-zero gain, for each row of gains; else 0."""
+    """Return, for each row of QoS gains, the highest pod priority level with a non-zero gain; 0 if
+    there is none.
+    """
     found: Ints = (gains != 0).argmax(axis=1)
     return found
 
 
 def rank_gains(gains: Ints) -> Ints:
-    """Return ranks that compare as the lexicographic gains do, shape (changes, levels)."""
+    """Return ranks of QoS gains that compare as the gains do lexicographically by priority level,
+    shape (changes, levels).
+    """
     if gains.shape[1] == 1:
         return gains[:, 0]
     _, inverse = np.unique(gains, axis=0, return_inverse=True)
@@ -133,7 +144,9 @@ def rank_gains(gains: Ints) -> Ints:
 
 
 def select_worthwhile(gains: Ints) -> NDArray[np.bool_]:
-    """Return a mask of changes with a positive gain at the highest priority level that changes."""
+    """Return a mask of changes whose QoS gain is positive at the highest pod priority level that
+    changes.
+    """
     kept: NDArray[np.bool_] = (
         gains[np.arange(len(gains)), find_leading_levels(gains)] > LEAST_GAIN * NANO
     )
@@ -197,7 +210,9 @@ class Worths(Gains):
 
 
 def less_price(worths: Ints, cost: Ints) -> Ints:
-    """Subtract migration costs from benefits (changes x levels) at the highest changed level."""
+    """Subtract migration costs from benefits (changes x priority levels), each at the highest
+    priority level changed.
+    """
     left = worths.copy()
     left[np.arange(len(worths)), find_leading_levels(worths)] -= cost
     return left

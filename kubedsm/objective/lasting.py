@@ -65,8 +65,8 @@ class QuietPeriods:
 
 @attrs.frozen
 class Quiet:
-    """Observed quiet periods (times without change) of each workload, and of the edge as a whole,
-    at one moment.
+    """Periods without change that were observed for each workload, and for the edge as a whole, up
+    to one moment.
     """
 
     now: float = 0.0

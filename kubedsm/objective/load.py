@@ -75,7 +75,9 @@ class LoadGoal:
 
 
 def evenness(ratios: Floats) -> Floats:
-    """Return evenness scores of usage ratios along the last axis; NaN with fewer than two known."""
+    """Return how evenly a node's resources (CPU, memory, network, disk) are used, from usage
+    ratios; NaN with fewer than two known.
+    """
     known = np.isfinite(ratios)
     number = known.sum(axis=-1)
     some = np.maximum(number, 1)
@@ -122,7 +124,9 @@ class Loads:
         return loads
 
     def put(self, pod: Pod, node: NodeName) -> None:
-        """Add the estimated usage of a pod placed on a node after the measurement."""
+        """Add the estimated resource usage of a pod that was placed on a node after the
+        measurement.
+        """
         self._add_use(pod, node)
         self.since[pod.uid] = node
         self._own = None
@@ -140,7 +144,9 @@ class Loads:
         return np.where(np.isnan(found), requested, found)
 
     def ratios(self, pod: Pod, at: Positions) -> Floats:
-        """Return usage ratios of candidate nodes, shape (candidates, 4), counting the pod once."""
+        """Return resource usage ratios of candidate nodes with the pod on them, shape (candidates,
+        4).
+        """
         homes = self.sample.placed.get(pod.uid), self.since.get(pod.uid)
         positions = [self.nodes.positions.get(name) for name in homes if name]
         here = [position for position in positions if position is not None]
@@ -157,7 +163,9 @@ class Loads:
         return _stretch_scores(scores) if self.goal.normalise else scores
 
     def too_high(self, ratios: Floats) -> Mask:
-        """Return a mask of ratio rows with any resource above the high-usage threshold."""
+        """Return which candidate nodes, given as rows of usage ratios, have any resource above the
+        high-usage threshold.
+        """
         return np.asarray((ratios > self.goal.high_usage).any(axis=-1))
 
     def gains(self, pod: Pod, source: int) -> Floats:

@@ -51,8 +51,8 @@ class QosTarget:
     demand: SiteDemand | None = None
 
     def count_wanted(self, total: int) -> int:
-        """Return how many of the workload's `total` pods the target wants at the edge, within the
-        cap.
+        """Return how many of the workload's `total` pods should be at the edge by the QoS target,
+        within the cap.
         """
         wanted = count_target_pods(self.qos, total)
         return wanted if self.most is None else min(wanted, self.most)
@@ -121,7 +121,9 @@ class Objective:
         return self.worth_of(after, qos_target) - self.worth_of(share, qos_target)
 
     def gains_by_site(self, share: Share, qos_target: QosTarget, sites: Sequence[str]) -> list[int]:
-        """Return the QoS gained, in nano-units, by one more edge pod at each of the sites."""
+        """Return the QoS gained, in nano-units, by one more edge pod of a workload at each of the
+        given edge sites.
+        """
         before, demand = self.worth_of(share, qos_target), qos_target.demand
         if demand is None or share.sites is None:
             return [self.gain(share, qos_target)] * len(sites)
@@ -131,8 +133,8 @@ class Objective:
         return [gains[x] for x in near]
 
     def worth_of(self, share: Share, qos_target: QosTarget) -> int:
-        """Return the workload's QoS score in nano-units: of its near share if it has demand by
-        site, else of its edge share; less a penalty above the cap.
+        """Return the workload's QoS score in nano-units: by the requests served near users if
+        users' sites are known, else by edge share; less a penalty above the cap.
         """
         if qos_target.demand is None or share.sites is None:
             return self.worth(share.edge, share.total, qos_target)
@@ -142,8 +144,8 @@ class Objective:
     def score_near(
         self, near: float, edge: int, total: int, qos_target: QosTarget, unit: float = NANO
     ) -> int:
-        """Return the score of a near share, in multiples of 1 / unit, less a penalty above the
-        cap; `edge`: number of edge pods.
+        """Return the QoS score of the share of requests served near users, in multiples of 1 /
+        unit, less a penalty if `edge` pods exceed the cap.
         """
         if not total or qos_target.demand is None:
             return 0
@@ -165,8 +167,8 @@ class Objective:
     def scores(
         self, edge: NDArray[np.int64], total: int, qos_target: QosTarget, unit: float = NANO
     ) -> NDArray[np.int64]:
-        """Return the result of `worth` for an array of numbers of pods at the edge, in multiples of
-        1 / unit.
+        """Return the workload's QoS score, in multiples of 1 / unit, for each number of pods at the
+        edge in an array.
         """
         if not total:
             return np.zeros_like(edge)
@@ -187,7 +189,9 @@ class Objective:
     def values_around(
         self, share: NDArray[np.float64] | float, qos: float
     ) -> tuple[NDArray[np.float64] | float, NDArray[np.float64] | float]:
-        """Return the value of edge shares from the target on, and of shares below the target."""
+        """Return two objective values of each edge share: by the formula from the QoS target on,
+        and by the formula below.
+        """
         match self.kind:
             case "share":
                 short = qos - np.minimum(share, qos)
@@ -245,16 +249,16 @@ EVENNESS = 2**22
 
 
 def score_unit(objective: Objective, weights: Sequence[float]) -> float:
-    """Return the number of score units per point, so that sums over the weights stay exact."""
+    """Return the factor that converts QoS scores to integers, so that sums over the workloads'
+    weights stay exact.
+    """
     greatest = objective.most * max(weights, default=0.0)
     return min(_FINEST, _GREATEST_SUM / max(1, len(weights))) / (greatest or 1.0)
 
 
 @attrs.frozen(eq=False)
 class Prospect:
-    """Possible numbers of pods at the edge of a workload, with the total number of pods and the QoS
-    target.
-    """
+    """Possible numbers of edge pods of one workload, with its pod count and QoS target."""
 
     #: consecutive numbers of edge pods
     edge: Ints
@@ -265,7 +269,8 @@ class Prospect:
 def scores_and_unevenness(
     objective: Objective, prospects: Sequence[Prospect]
 ) -> tuple[list[Ints], list[Ints]]:
-    """Return scores and unevenness of each workload's alternative edge pod counts.
+    """Return the QoS score, and the deviation from evenly distributed edge pods, for each possible
+    number of edge pods of each workload.
 
     The unevenness of all workloads is at most EVENNESS. Identical sums of the differences deviate
     by at most one unit per workload.

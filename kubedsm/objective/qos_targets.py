@@ -104,7 +104,9 @@ class LatencyGoal:
     configured: ResponseTimes
 
     def times(self, workload: Workload, measured: Measured) -> ResponseTimes:
-        """Return measured response times, or configured times if the edge is measured no faster."""
+        """Return the workload's measured response times by tier, or the configured times if the
+        edge is not measured faster.
+        """
         steady = measured.steady.get(workload, {})
         times = ResponseTimes.of(measured.list_reliable_times(steady), self.configured)
         return times if times.edge < times.cloud else self.configured
@@ -124,7 +126,9 @@ def apply_latency_targets(targets: QosTargets, goal: LatencyGoal, measured: Meas
 
 
 def apply_label_targets(targets: QosTargets, snapshot: Snapshot, labelled: Labelled) -> QosTargets:
-    """Set the QoS factors and weights that entries for labels of the newest pods define."""
+    """Set QoS factors and weights from the `services` entries that match a label of each workload's
+    newest pod.
+    """
     changed = {}
     for workload, pod in newest_pods(snapshot, snapshot.census.shares).items():
         values = labelled(workload, pod.labels)
@@ -201,7 +205,9 @@ def apply_demand(
     snapshot: Snapshot,
     workloads: Iterable[Workload] | None = None,
 ) -> QosTargets:
-    """Give workloads their demand by site; with a latency target, every request counts."""
+    """Add users' demand by edge site to the QoS targets; with a latency target, every request
+    counts.
+    """
     changed = {}
     known: frozenset[str] | None = None
     for workload, weights in find_demand(goal, snapshot, workloads).items():

@@ -1,4 +1,5 @@
-"""Demand by site: share of a workload's requests that replicas near their users serve.
+"""Demand of users by edge site, and the share of a workload's requests that replicas near the users
+can serve.
 
 A workload has n pods, and each serves 1/n of its requests. The requests of a site go to the
 replicas there up to their capacity, and the rest to the nearest replicas with capacity to spare.
@@ -23,7 +24,9 @@ _SLACK = 1e-9
 
 @attrs.frozen(slots=True, cache_hash=True)
 class SiteDemand:
-    """Fractions of a workload's requests by the site of their users, and benefits by latency."""
+    """Fractions of a workload's requests by the edge site of their users, and the benefit of
+    serving a site's users from another site.
+    """
 
     #: by site, sorted; the sum of the fractions is 1
     parts: tuple[tuple[str, float], ...]
@@ -34,13 +37,17 @@ class SiteDemand:
     _reached: dict[int, float] = attrs.field(factory=dict, init=False, eq=False, repr=False)
 
     def reachable(self, total: int) -> float:
-        """Return the greatest near share of `total` pods with unlimited capacity everywhere."""
+        """Return the greatest share of requests that `total` pods can serve near their users, if
+        capacity were unlimited.
+        """
         if total not in self._reached:
             self._reached[total] = self.near(self.apportion(total, total).items(), total)
         return self._reached[total]
 
     def near(self, replicas: Iterable[tuple[str, int]], total: int) -> float:
-        """Return the near share of a workload with `total` pods and the given replicas by site."""
+        """Return the share of a workload's requests served near their users, given its replicas by
+        site and `total` pods.
+        """
         if not self.pairs:
             own, number, _ = self.left_at(dict(replicas), total)
             return self.near_of(own, number, total)
@@ -85,7 +92,9 @@ class SiteDemand:
     def near_with_one_more(
         self, replicas: Sequence[tuple[str, int]], total: int, sites: Sequence[str]
     ) -> list[float]:
-        """Return the near share with one more replica, for each of the sites."""
+        """Return the share of requests served near users with one more replica, for each of the
+        sites.
+        """
         there = dict(replicas)
         if self.pairs:
             more = ({**there, site: there.get(site, 0) + 1} for site in sites)
@@ -103,8 +112,8 @@ class SiteDemand:
     def best_near(
         self, replicas: Iterable[tuple[str, int]], total: int, more: int, sites: Container[str]
     ) -> float:
-        """Return the greatest near share with `more` replicas at the given sites, without pairs of
-        latencies.
+        """Return the greatest share of requests served near users with `more` replicas at the given
+        sites, if all neighbouring sites have the same latency.
         """
         own, number, left = self.left_at(dict(replicas), total)
         open_to = [amount for site, amount in left.items() if site in sites]
@@ -116,8 +125,8 @@ class SiteDemand:
         return self.near_of(own, number + more, total)
 
     def left_at(self, there: Mapping[str, int], total: int) -> tuple[float, int, dict[str, float]]:
-        """Return the demand served by the own site, the number of replicas, and the demand left at
-        each site; all in pods.
+        """Return the demand served by replicas at the users' own site, the number of replicas, and
+        the unserved demand at each site; all in pods.
         """
         own, left = 0.0, {}
         for site, part in self.parts:
@@ -128,8 +137,8 @@ class SiteDemand:
         return own, sum(there.values()), left
 
     def near_of(self, own: float, number: int, total: int) -> float:
-        """Return the near share if `own` pods of demand are served by the own site, of `number`
-        replicas.
+        """Return the share of requests served near users, if `own` of `number` replicas serve users
+        of their own site.
         """
         elsewhere = min(number - own, total - own)
         return round((own + self.neighbour * elsewhere) / total, _DIGITS) if total else 0.0
@@ -164,7 +173,9 @@ class SiteDemand:
 
 @attrs.frozen
 class SiteGoal:
-    """Demand of workloads by site, and latencies between sites and to the cloud, in seconds."""
+    """Inputs of placing pods near users: demand of each workload by edge site, and latencies
+    between sites and to the cloud in seconds.
+    """
 
     #: labels of edge nodes that name their site, the first one present
     labels: tuple[str, ...]
@@ -179,7 +190,9 @@ class SiteGoal:
     matrix: Mapping[tuple[str, str], float] = attrs.field(factory=dict)
 
     def benefit(self, latency: float, target: float | None) -> float:
-        """Return the benefit of a response: 1 within the target, 0 at the latency of the cloud."""
+        """Return the benefit of a response with the given latency: 1 within the latency target, 0
+        at the latency of the cloud.
+        """
         within = self.edge if target is None else target
         if latency <= within:
             return 1.0
@@ -195,7 +208,9 @@ class SiteGoal:
     def demand_of(
         self, workload: Workload, weights: Mapping[str, float], known: frozenset[str]
     ) -> SiteDemand | None:
-        """Return the demand of a workload at known sites; None without any."""
+        """Return the demand of a workload at edge sites that exist; None if users are at no such
+        site.
+        """
         present = {site: weight for site, weight in weights.items() if weight and site in known}
         total = sum(present.values())
         if not total:
@@ -211,7 +226,9 @@ class SiteGoal:
 def count_sites(
     snapshot: Snapshot, labels: tuple[str, ...], workloads: Iterable[Workload]
 ) -> Snapshot:
-    """Return the snapshot in which the shares of the workloads count edge pods by site."""
+    """Return the snapshot in which the edge shares of the workloads also count their edge pods by
+    site.
+    """
     column, positions = snapshot.index.site(labels), snapshot.index.positions
     nodes, standing = snapshot.nodes, snapshot.census.standing
     shares = dict(snapshot.census.shares)

@@ -1,4 +1,6 @@
-"""Replicas of workloads by site against their targets: for one workload, and for all."""
+"""Replicas of workloads at each edge site compared with the users' demand there: for one workload,
+and for all.
+"""
 
 from collections.abc import Mapping
 
@@ -10,7 +12,9 @@ from kubedsm.objective.objective import QosTarget, QosTargets, count_target_pods
 
 @attrs.frozen(slots=True)
 class SiteShare:
-    """Site of a workload with demand by site: fraction of the requests, and replicas there."""
+    """Edge site in relation to one workload: fraction of the workload's requests from users there,
+    and replicas there.
+    """
 
     site: str
     #: fraction of the workload's requests
@@ -39,7 +43,9 @@ def list_sites(share: Share, qos_target: QosTarget) -> list[SiteShare]:
 
 @attrs.frozen(slots=True)
 class SiteTotal:
-    """Site with all workloads that have demand by site."""
+    """Edge site with users' demand and replicas, summed over all workloads that have demand by
+    site.
+    """
 
     site: str
     #: demand of users there, of that the part served by replicas there, and the part that QoS
@@ -53,16 +59,16 @@ class SiteTotal:
 
     @property
     def reached_share(self) -> float:
-        """Part of the demand that replicas there serve."""
+        """Fraction of the site's demand that replicas at the site serve."""
         return self.served / self.demand if self.demand else 0.0
 
     @property
     def target_share(self) -> float:
-        """Part of the demand that QoS targets ask to serve from there."""
+        """Fraction of the site's demand that QoS targets require replicas at the site to serve."""
         return self.targeted / self.demand if self.demand else 0.0
 
     def add(self, row: SiteShare, total: int, qos: float) -> "SiteTotal":
-        """Return the total with one more workload, of `total` pods."""
+        """Return the site's totals with one more workload of `total` pods."""
         demand = row.part * total
         return SiteTotal(
             self.site,

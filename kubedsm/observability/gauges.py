@@ -135,7 +135,9 @@ def workload_families(
 
 
 def site_families(shares: Mapping[Workload, Share], qos_targets: QosTargets) -> Iterator[Metric]:
-    """Yield gauge metrics of demand and replicas by site, and of near shares by workload."""
+    """Yield gauge metrics by edge site (user demand in pods, replicas, missing replicas), and the
+    share of requests served near users by workload.
+    """
     sites = sum_sites(shares, qos_targets)[:MOST]
     for name, text, values in (
         (

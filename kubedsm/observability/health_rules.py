@@ -77,7 +77,7 @@ class EdgeShare:
 
     @property
     def gap(self) -> float:
-        """Shortfall of the edge share among bound pods; `PodsPending` is about the others."""
+        """Shortfall of the workload's edge share against its QoS target, among bound pods only."""
         bound = self.total - self.waiting
         return max(0.0, (self.qos or 0.0) - self.edge / bound) if bound and self.missing else 0.0
 

@@ -36,7 +36,9 @@ NICENESS = 5
 
 
 class OutOfStepError(Exception):
-    """The replica differs from the scheduler's mirror; the restarted process gets a new replica."""
+    """Error: the planner process's replica differs from the scheduler's cluster mirror; the
+    restarted process gets a new replica.
+    """
 
 
 class _Clock(SystemClock):
@@ -62,8 +64,8 @@ class Inbox:
         return self._announced > self._arrived
 
     def count_arrival(self) -> None:
-        """Count a previously announced request as received, no longer as a reason to interrupt the
-        current request.
+        """Note that an announced request has been received, so its announcement no longer
+        interrupts the current request.
         """
         self._arrived += 1
 

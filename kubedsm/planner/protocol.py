@@ -114,7 +114,9 @@ class ReplicatedMirror(ClusterMirror):
     end_claim = _publish_calls(ClusterMirror.end_claim)
 
     def replay(self) -> Iterator[Call]:
-        """Return mirror method calls that reproduce the present state on an empty mirror."""
+        """Return the cluster mirror's method calls that reproduce its present state on an empty
+        mirror.
+        """
         nodes, pods, surroundings = self._nodes, self._pods, self.surroundings
         state = (dict(self._reservations), dict(self._claims), dict(self.claimed))
         last = Call("take_over", (*state, self.measured, self.changes), {})

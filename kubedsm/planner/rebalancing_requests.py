@@ -60,7 +60,8 @@ class MigrationRequest:
     most_moves: int | None = None
 
     def snapshot(self, context: PlanningContext) -> Snapshot:
-        """Return the cluster without partitioned sites, and with the pods of plans fixed.
+        """Return the cluster snapshot for planning migrations: without partitioned edge sites, and
+        with the capacity of pods that arrive by running migrations deducted.
 
         No capacity is freed for a pod of a plan.
         """
@@ -77,7 +78,7 @@ class MigrationRequest:
         return self.away.close_waiting(snapshot) if self.away else snapshot
 
     def movable(self, context: PlanningContext, waited_for: set[Workload]) -> Movable:
-        """Return a function from a pod to the reason why the pod must not be migrated, or None if
+        """Return the function that decides, for each pod, why the pod must not be migrated; None if
         the pod may migrate.
 
         Workloads blocked only by a migration in progress or a cooldown are added to `waited_for`.

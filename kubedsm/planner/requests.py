@@ -44,7 +44,9 @@ class PlanningContext:
     interrupted: Callable[[], bool] = lambda: False
 
     def deadline(self, request: "Request[Any]") -> Deadline:
-        """Return the end of the budget; requests without urgency also end when interrupted."""
+        """Return the deadline for solving a request: the end of the time budget or, unless the
+        request is urgent, an interruption.
+        """
         if request.urgent:
             return deadline_in(request.budget, self.clock)
         deadline = deadline_in(request.budget, self.clock, PATIENT_SHARE)

@@ -135,7 +135,9 @@ class Verdict:
 
 @attrs.frozen(slots=True, eq=False)
 class Feasibility:
-    """Verdicts for one cluster state. `tier=False`: only kube-scheduler's plugins."""
+    """Verdicts of all Filter plugins for one cluster state. `tier=False`: only kube-scheduler's
+    plugins.
+    """
 
     scene: Scene
     #: pods and placements of the snapshot
@@ -166,7 +168,7 @@ class Feasibility:
         return self.scene.nodes.nodes
 
     def equivalence(self, pod: Pod) -> EquivalenceClass:
-        """Return the equivalence class of pods indistinguishable for nodes and other pods."""
+        """Return the pod's equivalence class: pods that nodes and other pods cannot distinguish."""
         return _class_in(self._widen(pod).scene, pod)
 
     def rejection(self, pod: Pod, node: NodeName, *, tier: bool = True) -> Rejection | None:
@@ -189,15 +191,15 @@ class Feasibility:
         return [names[at] for at in self.taking(pod, tier=tier).nonzero()[0].tolist()]
 
     def taking(self, pod: Pod, *, tier: bool = True) -> Mask:
-        """Return the mask of nodes feasible for the pod; the mask is shared and therefore
+        """Return the mask of nodes that are feasible for the pod; the mask is shared and therefore
         read-only.
         """
         verdict = self.verdict(pod)
         return verdict.tiered if tier else verdict.accepted
 
     def indifferent(self, pod: Pod, wishes: Iterable[PodAffinityTerm]) -> bool:
-        """Return True if no Score plugin distinguishes nodes for the pod, given the preferences
-        `wishes` of other pods.
+        """Return True if all nodes score equally for the pod, given the preferences `wishes` of
+        other pods about the pod.
         """
         scene = self._widen(pod).scene
         candidate = _class_in(scene, pod)
@@ -218,7 +220,9 @@ class Feasibility:
         return found
 
     def penalties_at(self, pod: Pod, nodes: Positions) -> Ints:
-        """Return the weighted score difference to the best given node, 0..900 per node."""
+        """Return each given node's weighted Score result, as difference to the best of the nodes,
+        0..900.
+        """
         total = np.zeros(len(nodes), dtype=np.int64)
         for plugin, given in self._rate_nodes(pod, nodes):
             total += plugin.weight * np.array(given, dtype=np.int64)
@@ -251,7 +255,9 @@ class Feasibility:
         return bool(find_deserted(self.equivalence(pod), self.scene, at)[0])
 
     def broken_rules(self, pods: Iterable[Pod]) -> BrokenRules:
-        """Return the violated rules of these pods, and of pods with rules about these pods."""
+        """Return the violated affinity and spread rules of these pods, and of other pods whose
+        rules select these pods.
+        """
         scene, known = self.scene, dict.fromkeys(map(self.equivalence, pods))
         found: dict[_Where, int] = {}
         for keeper, homes in scene.residents.keepers.items():

@@ -31,7 +31,7 @@ def _lack_of(name: str) -> str:
 
 
 def shortages(requests: Resources, free: Resources) -> tuple[str, ...]:
-    """Return the insufficient resources; a zero request requires no free capacity."""
+    """Return the resources that a node lacks for a pod; a zero request needs no free capacity."""
     short = []
     if requests.pods and requests.pods > free.pods:
         short.append("pods")
@@ -46,7 +46,9 @@ def shortages(requests: Resources, free: Resources) -> tuple[str, ...]:
 
 
 def too_little(requests: Resources, allocatable: Resources) -> tuple[str, ...]:
-    """Return the allocatable amounts of insufficient resources, even for an empty node."""
+    """Return the resources of which a pod requests more than a node's allocatable amount, as text
+    with that amount.
+    """
     return tuple(
         format_amount(name, allocatable.amount(name))
         for name, amount in requests.items()
@@ -169,6 +171,8 @@ def why_unschedulable(
 
 
 def count_reasons(rejections: Mapping[NodeName, Rejection]) -> str:
-    """Return the counts of reasons, such as `2 Insufficient cpu, 1 Insufficient memory`."""
+    """Return the number of nodes by rejection reason as text, such as `2 Insufficient cpu, 1
+    Insufficient memory`.
+    """
     counts = Counter(reason for rejected in rejections.values() for reason in rejected.reasons)
     return ", ".join(sorted(f"{count} {reason}" for reason, count in counts.items()))

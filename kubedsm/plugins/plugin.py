@@ -76,7 +76,9 @@ class EquivalenceClass:
 
 @attrs.frozen(slots=True, eq=False)
 class Scene:
-    """Cluster state as the input of plugins: nodes, free capacity, running pods, volumes."""
+    """Cluster state as the input of scheduling plugins: nodes, free capacity, running pods,
+    volumes.
+    """
 
     nodes: NodeIndex
     room: FreeCapacity
@@ -139,7 +141,9 @@ Hint = Callable[[Change, EquivalenceClass, Cluster], bool] | None
 
 @attrs.frozen(slots=True, kw_only=True, eq=False)
 class Plugin:
-    """Scheduling plugin under kube-scheduler's name; empty reasons mean acceptance."""
+    """Scheduling plugin under kube-scheduler's name, which filters or scores nodes for a pod; empty
+    reasons mean acceptance.
+    """
 
     name: str
     #: relevant fields of `SchedulingRules`: pods without these rules are accepted

@@ -54,7 +54,7 @@ def _nodes_not_near(candidate: EquivalenceClass, scene: Scene) -> Mask:
 
 
 def find_deserted(candidate: EquivalenceClass, scene: Scene, positions: Positions) -> Mask:
-    """Return the positions with violated affinity, among positions of running pods."""
+    """Return the positions of running pods whose required affinity is no longer satisfied."""
     terms = candidate.rules.affinity
     selections = tuple(Selection.of(term) for term in terms)
     counts = scene.residents.counts(selections)

@@ -101,8 +101,8 @@ def pod_topology_spread(candidate: EquivalenceClass, scene: Scene) -> Iterator[R
 
 
 def eligible(candidate: EquivalenceClass, constraint: SpreadConstraint, scene: Scene) -> Mask:
-    """Return the mask of nodes that count for the spread constraint, by its node affinity and taint
-    policies.
+    """Return the mask of nodes that count for the topology spread constraint, by its node affinity
+    and taint policies.
     """
     nodes = scene.nodes.every()
     if constraint.honor_affinity:
@@ -250,7 +250,9 @@ class Skews:
         return bool(self._selections)
 
     def change(self, candidate: EquivalenceClass, node: int, by: int) -> None:
-        """Count a pod of the class in at a node position (by = 1), or out (by = -1)."""
+        """Add a pod of the class at a node position to the topology-spread counts (by = 1), or
+        remove one (by = -1).
+        """
         rows = self._covering_rows(candidate)
         rows = rows[self._counted[rows, node]]
         own = self._rows[candidate]
@@ -262,7 +264,9 @@ class Skews:
             self._upset.clear()
 
     def open(self, candidate: EquivalenceClass) -> Mask:
-        """Return the nodes permitted by the candidate's constraints, as a read-only mask."""
+        """Return the nodes permitted by the candidate pod's topology spread constraints, as a
+        read-only mask.
+        """
         known = self._open.get(candidate)
         if known is None:
             known = np.ones(self._codes.shape[1], dtype=np.bool_)
@@ -275,7 +279,9 @@ class Skews:
         return known
 
     def upset(self, candidate: EquivalenceClass) -> Mask:
-        """Return the nodes where an additional pod violates other pods' constraints, read-only."""
+        """Return the nodes where an additional pod violates other pods' topology spread
+        constraints, as a read-only mask.
+        """
         known = self._upset.get(candidate)
         if known is None:
             known = np.zeros(self._codes.shape[1], dtype=np.bool_)

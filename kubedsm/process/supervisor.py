@@ -74,7 +74,9 @@ class Supervisor:
     def isolate_failures(
         self, part: str, action: Callable[[list[T]], object], items: list[T]
     ) -> list[T]:
-        """Apply the action to all items, bisecting after exceptions; return the failing items."""
+        """Apply the action to all given objects, bisecting after exceptions; return the objects for
+        which the action fails.
+        """
         try:
             action(items)
         except Exception as error:  # noqa: BLE001 - as above
@@ -112,7 +114,9 @@ class Supervisor:
             self._loops.remove(state)
 
     def caught_within(self, seconds: float) -> dict[str, int]:
-        """Return the exception counts of components with a recent exception."""
+        """Return the exception counts of background components with an exception in the given
+        recent period.
+        """
         since = self._clock.monotonic() - seconds
         return {part: self.caught[part] for part, at in self._caught_at.items() if at >= since}
 

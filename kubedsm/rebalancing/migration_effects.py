@@ -64,7 +64,9 @@ class _Watched:
 
 @attrs.define
 class MoveEffects(Controller):
-    """Effect measurement of migrations: migrations whose measured effect is still unknown."""
+    """Measures how migrations change the response times of their workloads: compares measurements
+    before and after.
+    """
 
     _decisions: Decisions
     _watched: dict[Workload, _Watched] = attrs.field(factory=dict, init=False)
@@ -113,8 +115,8 @@ class MoveEffects(Controller):
         return attrs.evolve(move, effect=effect) if completed else move
 
     def observe(self, change: Change) -> None:
-        """Measure the effect of finished migrations when a change of the mirror brings a new
-        measurement of response times.
+        """Measure the effect of finished migrations on response times, once Prometheus delivers a
+        new measurement.
         """
         sample = change.measured_after
         if sample is not None:
@@ -189,7 +191,9 @@ class MigrationRecorder(Controller):
             self.recorder.record_bind(replacement, replacement.node_name)
 
     def record_left_alone(self, workload: Workload, ready_within: float) -> None:
-        """Log and report that no more pods of the workload are migrated for a while."""
+        """Log and report that pods of a workload are not migrated for a while, after repeated late
+        replacements.
+        """
         text = (
             f"{LATE_IN_A_ROW} migrations in a row failed: the replacement was not Ready within"
             f" {format_duration(round(ready_within))}. No pod is migrated for"

@@ -76,7 +76,7 @@ class Packer:
         return migrator.is_calm()
 
     def candidates(self, refused: frozenset[Uid]) -> PackRequest:
-        """Return the planner request for a packing that makes the unschedulable pods
+        """Return the planner request for migrations and evictions that make the unschedulable pods
         schedulable.
         """
         budget = self.migrator.configuration.current.optimiser.budget
@@ -303,7 +303,9 @@ class Execution:
         return any(move.pod.uid not in refused for move in waiting)
 
     def hold_capacity(self, coming: Container[NodeName]) -> None:
-        """Nominate the pending pods once, on nodes where no migration has to come first."""
+        """Nominate the pending pods of the packing once, on nodes where no migration has to come
+        first.
+        """
         for move in self._list_waiting():
             if move.pod.uid not in self._held and move.target not in coming:
                 self._held.add(move.pod.uid)

@@ -101,7 +101,9 @@ class Migrator(Controller):
         return self.about_candidates(WhatIfRequest, budget=budget, qos=qos, replicas=replicas)
 
     def suggestion_request(self) -> WhatIfRequest | None:
-        """Return the request for the migrations to be suggested now; None before all is known."""
+        """Return the planner request for the migrations to be suggested now; None before all
+        cluster objects are listed.
+        """
         return self.what_if((), ()) if self.synced.is_set() else None
 
     def seconds_deferred(self) -> float:
@@ -116,7 +118,8 @@ class Migrator(Controller):
         return self.mirror.changes, self.configuration.generation, self.sites.away()
 
     def is_calm(self) -> bool:
-        """Return True if migrations may begin: no open batch, no quick plan, no preemption.
+        """Return True if migrations may begin: no batch of pods is being collected, no recent plan
+        is in progress, and no preemption.
 
         Slow plans are not awaited, so that no tenant delays another's migrations: their workloads
         and the capacity they use are held fixed. Quick plans are awaited, since a proposal that
@@ -183,7 +186,9 @@ class Migrator(Controller):
         return plans
 
     def has_benefit(self, moves: Sequence[Move], waiting: Sequence[Uid] = ()) -> bool:
-        """Return True if these migrations, or the pods that wait for them, still gain by them."""
+        """Return True if these migrations are still worthwhile, for QoS or for the pending pods
+        that wait for their capacity.
+        """
         snapshot, policy = self.mirror.snapshot(), self.configuration.current.policy
         if all(move.load_scores for move in moves):
             return all(is_still_worthwhile(snapshot, policy.load, move) for move in moves)
@@ -215,7 +220,9 @@ class Migrator(Controller):
 
 @attrs.define
 class Suggester:
-    """Periodic search for migrations, when no batch is open and no quick plan is in progress."""
+    """Periodic search for migrations, while no batch of pods is being collected and no recent plan
+    is in progress.
+    """
 
     migrator: Migrator
     #: state without a beneficial migration, unless a workload rested; and the time of a retry
@@ -359,7 +366,9 @@ def _proposal_text(move: Move, id_: str) -> str:
 
 
 def order_of(plan_id: str, leg: Leg, configuration: Configuration) -> MoveOrder:
-    """Convert a migration step (leg) to the migration order that a plan executes."""
+    """Convert a migration step of a suggestion to the order (pod, target node, times) that a
+    migration plan executes.
+    """
     return MoveOrder(
         id=f"{plan_id}/{leg.name}",
         pod="" if leg.continues else leg.move.pod.uid,

@@ -97,7 +97,7 @@ class Attempts(Controller):
             self._end_attempt(pod, "late", "waits for the next batch")
 
     def requeue_failed(self, pods: Iterable[Pod]) -> None:
-        """Back off pods whose placement decision raised an internal error."""
+        """Requeue pods with back-off whose placement decision raised an internal error."""
         for pod in pods:
             self.queue.back_off(pod)
             self._end_attempt(pod, "error", INTERNAL_ERROR)

@@ -87,7 +87,7 @@ class Preemptor(Controller):
         return self.as_kube_scheduler or self.configuration.current.preemption == "enabled"
 
     def consider(self, uids: Iterable[Uid]) -> None:
-        """Queue these unschedulable pods for preemption, if preemption is enabled."""
+        """Queue these unschedulable pods for a preemption attempt, if preemption is enabled."""
         if not self.enabled:
             return
         self._wanted.update(dict.fromkeys(uid for uid in uids if uid not in self._kept))

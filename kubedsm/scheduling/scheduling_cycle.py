@@ -62,7 +62,7 @@ Basis = tuple[int, frozenset[NodeName]]
 
 @attrs.frozen(slots=True)
 class Stage:
-    """Pods of a batch that are decided together, and the part of the cluster visible to the
+    """Part of a batch of pods that is decided together, and the part of the cluster visible to the
     decision.
     """
 
@@ -277,14 +277,17 @@ class Scheduler(Controller):
         return snapshot if view is None else view(snapshot)
 
     def basis(self) -> Basis:
-        """Return the basis of decisions: configuration revision and partitioned nodes.
+        """Return the state on which scheduling decisions depend: configuration revision and
+        partitioned nodes.
 
         Any change invalidates decisions in progress.
         """
         return self.configuration.generation, self.sites.away().nodes
 
     def decide_inline(self, stage: Stage, pods: list[Pod]) -> StageDecision | None:
-        """Decide within `INLINE_BUDGET`; return None if the planner may find a better decision."""
+        """Decide on the placement of a batch within `INLINE_BUDGET`; return None if the planner
+        process may find a better decision.
+        """
         policy, snapshot = self.policy, self.snapshot(stage.view)
         budget = self.configuration.current.batch.budget
         if not isinstance(policy, KubeDSM):

@@ -130,7 +130,7 @@ class SchedulingQueue:
         return QueueStatistics(active, len(self._backoff), len(self.refused()) - ready)
 
     def refused(self) -> frozenset[Uid]:
-        """Unschedulable pods in the queue: every node rejected each of them."""
+        """Unschedulable pods in the queue, each rejected by every node."""
         return frozenset(self._unschedulable.class_of)
 
     def count_by_plugin(self) -> Counter[str]:
@@ -408,7 +408,9 @@ def room_for(unschedulable: Unschedulable, free: Resources) -> int:
 def still_unschedulable(
     unschedulable: Unschedulable, node: Node, cluster: Cluster
 ) -> Unschedulable | None:
-    """Add the plugin by which a new node rejects the pods; return None if the node accepts them."""
+    """Add the plugin by which a new node rejects a class of unschedulable pods to its rejecting
+    plugins; return None if the node accepts the pods.
+    """
     rejected = rejection(unschedulable.candidate.pod_class, node, cluster.free(node.name))
     if rejected is None:
         return None
@@ -446,7 +448,9 @@ class UnschedulablePods:
         self.asleep: dict[_RejectedClass, float] = {}
 
     def add(self, pod: Pod, plugins: frozenset[str], now: float) -> None:
-        """Add a pod rejected by these plugins on every node; the entire class sleeps afterwards."""
+        """Add a pod rejected by these plugins on every node; pods of its equivalence class then
+        wait for a queueing hint.
+        """
         why = Unschedulable.of(pod, plugins)
         rejected = self.classes.setdefault(why.candidate, _RejectedClass(why))
         rejected.why, rejected.awake = why, 0

@@ -85,7 +85,9 @@ class Sites(Controller):
                 continue
 
     def away(self) -> Away:
-        """Return the sites that are partitioned or stabilising, with their nodes."""
+        """Return the edge sites that are partitioned or in the stabilisation period afterwards,
+        with their nodes.
+        """
         now = self.clock.monotonic()
         # During partitions, changes of pods at partitioned sites matter as well.
         changed = bool(self._away.partitioned) and self.mirror.changes != self._changes
@@ -95,7 +97,7 @@ class Sites(Controller):
         return self._away
 
     def stand_ins(self, pods: Sequence[Pod]) -> list[Pod]:
-        """Return pending replacements of pods that still run at a partitioned site.
+        """Return pending pods that replace pods still running at a partitioned edge site.
 
         Per workload, the oldest pending pods, up to the number of serving pods.
         """

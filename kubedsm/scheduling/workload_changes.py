@@ -128,7 +128,9 @@ class WorkloadChanges:
         return frozenset(self._stopping)
 
     def worth_another_look(self) -> float:
-        """Return the seconds until quiet periods are long enough for another suggestion."""
+        """Return the seconds until workloads have been unchanged long enough for another search for
+        migrations.
+        """
         now = self.clock.wall()
         ages = (max(0.0, now - known.since) for known in self._periods.values())
         return _GROWTH * (ASSUMED + min(ages, default=0.0))

@@ -20,7 +20,9 @@ LIBRARY_MODULES = {
 
 
 class Listener:
-    """Reader thread for the parent's messages: observes STOP and the parent's exit."""
+    """Reader thread for messages from the parent process: observes the STOP message and the
+    parent's exit.
+    """
 
     def __init__(self, line: Connection) -> None:
         self._line = line

@@ -61,7 +61,7 @@ class FittedTable:
     ) -> Iterator[RenderableType]:
         measured = [_measure(column, console) for column in self.columns]
         shown = self._choose_columns([each.minimum for each in measured], options.max_width)
-        widths = self._distribute([measured[at] for at in shown], options.max_width)
+        widths = self._distribute(shown, [measured[at] for at in shown], options.max_width)
         yield self._to_table(shown, widths)
         hidden = [column.heading for at, column in enumerate(self.columns) if at not in shown]
         if hidden and self.look != "plain":
@@ -106,13 +106,19 @@ class FittedTable:
             shown.remove(at)
         return shown
 
-    def _distribute(self, measured: Sequence[Measurement], width: int) -> list[int]:
-        """Distribute the terminal width over columns: minimum widths, then equal shares."""
+    def _distribute(
+        self, shown: Sequence[int], measured: Sequence[Measurement], width: int
+    ) -> list[int]:
+        """Distribute the terminal width over the shown columns: minimum widths, then equal
+        shares.
+        """
         widths = [each.minimum for each in measured]
+        wraps = [self.columns[at].wraps for at in shown]
         left = width - self._frame(len(widths)) - sum(widths)
-        # No further column can be left out: the widest are folded.
+        # No further column can be left out: the widest sentences are folded, then anything.
         for _ in range(-left):
-            widths[widths.index(max(widths))] -= 1
+            at = max(range(len(widths)), key=lambda i: (wraps[i] and widths[i] > 1, widths[i]))
+            widths[at] -= 1
         wanted = [each.maximum - least for each, least in zip(measured, widths, strict=True)]
         for number, at in enumerate(sorted(range(len(widths)), key=wanted.__getitem__)):
             more = max(0, min(wanted[at], left // (len(widths) - number)))

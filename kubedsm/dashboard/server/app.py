@@ -41,7 +41,7 @@ _TYPES = {
 
 
 def read_static_files() -> dict[str, bytes]:
-    """Return the contents of the page's static files by path below /page/."""
+    """Return the contents of the dashboard's static files by URL path below /page/."""
     found = {}
     for entry in _STATIC.iterdir():
         for file in entry.iterdir() if entry.is_dir() else (entry,):

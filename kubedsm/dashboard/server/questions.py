@@ -1,4 +1,4 @@
-"""Read-only HTTP routes of the page: explanations, and effects of hypothetical changes."""
+"""Read-only HTTP routes of the dashboard: explanations, and effects of hypothetical changes."""
 
 import asyncio
 from collections.abc import Callable

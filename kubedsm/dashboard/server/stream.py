@@ -27,7 +27,8 @@ _NUMBER = re.compile("[0-9]{1,15}")
 
 
 class Stream:
-    """Periodic recomputation of the page's rows: records changes, and transmits them to viewers.
+    """Periodic recomputation of the dashboard's rows: records changes, and transmits them to
+    viewers.
 
     `stirred` is set for short-lived changes, which require an immediate evaluation.
     """
@@ -79,7 +80,7 @@ class Stream:
             self._news = asyncio.Event()
 
     def known(self, query: Mapping[str, str]) -> int | None:
-        """Return the version that the viewer has already received from this process; else None."""
+        """Return the row version that the viewer already received from this process, or None."""
         after, run = query.get("after", ""), query.get("run")
         return int(after) if run == self.run_id and _NUMBER.fullmatch(after) else None
 

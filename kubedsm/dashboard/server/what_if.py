@@ -38,7 +38,7 @@ class BadRequestError(ValueError):
 
 
 class Changes(NamedTuple):
-    """Hypothetical changes of a what-if request: QoS factors, and additional replicas."""
+    """Hypothetical changes in a what-if request: workloads' QoS factors and additional replicas."""
 
     qos: tuple[tuple[str, float], ...]
     replicas: tuple[tuple[Workload, int], ...]

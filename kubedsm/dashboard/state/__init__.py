@@ -1,1 +1,1 @@
-"""Rows of the page, kept up to date, and the sentences derived from them."""
+"""Rows of the dashboard, kept up to date, and the sentences derived from them."""

@@ -1,4 +1,4 @@
-"""Headline of the page: a one-line description of the scheduler's current activity."""
+"""Headline of the dashboard: a one-line description of the scheduler's current activity."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -14,7 +14,7 @@ HELD = 3.0
 
 @attrs.frozen
 class Scenery:
-    """Rows of nodes, pods, workloads and migrations, from which the headline is derived."""
+    """Dashboard rows of nodes, pods, workloads and migrations, as input of the headline."""
 
     nodes: Mapping[str, NodeRow]
     #: pending opted-in pods

@@ -1,4 +1,6 @@
-"""Page table of migrations: unfinished migrations with the current step, and recent migrations."""
+"""Dashboard table of migrations: unfinished migrations with the current step, and recent
+migrations.
+"""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -21,7 +23,7 @@ LAST = 50
 
 
 class MigrationTable(RowTable[MoveRow]):
-    """Page rows of migrations, and for each pod the key of its migration."""
+    """Dashboard rows of migrations, and for each pod the key of its migration."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -37,7 +39,9 @@ class MigrationTable(RowTable[MoveRow]):
         self.of_pods: dict[Uid, str] = {}
 
     def observe_steps(self, plan: Plan, steps: Sequence[Step]) -> bool:
-        """Record the changed steps of a plan; return True if the plan contains migrations."""
+        """Record that steps of a bind or migration plan changed; return True if the plan contains
+        migrations.
+        """
         if plan.restores_only or not any(step.move for step in steps):
             return False
         self._advanced.update(step.move for step in plan.steps)
@@ -47,11 +51,15 @@ class MigrationTable(RowTable[MoveRow]):
         self._advanced.add(move.id)
 
     def invalidate(self) -> None:
-        """Mark all migration rows for recomputation after changed proposals or effects."""
+        """Mark all dashboard rows of migrations for recomputation after changed proposals or
+        measured effects.
+        """
         self._stale = True
 
     def look(self, runtime: Runtime, reading: Reading) -> Mapping[str, MoveRow] | None:
-        """Recompute the rows of recently decided migrations; return the changed rows, or None."""
+        """Recompute the dashboard rows of recently decided migrations; return the changed rows, or
+        None.
+        """
         record = runtime.decisions.record
         newest = next(record.newest_first(), None)
         number = newest.number if newest else 0

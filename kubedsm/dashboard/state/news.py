@@ -1,4 +1,6 @@
-"""News: decisions, ends of migrations, Events, and changed states of nodes and the scheduler."""
+"""Recent activity on the dashboard: decisions, ended migrations, Events, and state changes of nodes
+and the scheduler.
+"""
 
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -59,7 +61,9 @@ class NewsTable(RowTable[NewsRow]):
     def look(
         self, record: DecisionRecord, pods: Mapping[Uid, Pod], others: Iterable[NewsRow]
     ) -> dict[str, Difference[NewsRow]]:
-        """Append recent news chronologically; return the differences. `pods`: existing pods."""
+        """Append recent activity to the table in order of time; return the changed rows. `pods`:
+        existing pods.
+        """
         events = list(self._events)
         self._events.clear()
         rows: dict[str, NewsRow | None] = {}

@@ -1,4 +1,4 @@
-"""Dashboard scene: all rows of the page, and the changed rows since the last evaluation.
+"""All rows of the dashboard, and the rows changed since they were last computed.
 
 The scene observes each change of the mirror, and recomputes rows at evaluation. Thousands of
 changes per second thus cost no more than the finally differing rows.
@@ -44,7 +44,7 @@ _WATCHING = Leadership(leading=False)
 
 
 class Scene(Listener):
-    """Owner of the page's tables: collects scheduler callbacks, and recomputes changed rows."""
+    """Owner of the dashboard's tables: collects scheduler callbacks, recomputes changed rows."""
 
     def __init__(self, clock: Clock) -> None:
         self._version = 0
@@ -101,11 +101,11 @@ class Scene(Listener):
         self._news.event_written(about, reason, note, warning)
 
     def loop_late(self, seconds: float) -> None:
-        """Callback: record the event loop's lag in seconds."""
+        """Callback: record the lag of the process's event loop, in seconds."""
         self._work.loop_late(seconds)
 
     def look(self, runtime: Runtime, leadership: Leadership | None, now: float) -> Changes | None:
-        """Recompute all rows of the page; return the changed rows, if any.
+        """Recompute all rows of the dashboard; return the changed rows, if any.
 
         leadership: None for a runtime without decisions, which only follows the cluster.
         """
@@ -178,16 +178,16 @@ class Scene(Listener):
 
     @property
     def status(self) -> StatusRow:
-        """Row with the scheduler's status, as of the last evaluation, which must have happened."""
+        """Dashboard row with the scheduler's status, as last computed."""
         return self._status_table.rows["now"]
 
     @property
     def moves(self) -> Mapping[str, MoveRow]:
-        """Page rows of migrations, as of the last evaluation."""
+        """Dashboard rows of migrations, as last computed."""
         return self._moves.rows
 
     def snapshot(self) -> Snapshot:
-        """Return a message with all rows of the page, as of the last evaluation."""
+        """Return a message with all rows of the dashboard, as last computed."""
         rows: dict[TableName, dict[str, Row | None]] = {
             "nodes": {**self._nodes.rows},
             "pods": {**self._pods.rows},

@@ -1,4 +1,4 @@
-"""Status row of the page: the scheduler's role, settings, and counters."""
+"""Status row of the dashboard: the scheduler's role, settings, and counters."""
 
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping
@@ -97,7 +97,7 @@ def status_row(
     work: WorkCounters,
     tiers: Iterable[str],
 ) -> StatusRow:
-    """Compute the status row of the page: role, headline, counters and problems.
+    """Compute the status row of the dashboard: role, headline, counters and problems.
 
     leadership: None for a runtime without decisions. tiers: messages about tiers without nodes.
     """

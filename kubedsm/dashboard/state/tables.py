@@ -1,4 +1,4 @@
-"""Page tables of nodes, pods and workloads, with recomputation of changed rows only."""
+"""Dashboard tables of nodes, pods and workloads, with recomputation of changed rows only."""
 
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
@@ -28,7 +28,9 @@ REFRESH = 5.0
 
 
 class Difference(NamedTuple, Generic[R_co]):
-    """Changed row of a page table, before and after; None for a nonexistent or deleted row."""
+    """Changed row of a dashboard table, before and after the change; None for a nonexistent or
+    deleted row.
+    """
 
     before: R_co | None
     after: R_co | None
@@ -76,7 +78,7 @@ class NodeTable(RowTable[NodeRow]):
                 self._touched.add(node.name)
 
     def look(self, runtime: Runtime, reading: Reading) -> dict[str, Difference[NodeRow]]:
-        """Recompute the page rows of changed nodes; return the changed rows."""
+        """Recompute the dashboard rows of changed nodes; return the changed rows."""
         snapshot, configuration = reading.snapshot, runtime.configuration.current
         labels = configuration.site.label
         of, touched = (reading.away, labels), set[str](self._touched)
@@ -132,7 +134,7 @@ class Reason(NamedTuple):
 
 
 class PodTable(RowTable[PodRow]):
-    """Rows of pods on the page, with pod counts by workload."""
+    """Rows of pods on the dashboard, with pod counts by workload."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -152,7 +154,7 @@ class PodTable(RowTable[PodRow]):
         self.workloads: set[Workload] = set()
 
     def touch(self, uids: Iterable[Uid]) -> None:
-        """Mark the page rows of these pods for recomputation at the next evaluation."""
+        """Mark the dashboard rows of these pods to be recomputed next time."""
         self._touched.update(uids)
 
     def waits(self, pod: Pod, why: str, rules: Collection[str]) -> None:
@@ -162,7 +164,7 @@ class PodTable(RowTable[PodRow]):
     def look(
         self, runtime: Runtime, reading: Reading, moves: Mapping[Uid, str]
     ) -> dict[str, Difference[PodRow]]:
-        """Recompute the page rows of changed pods; return the changed rows.
+        """Recompute the dashboard rows of changed pods; return the changed rows.
 
         `moves`: migration of each pod.
         """
@@ -279,7 +281,7 @@ class WorkloadTable(RowTable[WorkloadRow]):
     def look(
         self, reading: Reading, pods: PodTable, *, knows_targets: bool
     ) -> dict[str, Difference[WorkloadRow]]:
-        """Recompute the page rows of changed workloads; return the changed rows.
+        """Recompute the dashboard rows of changed workloads; return the changed rows.
 
         knows_targets: the effective configuration is known.
         """

@@ -1,1 +1,1 @@
-"""The page in a terminal: a continuously updated picture, or a line per news."""
+"""The dashboard in a terminal: a continuously updated picture, or a line per activity."""

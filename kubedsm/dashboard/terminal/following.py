@@ -1,4 +1,4 @@
-"""Client of the page's update stream over HTTP, which reconnects without losing changes."""
+"""Client of the dashboard's update stream over HTTP, which reconnects without losing changes."""
 
 from collections.abc import AsyncGenerator, AsyncIterator
 from http import HTTPStatus
@@ -22,18 +22,19 @@ _REPEATED = 200
 
 
 class NotShownError(Problem):
-    """Error: the server will never serve the page, hence retries are pointless."""
+    """Error: the scheduler will never serve the dashboard page, hence retries are pointless."""
 
 
 @attrs.frozen
 class Away:
-    """Update for viewers: the scheduler does not respond at the moment, with the cause."""
+    """Update for `kubedsm watch`: the scheduler does not respond at the moment, with the cause."""
 
     why: str
 
 
 async def follow(server: str, token: str | None, clock: Clock) -> AsyncGenerator[Snapshot | Away]:
-    """Follow a scheduler's page over HTTP: yield all rows after each change; reconnect on failures.
+    """Follow a scheduler's dashboard over HTTP: yield all rows after each change; reconnect on
+    failures.
 
     Raise NotShownError; also if nothing responds at first.
     """

@@ -60,7 +60,7 @@ _TIERS: Mapping[Tier | None, int] = {Tier.EDGE: 0, Tier.CLOUD: 1}
 
 @attrs.frozen
 class TypedSnapshot:
-    """Snapshot of the page's rows, with a typed field for each table."""
+    """Snapshot of the dashboard's rows, with a typed field for each table."""
 
     #: seconds since the epoch
     at: float

@@ -33,7 +33,9 @@ class Part(NamedTuple):
 
 
 def fit_parts(parts: Sequence[Part], width: int, height: int) -> Sequence[RenderableType]:
-    """Return the fitting parts; among equally important parts, the first is omitted first."""
+    """Return the parts of a terminal picture that fit the terminal; among equally important parts,
+    the first is omitted first.
+    """
     kept = [(part, count_lines(part.what, width)) for part in parts]
     while sum(number for _, number in kept) > height:
         spare = [each for each in kept if each[0].use is not None]

@@ -166,7 +166,7 @@ def _waiting_pod(pod: schema.Pod) -> WaitingPod:
 
 @attrs.frozen
 class DetachedPod:
-    """Pod that a migration has detached from its owner."""
+    """Pod that a migration has detached from its owner (ReplicaSet)."""
 
     namespace: str
     name: str

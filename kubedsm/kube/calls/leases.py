@@ -32,7 +32,7 @@ class _Lease(msgspec.Struct, frozen=True):
 
 @attrs.frozen(slots=True)
 class Term:
-    """Holder and times of a Lease; equal values stand for the same renewal."""
+    """Holder and times of a leader-election Lease; equal values stand for the same renewal."""
 
     #: empty if the Lease is free
     holder: str

@@ -317,7 +317,9 @@ async def uid_of(cluster: Cluster, workload: Workload, *, timeout: float) -> str
 
 
 async def owner_knows_by(cluster: Cluster, pod: Pod, *, timeout: float) -> frozenset[str]:
-    """Return the label keys in the owner's selector: changing such a label detaches the pod."""
+    """Return the label keys in the selector of the pod's owner: changing such a label detaches the
+    pod.
+    """
     live = await read_pod(cluster, pod, timeout=timeout)
     if not live.owner_name:
         return frozenset()
@@ -392,7 +394,9 @@ def _selector_text(selector: Selector) -> str:
 
 
 async def services_by_template(cluster: Cluster, namespace: str, *, timeout: float) -> list[str]:
-    """Return the Services selecting a template hash: migrations would remove pods from them."""
+    """Return the Services selecting pods by pod-template-hash: migrations would remove pods from
+    them.
+    """
     body = await send(cluster, "GET", path_of(CORE, namespace, "services"), timeout)
     services = read_json("Service", body, Items[schema.Service]).items or ()
     return [s.metadata.name for s in services if TEMPLATE_HASH_LABEL in (s.spec.selector or {})]

@@ -39,7 +39,9 @@ class FollowedConfigMap:
         )
 
     def observe(self, observer: Callable[[ConfigMap | None], None]) -> None:
-        """Call the observer with each state, including the initial state; None: no ConfigMap."""
+        """Register a callback for the ConfigMap's current and every later state; the argument is
+        None while the ConfigMap is absent.
+        """
         self._observers.append(observer)
 
     async def run(self) -> NoReturn:
@@ -48,7 +50,9 @@ class FollowedConfigMap:
 
     @property
     def known(self) -> bool:
-        """Return True if `found` is the current state, as far as the API server reports it."""
+        """Return True if `found` is the current state of the ConfigMap, as far as the API server
+        reports it.
+        """
         return self._reflector.following and not self._unreadable
 
     @property

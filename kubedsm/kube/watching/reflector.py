@@ -458,7 +458,7 @@ class KnownObjects:
         return known
 
     def keep_only(self, present: Mapping[Key, str]) -> Iterator[Identity]:
-        """Delete and yield objects not in `present` (uid by key; an empty uid matches any)."""
+        """Delete and yield stored objects not in `present` (uid by key; empty uid: any uid)."""
         absent = [
             known
             for key, known in self._known.items()

@@ -64,7 +64,7 @@ class MoveMark(_Json, frozen=True):
 
     @property
     def began(self) -> float:
-        """Start of the migration, in whole seconds since the epoch; 0 if unreadable."""
+        """Start time of the migration, in whole seconds since the epoch; 0 if unreadable."""
         try:
             return float(int(float(self.since)))
         except (ValueError, OverflowError):

@@ -1,4 +1,5 @@
-"""Decoding of watched kinds: API path, conversion from JSON to `model` values, and mirror events.
+"""Decoding of watched Kubernetes objects: API paths, conversion from JSON to `model` values, and
+mirror events.
 
 A malformed object raises WireError with object and field, and no other exception. Unknown fields
 are skipped. A null is an absent field, as in Go's encoder. Shared pod classes are converted once.
@@ -125,7 +126,7 @@ class Reader(Generic[Shape, T]):
         return self._convert_shape(source, self._read_shape(source))
 
     def item(self, source: Source) -> Applied[T]:
-        """Decode an object from a list response. Raises WireError."""
+        """Decode one Kubernetes object from a list response. Raises WireError."""
         shape = self._read_shape(source)
         return Applied(_identity(shape.metadata), self._convert_shape(source, shape))
 

@@ -52,7 +52,9 @@ _NO_STATUS, _NO_CONDITION = schema.PodStatus(), schema.Condition()
 
 
 class Demands(NamedTuple):
-    """Rarely used scheduling fields of a pod (ports, volumes, affinity, ...), as a cache key."""
+    """Rarely used scheduling fields of a pod (ports, volumes, affinity, ...), as a cache key for
+    decoded pod classes.
+    """
 
     ports: tuple[HostPort, ...] = ()
     claims: tuple[ClaimReference, ...] = ()

@@ -416,7 +416,9 @@ class ListMetadata(Wire, frozen=True):
 
 
 class List(Wire, frozen=True):
-    """Page of a list response, with items not yet decoded: a malformed item affects no other."""
+    """One page of a Kubernetes list response, with objects not yet decoded: a malformed object
+    affects no other.
+    """
 
     metadata: ListMetadata
     items: tuple[msgspec.Raw, ...] | None = None

@@ -40,14 +40,18 @@ def pod_size(requests: Resources, greatest: Resources) -> float:
 
 
 def kind_sizes(problem: PlacementProblem) -> list[float]:
-    """Return the normalised pod size of each kind, relative to the largest node of the problem."""
+    """Return the normalised pod size of each group of interchangeable pods, relative to the largest
+    node of the problem.
+    """
     cpu, memory = problem.allocatable[:, :2].max(axis=0, initial=0).tolist()
     greatest = Resources(cpu=cpu, memory=memory)
     return [pod_size(kind.requests, greatest) for kind in problem.kinds]
 
 
 def order_by_size(problem: PlacementProblem, *, largest_first: bool = False) -> list[int]:
-    """Return the kinds of pods in placement order: descending priority, then increasing size."""
+    """Return the groups of interchangeable pods in placement order: descending priority, then
+    increasing size.
+    """
     sign = -1 if largest_first else 1
     ordered = sorted(
         (tuple(-each for each in kind.rank.turn), sign * size, index)
@@ -57,7 +61,9 @@ def order_by_size(problem: PlacementProblem, *, largest_first: bool = False) -> 
 
 
 class Filling:
-    """Incremental placement: node loads and available capacity, updated for every placed pod."""
+    """Placement under construction: pod counts and available capacity of each node, updated for
+    every placed pod.
+    """
 
     def __init__(self, problem: PlacementProblem, loads: Ints | None = None) -> None:
         """Initialise the incremental placement from loads (nodes x kinds), or without any pods."""
@@ -90,12 +96,14 @@ class BestFit(Filling):
     """Best-fit heuristic: each pod goes to the fullest node with the least preference penalty."""
 
     def place(self, kind: int) -> bool:
-        """Place another pod of the kind on the best-fitting node; return False if no node fits."""
+        """Place another pod of the given group of interchangeable pods on the best-fitting node;
+        return False if no node fits.
+        """
         return self.place_within(kind, None) is not None
 
     def place_within(self, kind: int, nodes: Mask | None, came: Ints | None = None) -> int | None:
-        """Place another pod of the kind on the best-fitting of the given or all nodes; return the
-        node, or None if none fits.
+        """Place another pod of the given group on the best-fitting of the given or all nodes;
+        return the node, or None if none fits.
 
         came: replicas on each node; nodes with the fewest come first.
         """
@@ -114,7 +122,9 @@ class BestFit(Filling):
 
 
 def best_fit_increasing(problem: PlacementProblem) -> Ints:
-    """Return a placement (nodes x kinds) by the best-fit heuristic in order of increasing size."""
+    """Place pods by the best-fit heuristic in order of increasing size; return pod counts, shape
+    (nodes, groups of interchangeable pods).
+    """
     room = BestFit(problem)
     for kind in order_by_size(problem):
         for _ in range(int(problem.counts[kind])):
@@ -131,7 +141,8 @@ _TRIAL_STEPS, _CELL_STEPS = 60_000, 10
 def add_by_ejection_chains(
     problem: PlacementProblem, loads: Ints, chain: int, tries: int, deadline: Deadline
 ) -> Ints:
-    """Return the placement (nodes x kinds) improved by ejection chains that place further pods.
+    """Place further pods by ejection chains, which relocate placed pods; return pod counts, shape
+    (nodes, groups of interchangeable pods).
 
     In a chain, a placed pod displaces another pod. The displaced pod goes to another node, where it
     may displace a further pod; the last pod of the chain finds available capacity. A pod of lower

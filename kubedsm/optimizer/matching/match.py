@@ -38,7 +38,8 @@ _LARGEST_SUM = 2**60
 
 @attrs.frozen(slots=True)
 class Digits:
-    """Place values of the combined cost: preference penalties, then charges, then fragmentation.
+    """Place values that combine preference penalties, replica-spread cost and fragmentation in one
+    placement cost.
 
     The fragmentation of all nodes together (SCALE per node) is less than one charge.
     """
@@ -76,7 +77,9 @@ def _cost_unit(problem: PlacementProblem, lost: int) -> int:
 
 @attrs.frozen(eq=False)
 class NodeLoads:
-    """Useful loads of each non-empty node, in lexicographic order beginning with the empty load."""
+    """Useful combinations of pods for each non-empty node, in lexicographic order beginning with no
+    pods.
+    """
 
     #: node indices, ascending; all other nodes remain empty
     nodes: Ints
@@ -91,8 +94,8 @@ class NodeLoads:
 
     @property
     def caps(self) -> Ints:
-        """Greatest pod count of each kind in any considered load of a node, shape (useful nodes,
-        kinds).
+        """Greatest pod count of each group of interchangeable pods in any considered load of a
+        node, shape (useful nodes, groups).
         """
         if not len(self.nodes):
             return np.zeros((0, self.loads.shape[1]), dtype=np.int64)
@@ -101,7 +104,8 @@ class NodeLoads:
 
 
 def limit_loads(problem: PlacementProblem, digits: Digits) -> Ints:
-    """Return the greatest useful pod count, shape (nodes, kinds), within available capacity.
+    """Return the greatest useful number of pods of each group on each node within its capacity,
+    shape (nodes, groups of interchangeable pods).
 
     The remaining pods leave one of any n nodes empty. Therefore no pod costs more, apart from
     fragmentation, than the first pod on the n-th cheapest of the nodes accepting the kind.
@@ -129,7 +133,8 @@ def list_useful_loads(
     most_loads: int,
     most_sorted: int,
 ) -> NodeLoads | None:
-    """Return the node loads that are not dominated, as alternatives for the dynamic programme.
+    """Return the combinations of pods for each node that no better combination dominates, as
+    options of the dynamic programme.
 
     most: shape (nodes, kinds), at least the result of `limit_loads`. Dominance rule: of n pods,
     those outside a load occupy at most n - |load| nodes. A load that is avoided by the n - |load| +
@@ -265,7 +270,7 @@ _LOAD_STEPS, _CELL_STEPS = 3_000, 2
 
 @attrs.frozen(slots=True)
 class Bounds:
-    """Exact-search limit: permitted computation before a heuristic algorithm takes over."""
+    """Limit of the exact placement search: permitted computation before a heuristic takes over."""
 
     #: cells of the table, all layers together; 8 bytes each
     states: int = 4_000_000
@@ -280,7 +285,8 @@ class Bounds:
 
 @attrs.frozen(eq=False)
 class MatchTable:
-    """Dynamic-programming table: the least cost of placing exactly each vector of pod counts.
+    """Dynamic-programming table: least cost of placing each combination of pod counts by group of
+    interchangeable pods.
 
     `layers[i]` contains the cost for the first i nodes with useful loads.
     """
@@ -296,8 +302,8 @@ class MatchTable:
     digits: Digits
 
     def costs(self) -> Ints:
-        """Return the least placement cost of each count vector (numbers of pods by kind), shape
-        (limits + 1).
+        """Return the least placement cost of each combination of pod counts by group of
+        interchangeable pods, shape (limits + 1).
 
         Infeasible vectors have UNREACHABLE or more.
         """
@@ -307,14 +313,14 @@ class MatchTable:
         return cells.reshape(self.sizes)[tuple(slice(n + 1) for n in self.limits.tolist())]
 
     def charges(self, vector: Ints) -> int:
-        """Return the replica-spread charge in the least cost of a feasible count vector (numbers of
-        pods by kind).
+        """Return the replica-spread cost contained in the least placement cost of a feasible
+        combination of pod counts.
         """
         return self.digits.charges(int(self.layers[-1][int(vector @ self.strides)]))
 
     def loads(self, vector: Ints) -> Ints:
-        """Reconstruct the least-cost placement, shape (nodes, kinds), of a feasible count vector
-        (numbers of pods by kind).
+        """Reconstruct the least-cost placement of a feasible combination of pod counts, shape
+        (nodes, groups of interchangeable pods).
 
         Among equal costs, the first nodes receive most pods.
         """
@@ -339,7 +345,8 @@ class MatchTable:
 def build_table(
     problem: PlacementProblem, fragmentation: Fragmentation | None, bounds: Bounds
 ) -> MatchTable | None:
-    """Compute the table of all feasible count vectors; return None above the exact-search limit.
+    """Compute the table of all feasible combinations of pod counts; return None above the
+    exact-search limit.
 
     Without a fragmentation measure, placements have no cost.
     """
@@ -457,8 +464,8 @@ def _most_then_cheapest(costs: Ints) -> Ints:
 
 
 def vector_sums(shape: tuple[int, ...], weights: Sequence[int] | None = None) -> Ints:
-    """Return the weighted number of pods of every count vector (numbers of pods by kind), as an
-    array of the given shape.
+    """Return the weighted number of pods for every combination of pod counts by group, as an array
+    of the given shape.
     """
     sums = np.zeros((), dtype=np.int64)
     for size, weight in zip(shape, weights or [1] * len(shape), strict=True):

@@ -1,4 +1,5 @@
-"""Shortest path over states, node by node: dynamic programming for `suggest` and `reorder_edge`.
+"""Shortest-path search that decides node by node: dynamic programming for the migration algorithms
+`suggest` and `reorder_edge`.
 
 A state is a vector of integers, such as differences of pod counts. On each node, one of several
 options adds a vector to the state, with a cost. Only enumerated states are permitted, and callers
@@ -26,7 +27,9 @@ _NODE_STEPS, _PAIR_STEPS = 30_000, 20
 
 @attrs.frozen(eq=False)
 class Options:
-    """Alternative changes of one node, as vectors with costs; no change is always an option."""
+    """Alternative changes of the pods on one node, as vectors with costs; no change is always an
+    option.
+    """
 
     #: changes x dimensions
     vectors: Ints
@@ -66,7 +69,8 @@ class _Codes:
 
 @attrs.frozen(eq=False)
 class Walk:
-    """Result of the shortest-path computation: least cost of each state after each node.
+    """Result of the node-by-node shortest-path search: least cost of each pod count change after
+    each node.
 
     `layers[n]` contains the least costs after the first n nodes.
     """
@@ -80,7 +84,9 @@ class Walk:
         return self.layers[-1]
 
     def choices(self, state: int) -> list[Ints | None]:
-        """Reconstruct each node's change on the shortest path, a vector; None if unchanged."""
+        """Return the change of each node's pod counts on the least-cost path, as a vector; None if
+        unchanged.
+        """
         found: list[Ints | None] = []
         index = {vector.tobytes(): at for at, vector in enumerate(self.states)}
         for node in range(len(self.options) - 1, -1, -1):
@@ -100,7 +106,8 @@ class Walk:
 def walk_nodes(
     states: Ints, ceilings: Ints, options: Sequence[Options], bounds: Bounds
 ) -> Walk | None:
-    """Compute the least cost of every state by shortest paths; return None above the limits.
+    """Compute the least cost of reaching each combination of pod count changes, node by node;
+    return None above the exact-search limit.
 
     states: shape (states, dimensions), the zero vector included. ceilings: greatest acceptable cost
     of each state. Among equal costs, the path with the fewest changes on the last nodes is

@@ -1,4 +1,5 @@
-"""Placement problem as arrays: kinds of interchangeable pods, nodes, capacities and charges.
+"""Placement problem as arrays: groups of interchangeable pods, nodes, capacities and replica-spread
+costs.
 
 Pods of one *kind* are interchangeable for every node: identical resource requests and identical
 feasible nodes. A kind may combine several pod equivalence classes. A set of pods is a vector with
@@ -30,7 +31,8 @@ from kubedsm.plugins.volumes import is_shared_disk
 
 @attrs.frozen(eq=False)
 class Ladders:
-    """Convex replica-spread charges: on a node, each additional pod costs at least the previous.
+    """Convex replica-spread costs: on a node, each additional replica costs at least as much as the
+    previous one.
 
     Nodes with identical charges share one ladder of steps.
     """
@@ -42,32 +44,40 @@ class Ladders:
 
     @cached_property
     def totals(self) -> Ints:
-        """Total charge of 0, 1, 2, ... pods on a node for each charge ladder, shape (ladders, steps
-        + 1).
+        """Total replica-spread cost of 0, 1, 2, ... pods on a node for each cost sequence, shape
+        (sequences, steps + 1).
         """
         totals = np.zeros((len(self.steps), self.steps.shape[1] + 1), dtype=np.int64)
         totals[:, 1:] = self.steps.cumsum(axis=1)
         return totals
 
     def of(self, nodes: Ints, loads: Ints) -> Ints:
-        """Return the total charge of each load: a row of pod counts for each of the nodes."""
+        """Return the total replica-spread cost of each load: a row of pod counts for each of the
+        nodes.
+        """
         costs: Ints = self.totals[self.which[nodes], loads].sum(axis=1)
         return costs
 
     def least(self, kind: int, nodes: Ints, count: int) -> Ints:
-        """Return the least total charges of 0, 1, ... `count` pods of a kind on the nodes."""
+        """Return the least total replica-spread cost of placing 0, 1, ... `count` interchangeable
+        pods on the nodes.
+        """
         distinct, times = np.unique(self.which[nodes, kind], return_counts=True)
         return least_totals(self.steps[distinct], times, count)
 
     def greatest(self, counts: Iterable[int]) -> int:
-        """Return an upper bound on the total charge, given the number of pods of each kind."""
+        """Return an upper bound on the total replica-spread cost, given the number of pods in each
+        group of interchangeable pods.
+        """
         return sum(
             int(self.steps[:, count - 1].max(initial=0)) * count for count in counts if count
         )
 
 
 def least_totals(steps: Ints, times: Ints, count: int) -> Ints:
-    """Return the least total charges of 0, 1, ... `count` pods on nodes with the charge ladders."""
+    """Return the least total replica-spread cost of 0, 1, ... `count` pods on nodes, given each
+    node's cost of one more pod.
+    """
     steps = steps[:, :count]
     order = np.argsort(steps, axis=None, kind="stable")
     repeats = np.repeat(np.minimum(times, count), steps.shape[1])[order]
@@ -77,7 +87,9 @@ def least_totals(steps: Ints, times: Ints, count: int) -> Ints:
 
 
 def group_equal_rows(*looks: Ints) -> tuple[Ints, Ints]:
-    """Return the first node of each distinct array row, and the distinct row of every node."""
+    """Group nodes with equal array rows: return the first node of each group, and the group of
+    every node.
+    """
     listed = np.ascontiguousarray(np.hstack(looks))
     if not listed.size:
         return np.arange(min(len(listed), 1)), np.zeros(len(listed), dtype=np.int64)
@@ -114,7 +126,9 @@ class Rank(NamedTuple):
 
     @property
     def turn(self) -> Turn:
-        """Priority and age: pods with a greater turn precede any number with a lesser."""
+        """Scheduling order by priority and age: one pod with a greater value precedes any number
+        with a lesser.
+        """
         return self.priority, self.overdue
 
 
@@ -123,7 +137,9 @@ NO_RANK = Rank()
 
 @attrs.frozen(eq=False)
 class Kind:
-    """Interchangeable pods in scheduling order, with requests, feasible nodes and penalties."""
+    """Group of interchangeable pods in scheduling order, with requests, feasible nodes and
+    preference penalties.
+    """
 
     requests: Resources
     pods: tuple[Pod, ...]
@@ -139,7 +155,9 @@ class Kind:
 def group_kinds(
     pods: Iterable[Pod], rows: NodeRows, ranks: Mapping[Uid, Rank] | None = None
 ) -> tuple[Kind, ...]:
-    """Group pods into kinds by requests and feasible nodes, without constraints between pods."""
+    """Group interchangeable pods (equal requests and feasible nodes) that have no affinity or
+    spread rules between pods.
+    """
     by_class: dict[tuple[PodClass, Rank], list[Pod]] = {}
     for pod in pods:
         by_class.setdefault((pod.pod_class, ranks[pod.uid] if ranks else NO_RANK), []).append(pod)
@@ -150,7 +168,9 @@ def group_kinds(
 
 
 def merge_kinds(classes: Iterable[tuple[Mask, Rank, Sequence[Pod]]]) -> tuple[Kind, ...]:
-    """Merge pod equivalence classes with identical feasible nodes and requests into kinds."""
+    """Merge pod equivalence classes with identical feasible nodes and requests into one group of
+    interchangeable pods.
+    """
     merged: dict[tuple[Resources, bytes, Rank], tuple[Mask, list[Pod]]] = {}
     for fitting, rank, members in classes:
         key = (members[0].requests, fitting.tobytes(), rank)
@@ -162,7 +182,9 @@ def merge_kinds(classes: Iterable[tuple[Mask, Rank, Sequence[Pod]]]) -> tuple[Ki
 
 
 def sort_kinds(listed: Iterable[Kind]) -> tuple[Kind, ...]:
-    """Sort kinds canonically: by requests, then feasible node names, then their oldest pods."""
+    """Sort groups of interchangeable pods reproducibly: by requests, then feasible node names, then
+    oldest pod.
+    """
     return tuple(
         sorted(
             listed,
@@ -177,7 +199,7 @@ def sort_kinds(listed: Iterable[Kind]) -> tuple[Kind, ...]:
 
 @attrs.frozen(eq=False)
 class PlacementProblem:
-    """Placement problem: kinds of interchangeable pods, nodes and resources, as integer arrays.
+    """Placement problem as integer arrays: groups of interchangeable pods, nodes and resources.
 
     Negative available capacity counts as zero: pods without requests for the resource still fit.
     """
@@ -209,7 +231,8 @@ class PlacementProblem:
         measured: Iterable[Resources] = (),
         ladders: Ladders | None = None,
     ) -> Self:
-        """Construct the arrays of a placement problem from kinds of pods and candidate nodes.
+        """Construct the arrays of a placement problem from groups of interchangeable pods and
+        candidate nodes.
 
         The kinds refer to the same node index as the rows.
         measured: request vectors whose resources need additional columns.
@@ -245,13 +268,17 @@ class PlacementProblem:
 
     @property
     def least_penalties(self) -> Ints:
-        """Least preference penalty of each kind on any feasible node; 0 without feasible nodes."""
+        """Least preference penalty of each group of interchangeable pods on any feasible node; 0
+        without feasible nodes.
+        """
         least = np.where(self.feasible, self.penalties, _NOWHERE).min(0, initial=_NOWHERE)
         return np.where(self.feasible.any(axis=0), least, 0)
 
     @property
     def fitting(self) -> Ints:
-        """Number of pods of one kind that fit on an otherwise unused node, shape (nodes, kinds)."""
+        """Number of pods of one group that fit on an otherwise unused node, shape (nodes, groups of
+        interchangeable pods).
+        """
         fitting: Ints = np.minimum(self.most, self.counts)
         for kind, requests in enumerate(self.requests):
             asked = np.flatnonzero(requests)
@@ -262,7 +289,8 @@ class PlacementProblem:
 
     @cached_property
     def weights(self) -> tuple[int, ...] | None:
-        """Weight of a pod of each kind: more than all pods of lower priority together.
+        """Weight of a pod in each group of interchangeable pods: more than all pods of lower
+        priority together.
 
         None if the total weight would exceed 64 bits.
         """
@@ -276,7 +304,9 @@ class PlacementProblem:
         return tuple(worth[turn] for turn in turns) if total < _MOST_WORTH else None
 
     def only(self, kinds: Ints) -> Self:
-        """Return the placement problem restricted to the kinds of pods with the given indices."""
+        """Return the placement problem restricted to some groups of interchangeable pods, given by
+        index.
+        """
         return attrs.evolve(
             self,
             kinds=tuple(self.kinds[kind] for kind in kinds.tolist()),
@@ -288,7 +318,9 @@ class PlacementProblem:
         )
 
     def charges(self, kind: int, nodes: Ints | int, there: int = 0) -> Ints:
-        """Return each node's charge for another pod of the kind after `there` arrivals."""
+        """Return each node's replica-spread cost of another pod of the group after `there`
+        arrivals.
+        """
         if self.ladders is None:
             return np.zeros_like(nodes)
         steps, which = self.ladders.steps, self.ladders.which[nodes, kind]
@@ -296,11 +328,15 @@ class PlacementProblem:
         return charges
 
     def worth(self, loads: Ints) -> int:
-        """Return the number of placed pods, weighted by priority; loads: shape (nodes, kinds)."""
+        """Return the number of placed pods, weighted by priority; loads: pod counts, shape (nodes,
+        groups of interchangeable pods).
+        """
         return int((loads.sum(axis=0) * np.array(self.weights or 1, dtype=np.int64)).sum())
 
     def nothing(self) -> Ints:
-        """Return the placement without any pods: zeros of shape (nodes, kinds)."""
+        """Return the placement without any pods: zeros of shape (nodes, groups of interchangeable
+        pods).
+        """
         return np.zeros((len(self.nodes), len(self.kinds)), dtype=np.int64)
 
     def room_after(self, loads: Ints) -> Ints:
@@ -308,8 +344,8 @@ class PlacementProblem:
         return self.free - loads @ self.requests
 
     def targets(self, loads: Ints, chosen: Sequence[Sequence[Pod]] | None = None) -> Targets:
-        """Return pairs of a pod and its target node for a placement (pod counts, nodes x kinds),
-        node by node.
+        """Return pairs of a pod and its target node for a placement given as pod counts, node by
+        node.
 
         Each kind is represented by its first pods, or by the chosen pods.
         """
@@ -385,7 +421,8 @@ def group_ruled_kinds(
     preferences: bool = True,
     distinguish: bool = False,
 ) -> tuple[Kind, ...]:
-    """Group pods with constraints or preferences between pods into kinds, in canonical order.
+    """Group interchangeable pods among those with affinity, spread or preference rules between
+    pods, in reproducible order.
 
     Feasible nodes include those that other pods of the batch may open by affinity or spread
     constraints. Therefore no permitted placement is excluded. Pods that are limited to one per node

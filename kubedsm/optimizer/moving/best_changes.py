@@ -1,4 +1,5 @@
-"""Exact engine: best change of the edge by dynamic programming over difference vectors.
+"""Exact search for the best migrations of the edge, by dynamic programming over vectors of pod
+count changes.
 
 An item with R departures from edge nodes and C arrivals needs max(R, C) migrations: min(R, C)
 within the edge, and the surplus from or to the cloud. An arrival or departure is a touch, so the
@@ -51,7 +52,9 @@ class TooManyError(Exception):
 
 @attrs.frozen(eq=False)
 class Solution:
-    """Candidate change of the edge (nodes x items), with the components of its objective."""
+    """Candidate set of migrations as pod count changes on each edge node, with the components of
+    its objective value.
+    """
 
     #: N x I
     changes: Ints
@@ -72,7 +75,8 @@ class Solution:
 
 
 def iterate_best_changes(problem: EdgeProblem) -> Iterator[Solution]:
-    """Yield changes of pod counts on edge nodes (nodes x items) that gain QoS, best first.
+    """Yield changes of pod counts on edge nodes, shape (nodes, groups of interchangeable pods),
+    that gain QoS, best first.
 
     Equal differences are represented by the fewest migrations, then the least spread, then the
     least fragmentation. Raise TooManyError above the exact-search limit.
@@ -84,7 +88,8 @@ def iterate_best_changes(problem: EdgeProblem) -> Iterator[Solution]:
 
 
 def list_changes(lowest: Ints, highest: Ints, most: int, limit: int) -> Ints | None:
-    """Enumerate count vectors between bounds, with at most `most` pods, in lexicographic order.
+    """Enumerate vectors of pod count changes between bounds, with at most `most` arriving and
+    leaving pods, in lexicographic order.
 
     None if there are more than `limit`. The zero vector is included.
     """
@@ -103,7 +108,9 @@ def list_changes(lowest: Ints, highest: Ints, most: int, limit: int) -> Ints | N
 
 @attrs.frozen(eq=False)
 class Changes:
-    """Candidate changes of one node, as vectors of arrivals and departures by item."""
+    """Candidate changes of the pods on one edge node: for each group of interchangeable pods, the
+    number that arrives or, if negative, departs.
+    """
 
     vectors: Ints
     #: the same turned round and narrow, I x X, for quick comparing
@@ -128,7 +135,8 @@ class Changes:
     def possible(
         self, problem: EdgeProblem, nodes: Ints, present: Ints, free: Ints
     ) -> NDArray[np.bool_]:
-        """Return K x X: feasible changes of K nodes, considering present pods and capacity.
+        """Return which candidate changes are feasible on each of K nodes, given the pods and free
+        capacity there, as a mask of shape (nodes, changes).
 
         present: N x I. free: N x R.
         """
@@ -151,8 +159,8 @@ class Changes:
         return fits
 
     def drop_needless(self, possible: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Remove changes of a node in which pods leave although the arriving pods fit without their
-        departure.
+        """Remove candidate changes of a node in which pods leave although the arriving pods fit
+        without their departure.
         """
         kept = possible.copy()
         for item in range(self.vectors.shape[1]):
@@ -163,7 +171,9 @@ class Changes:
 
 @attrs.frozen
 class Digits:
-    """Place values of touches, spread and fragmentation in a combined 64-bit cost."""
+    """Place values that combine the number of migrated pods, the replica spread and the
+    fragmentation in one 64-bit cost.
+    """
 
     touch: int
     spread: int
@@ -180,8 +190,8 @@ class Digits:
         return cls(2 * (most // pairs + 1) * spread, spread, pairs)
 
     def parts(self, cost: int) -> tuple[int, int]:
-        """Return the replica spread and the fragmentation contained in a combined cost without
-        touches (pod arrivals and departures).
+        """Return the replica spread and the fragmentation contained in a combined cost, without its
+        number of pod arrivals and departures.
         """
         spread = (cost + self.spread // 2) // self.spread
         return spread, cost - spread * self.spread
@@ -429,7 +439,8 @@ def select_cheapest(costs: Ints, acting: Ints) -> NDArray[np.bool_]:
 
 
 def split_options(kept: NDArray[np.bool_], vectors: Ints, costs: Ints) -> list[Options]:
-    """Divide the selected changes into options of each node for the shortest path.
+    """Divide the selected pod count changes into the options of each node, as input of the
+    shortest-path search.
 
     kept: nodes x K, selected vectors. costs: of the selected vectors, row by row.
     """
@@ -440,8 +451,8 @@ def split_options(kept: NDArray[np.bool_], vectors: Ints, costs: Ints) -> list[O
 
 
 def item_weights(problem: EdgeProblem) -> Ints:
-    """Return weight vectors over items, shape (weights, items), for bounding pod count changes by
-    capacity (relaxation).
+    """Return weights for groups of interchangeable pods, shape (weights, groups), by which node
+    capacity bounds the pod count changes (relaxation).
 
     The weights are each resource, mixtures of CPU and memory, each item, and all items alike.
     """
@@ -460,7 +471,8 @@ def item_weights(problem: EdgeProblem) -> Ints:
 
 
 def bound_weights(vectors: Ints, options: NDArray[np.bool_], weighing: Ints, most: int) -> Ints:
-    """Return upper bounds on weighted pod differences over all nodes, for pruning by relaxation.
+    """Return upper bounds on the weighted change in the number of edge pods over all nodes, for
+    pruning by relaxation.
 
     Shape (most + 1, most + 1, weights): by the number of arriving pods, and of departing pods.
     vectors: changes x items. options: nodes x changes, permitted changes next to no change.
@@ -493,7 +505,8 @@ def bound_weights(vectors: Ints, options: NDArray[np.bool_], weighing: Ints, mos
 def filter_reachable(
     differences: Ints, touches: Ints, added: Ints, weighing: Ints
 ) -> NDArray[np.bool_]:
-    """Return a mask of edge count differences that the relaxation does not prove unreachable.
+    """Return a mask of changes in edge pod counts that node capacity (by the relaxation) does not
+    prove infeasible.
 
     differences: one row of items for each candidate; touches: permitted touches of each candidate.
     """
@@ -506,7 +519,8 @@ def filter_reachable(
 
 
 def bound_gain(problem: EdgeProblem) -> tuple[int, int]:
-    """Return the highest priority level with possible gains, and an upper bound on the gain there.
+    """Return the highest pod priority level at which QoS can improve, and an upper bound on the
+    gain there.
 
     Net, in nano-units, as if pods found capacity on any node.
     """

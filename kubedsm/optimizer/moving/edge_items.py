@@ -1,4 +1,5 @@
-"""Items: equivalence classes of movable pods of a workload, towards nodes and other pods.
+"""Groups of interchangeable movable pods of a workload, called items, for planning migrations of
+the edge.
 
 Rules between pods depend on the other migrations. `EdgeRules` has only verdicts of nodes and fixed
 pods, and incompatible pairs of pods; `move_order` validates complete migration sets.
@@ -84,7 +85,9 @@ class EdgeRules:
         )
 
     def look(self, pod: Pod) -> EquivalenceClass:
-        """Return the pod's equivalence class towards other pods, without nodes and volumes."""
+        """Return the pod's equivalence class by rules between pods, ignoring its resource requests,
+        node rules and volumes.
+        """
         seen = self.feasibility.equivalence(pod)
         rules = _NO_RULES
         if pod.pod_class.rules.speaks_of_others:
@@ -92,7 +95,8 @@ class EdgeRules:
         return attrs.evolve(seen, pod_class=PodClass(Resources(), rules))
 
     def open_to(self, pod: Pod) -> Mask:
-        """Return the nodes with a feasible placement for some positions of the movable pods.
+        """Return the nodes where the pod would be feasible after some rearrangement of the movable
+        pods.
 
         Capacity, affinity and spread constraints are ignored: other pods may migrate there.
         """
@@ -105,7 +109,8 @@ class EdgeRules:
     def clashes(
         self, pods: Sequence[Pod], nodes: Sequence[Node], deadline: Deadline
     ) -> list[Clash]:
-        """Return incompatible pairs of items, represented by a pod each, with the concerned nodes.
+        """Return pairs of pod groups that must not share a node or domain, each represented by a
+        pod, with the nodes concerned.
 
         Nodes with equal topology labels are alike. After the deadline the list is incomplete: every
         migration is checked again.
@@ -174,15 +179,15 @@ Alike = PodClass | EquivalenceClass
 
 
 def leaving_turn(pod: Pod) -> tuple[float, str, str]:
-    """Sort key of pods of an item: the oldest moves first, as the youngest has just paid its
-    start.
+    """Sort key of interchangeable pods for leaving a node: the oldest migrates first, as the
+    youngest has only just started.
     """
     return pod.created, pod.namespace, pod.name
 
 
 @attrs.frozen(eq=False)
 class Item:
-    """Equivalence class of movable pods of a workload; pods are sorted at the first access."""
+    """Group of interchangeable movable pods of one workload; pods are sorted when first read."""
 
     #: representative pod
     like: Pod
@@ -210,23 +215,23 @@ class Item:
 
     @cached_property
     def here(self) -> Mapping[NodeName, Sequence[Pod]]:
-        """Movable pods of the item on the edge, by node."""
+        """Movable pods of the group on the edge, by node."""
         return _list_by_node(sorted(self.on_edge, key=leaving_turn))
 
     @cached_property
     def outside(self) -> tuple[Pod, ...]:
-        """Movable pods of the item in the cloud, in the order in which they would migrate."""
+        """Movable pods of the group in the cloud, in the order in which they would migrate."""
         others = (pod for pod in self.in_cloud if pod not in self.first)
         return (*self.first, *sorted(others, key=leaving_turn))
 
     @cached_property
     def waiting(self) -> tuple[Pod, ...]:
-        """Stranded pods of the item: pending pods without a feasible node."""
+        """Stranded pods of the group: pending pods without a feasible node."""
         return tuple(sorted(self.stranded, key=serving_order))
 
     @property
     def supply(self) -> int:
-        """Number of the item's pods outside the edge that could migrate to, or be placed on, the
+        """Number of the group's pods outside the edge that could migrate to, or be placed on, the
         edge.
         """
         return len(self.in_cloud) + len(self.stranded)
@@ -236,7 +241,7 @@ class Item:
         return frozenset(pod.uid for pod in (*self.on_edge, *self.in_cloud, *self.stranded))
 
     def leaving(self, node: NodeName, number: int) -> "Item":
-        """Return the item in which at most the first `number` pods of the node are movable."""
+        """Return the pod group restricted to the first `number` movable pods on the given node."""
         there = [pod for pod in self.outside if pod.node_name == node]
         kept = {pod.uid for pod in (*there[number:], *self.here.get(node, ())[number:])}
         on_edge, in_cloud = (
@@ -245,12 +250,16 @@ class Item:
         return attrs.evolve(self, on_edge=on_edge, in_cloud=in_cloud)
 
     def fetchable(self, number: int) -> Iterator[Pod]:
-        """Yield the cloud pods among potential arrivals, for `number` arrivals at the edge."""
+        """Yield the group's cloud pods that may migrate to the edge, if `number` pods of the group
+        arrive there.
+        """
         for pods in _list_by_node(self.outside).values():
             yield from pods[: max(number - len(self.stranded), 0)]
 
     def fetching(self, number: int) -> Iterator["Item"]:
-        """Yield variants with other cloud pods first: all ways to take `number` pods from nodes."""
+        """Yield variants of the group with other cloud pods first: all ways to choose which nodes
+        `number` migrating pods come from.
+        """
         by_node = _list_by_node(self.outside)
         for names in product(by_node, repeat=max(number - len(self.stranded), 0)):
             losing = Counter(names)
@@ -282,8 +291,8 @@ class _Group:
 
 @attrs.frozen(eq=False)
 class EdgePods:
-    """Movable pods, and stranded pods (pending without feasible node), grouped into items in
-    canonical order.
+    """Movable and stranded pods (pending without feasible node), as groups of interchangeable pods
+    in reproducible order.
     """
 
     #: by workload, requests, and feasible nodes

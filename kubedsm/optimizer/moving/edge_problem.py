@@ -1,4 +1,5 @@
-"""Migration problem of the edge as arrays, with its objective and limits, for all engines.
+"""Arrays of the migration problem of the edge (pods, nodes, objective and limits), as input of all
+search algorithms.
 
 A change of the edge is an integer matrix with a row for each node and a column for each item: the
 number of arrivals (positive) or departures. QoS depends on column sums only. Replica spread counts
@@ -51,7 +52,9 @@ _BLOCK = 2**14
 
 @attrs.frozen(eq=False)
 class EdgeSpread:
-    """Replica spread of the items' workloads on the edge nodes, and its change by migrations."""
+    """Replica spread of workloads with movable pods on the edge nodes, and its change by
+    migrations.
+    """
 
     #: I x W: 1 for the workload of the item; 0 for pods with explicit spread constraints
     workloads: Ints
@@ -69,7 +72,8 @@ class EdgeSpread:
         *,
         matters: bool,
     ) -> Self:
-        """Count replicas by edge node and by zone, for the workloads of the given items.
+        """Count replicas by edge node and by zone, for the workloads of the given groups of
+        interchangeable pods.
 
         zones: zone code of each node. standing: replicas of each workload by node.
         """
@@ -102,7 +106,7 @@ class EdgeSpread:
         return touches * (int(self.company.max() + self.neighbours.max()) + touches)
 
     def added(self, nodes: Ints, changes: Ints) -> Ints:
-        """Return the spread cost that each change (pod count changes by item) adds on its node."""
+        """Return the replica-spread cost that each change in a node's pod counts adds there."""
         more = changes @ self.workloads
         on_node = more * (2 * self.company[nodes] + more - 1) // 2
         added: Ints = (on_node + more * self.neighbours[nodes]).sum(axis=1)
@@ -119,7 +123,8 @@ def signed_row(amounts: Resources, axes: tuple[str, ...]) -> list[int]:
 
 @attrs.frozen(eq=False)
 class EdgeProblem:
-    """Migration problem of the edge: items of movable pods, edge nodes and resources as arrays.
+    """Migration problem of the edge as arrays: groups of interchangeable movable pods, edge nodes
+    and resources.
 
     Arrays of items are made on first use.
     """
@@ -236,8 +241,8 @@ class EdgeProblem:
 
     @cached_property
     def most(self) -> Ints:
-        """Maximum arrivals of each item's pods on each edge node by scheduling rules, ignoring
-        capacity, shape (nodes, items).
+        """Maximum arrivals of pods on each edge node by scheduling rules, ignoring capacity, shape
+        (nodes, groups of interchangeable pods).
         """
         most = np.zeros((len(self.nodes), len(self.items)), dtype=np.int64)
         for column, item in enumerate(self.items):
@@ -248,7 +253,7 @@ class EdgeProblem:
 
     @cached_property
     def staying(self) -> Ints:
-        """Number of movable pods of each item now on the edge."""
+        """Number of movable pods of each group of interchangeable pods now on the edge."""
         return np.array([len(item.on_edge) for item in self.items], dtype=np.int64)
 
     @cached_property
@@ -260,7 +265,9 @@ class EdgeProblem:
 
     @cached_property
     def waiting(self) -> Ints:
-        """Number of stranded pods (pending without a feasible node) of each item."""
+        """Number of stranded pods (pending without a feasible node) in each group of
+        interchangeable pods.
+        """
         return np.array([len(item.stranded) for item in self.items], dtype=np.int64)
 
     @cached_property
@@ -276,7 +283,7 @@ class EdgeProblem:
 
     @cached_property
     def clashes(self) -> Sequence[Clash]:
-        """Incompatible pairs of items, whose pods must not share a node or topology domain."""
+        """Pairs of groups of interchangeable pods that must not share a node or topology domain."""
         pods = [item.like for item in self.items]
         deadline = self.bounds.deadline
         return () if self.rules is None else self.rules.clashes(pods, self.nodes, deadline)
@@ -291,7 +298,9 @@ class EdgeProblem:
 
     @cached_property
     def to_fill(self) -> Ints:
-        """Free capacity for cloud pods by resource, beyond the headroom of CPU and memory."""
+        """Edge capacity by resource that pods from the cloud may fill, leaving the CPU and memory
+        headroom free.
+        """
         room: Ints = np.maximum(self.free, 0).sum(axis=0)
         kept = np.zeros_like(room)
         kept[:2] = np.rint(self.allocatable.sum(axis=0)[:2] * self.limits.headroom)
@@ -315,7 +324,9 @@ class EdgeProblem:
         return waits or self.worths.of_workload(workload, more) > 0
 
     def cost(self, moves: Moves) -> int:
-        """Return the price of the migrations; capacity for a pending pod is worth any price."""
+        """Return the price of the migrations; migrations that release capacity for a pending pod
+        are always worth their price.
+        """
         awaited = sum(move.source is None for move in moves)
         return self.price * (count_disruptions(moves) - awaited * self.limits.max_moves)
 
@@ -324,7 +335,8 @@ class EdgeProblem:
         return net(sum_gains(self.worths, moves), self.cost(moves))
 
     def gain_arrays(self, vectors: Ints) -> tuple[Ints, Ints, Ints]:
-        """Return gains and benefits by level, and awaited arrivals, for edge count differences.
+        """Return QoS gains and benefits by priority level, and newly placed pending pods, for
+        changes in edge pod counts.
 
         Gains and benefits have the shape (differences, levels).
         """
@@ -334,7 +346,8 @@ class EdgeProblem:
         return gains, worths, np.clip(vectors, 0, self.waiting).sum(axis=1)
 
     def net_benefits(self, worths: Ints, awaited: Ints, moves: Ints) -> Ints:
-        """Return benefits less the price of migrations, shape (differences, priority levels).
+        """Return the benefits less the price of migrations, for changes in edge pod counts, shape
+        (changes, priority levels).
 
         The initial placement of a pod is no migration, and its capacity is worth any price.
         """
@@ -349,7 +362,7 @@ class EdgeProblem:
         return self.fragmentation.costs(self.axes, self.allocatable[nodes], np.maximum(room, 0))
 
     def added_fragmentation(self, nodes: Ints, free: Ints, vectors: Ints) -> Ints:
-        """Return the fragmentation that each change (pod count changes by item) adds on its node.
+        """Return the fragmentation that each change in a node's pod counts adds on that node.
 
         free: nodes x resources.
         """
@@ -385,7 +398,8 @@ class EdgeProblem:
         return room
 
     def cloud_counts(self, differences: Ints) -> Ints | None:
-        """Return the departures of each cloud kind; None for departures without a cloud node.
+        """Return the number of pods that leave the edge for the cloud, by group of interchangeable
+        pods; None if no cloud node accepts one.
 
         differences: I, negative where pods leave.
         """
@@ -400,7 +414,9 @@ class EdgeProblem:
 
 @attrs.frozen(eq=False)
 class Proposal:
-    """Migrations proposed by an engine, before migration groups are selected by benefit."""
+    """Migrations found by a search algorithm, before groups of dependent migrations are selected by
+    benefit.
+    """
 
     moves: Moves = ()
     #: nothing better exists within the limits

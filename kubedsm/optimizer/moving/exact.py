@@ -1,4 +1,5 @@
-"""Portfolio of the engines: exact (dynamic programme), search (large neighbourhoods), and MIP.
+"""Search for the best migrations by several algorithms: exact (dynamic programme),
+large-neighbourhood search, and MIP.
 
 An engine takes a problem and yields changes of the edge, best first. The portfolio pairs each
 change with pods, repairs the problem where rules between pods reject migrations, and returns the
@@ -206,7 +207,8 @@ def _exclude_rejected(problem: EdgeProblem, impasse: Impasse) -> EdgeProblem:
 
 
 def find_first_feasible(problem: EdgeProblem, engine: Engine) -> Proposal:
-    """Return the best feasible solution after the price of all legs, ties with the fewest legs.
+    """Return the feasible migrations with the greatest benefit after the price of all migration
+    steps, ties by the fewest steps.
 
     A better solution rejected by rules between pods is returned as refused. After several solutions
     with unbreakable cycles or excessive legs, restricted problems are solved: without waiting for

@@ -47,7 +47,9 @@ class Selection:
 
 
 def select_groups(snapshot: Snapshot, problem: EdgeProblem, moves: Moves) -> Selection:
-    """Select migration groups by benefit; without any, try defragmenting migrations."""
+    """Select groups of dependent migrations by benefit; if none is beneficial, try migrations that
+    reduce fragmentation.
+    """
     selected = _select_allowed(snapshot, problem, moves)
     limits = problem.limits
     if selected.moves or not limits.defragment:

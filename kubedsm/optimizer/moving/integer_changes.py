@@ -64,7 +64,7 @@ class ChangesProgramme:
 
     def changes(self, values: Ints) -> Ints:
         """Convert the variable values of a solution to pod count changes on edge nodes, shape
-        (nodes, items).
+        (nodes, groups of interchangeable pods).
         """
         padded = np.append(values, 0)  # where NO_VARIABLE points to
         changes = np.zeros_like(self._problem.present)

@@ -65,7 +65,7 @@ class Order:
         return {uid: needed | self.waits.get(uid, _NONE) for uid, needed in self.needs.items()}
 
     def legs(self, moves: Sequence[Move]) -> tuple[Leg, ...]:
-        """Return the legs of some of the migrations in topological order, ties by name.
+        """Return the steps of some of the migrations in topological order, ties by name.
 
         Migrations are left out by groups, so no leg needs capacity that no leg frees.
         """
@@ -94,7 +94,9 @@ def _dependency_graph(needs: Mapping[Any, Iterable[Any]], stopping: Container[Ui
 
 
 def list_startable(needs: Needs, stopping: Container[Uid] = ()) -> set[Uid]:
-    """Return the migrations independent of cycles, by topological generations (Kahn)."""
+    """Return the migrations that do not wait in a cycle for each other, by topological generations
+    (Kahn's algorithm).
+    """
     import networkx as nx
 
     startable = set[Uid]()
@@ -120,7 +122,8 @@ def _list_cyclic(moves: Iterable[Move], needs: Needs, stopping: Container[Uid] =
 def break_cycles(
     moves: Sequence[Move], needs: Needs, deadline: Deadline = NO_DEADLINE
 ) -> Iterator[Moves]:
-    """Yield sets of migrations whose stopovers break all cycles: the fewest, the smallest first.
+    """Yield sets of migrations that break all dependency cycles by a stopover in the cloud: the
+    fewest, the smallest first.
 
     Only migrations within the edge stop over. After the deadline no further set is tried.
     """
@@ -137,7 +140,9 @@ def break_cycles(
 def break_cycles_greedily(
     moves: Sequence[Move], needs: Needs, find_stopover: FindStopover
 ) -> tuple[dict[Uid, NodeName], set[Uid]]:
-    """Assign stopovers to the smallest cyclic pods; return stopovers and startable migrations."""
+    """Give the smallest pods in dependency cycles a stopover in the cloud; return the stopovers and
+    the migrations that can then start.
+    """
     stopovers: dict[Uid, NodeName] = {}
     while len(stopovers) < _STOPOVERS:
         for move in _list_cyclic(moves, needs, stopovers):
@@ -151,7 +156,8 @@ def break_cycles_greedily(
 
 
 def find_needs(moves: Sequence[Move], free: Mapping[NodeName, Resources]) -> Needs:
-    """Return the prerequisites of each migration: departures releasing the required capacity.
+    """Return, for each migration, the other migrations whose departing pods must first release the
+    capacity.
 
     Available capacity is assigned to migrations inside the edge first, whose departures release
     capacity, and then to the smallest. Every other migration waits for all departures from the

@@ -86,7 +86,7 @@ def _find_volume_reason(pod: Pod, snapshot: Snapshot) -> Reason | None:
 
 
 def reject_sited(sited: Container[Workload], movable: Movable) -> Movable:
-    """Extend an eligibility function: reject also pods of the given workloads with demand by
+    """Extend a function that says why a pod must not migrate: also reject pods placed by users'
     site, which `site_moves` migrates.
     """
 
@@ -100,7 +100,9 @@ def reject_sited(sited: Container[Workload], movable: Movable) -> Movable:
 
 
 def reject_capped(snapshot: Snapshot, qos_targets: QosTargets, movable: Movable) -> Movable:
-    """Extend an eligibility function: reject also cloud pods of workloads capped at the edge."""
+    """Extend a function that says why a pod must not migrate: also reject cloud pods of workloads
+    with a cap on edge pods.
+    """
 
     def reason(pod: Pod) -> Reason | None:
         why = movable(pod)

@@ -176,7 +176,7 @@ def choose_stopover(
     feasibility: Feasibility, pod: Pod, room: Mapping[NodeName, Resources]
 ) -> NodeName | None:
     """Return the cloud node with the most free capacity that accepts the pod for a stopover, or
-    None; room: of the cloud.
+    None; room: free capacity in the cloud.
     """
     taking = set(feasibility.feasible(pod)) & room.keys()
     fitting = [name for name in taking if not shortages(pod.requests, room[name])]
@@ -342,9 +342,7 @@ def _is_accepted(state: Feasibility, move: Move) -> bool:
 
 
 def carry_out(state: Feasibility, move: Move) -> Feasibility:
-    """Return the cluster state in which the migration's pod is on the target node, as a
-    simulation.
-    """
+    """Simulate a migration: return the cluster state in which the pod is on the target node."""
     gone = state if move.source is None else state.without_pod(move.pod.uid)
     return gone.with_pod(move.pod, move.target)
 

@@ -1,4 +1,4 @@
-"""Pairing: assigns individual pods to a change of edge pod counts, as migrations with the fewest
+"""Assigns individual pods to planned changes of edge pod counts, as migrations with the fewest
 stopovers in the cloud.
 """
 
@@ -27,7 +27,8 @@ _Place = tuple[Pod, NodeName]
 
 
 def iterate_transfers(problem: EdgeProblem, changes: Ints) -> Iterator[tuple[Move, ...]]:
-    """Yield the migrations for changes, N x I, with different assignments of pods to places.
+    """Yield alternative lists of migrations that produce the pod count changes, shape (nodes,
+    groups of interchangeable pods).
 
     Within an item as many pods as possible stay on the edge; the surplus is pending pods, then pods
     from the cloud, or goes to the cloud. Without sufficient cloud capacity nothing is yielded.
@@ -159,7 +160,8 @@ _RULED_WAYS = 3
 
 
 def pair_moves(problem: EdgeProblem, changes: Ints) -> Moves | Impasse | None:
-    """Return the migrations with the fewest stopovers, or the impasse of rules between pods.
+    """Return the migrations with the fewest stopovers that produce the pod count changes, or why
+    rules between pods forbid them.
 
     None if the cloud cannot hold the pods going or stopping over there. After the deadline, no
     further pairing is tried.

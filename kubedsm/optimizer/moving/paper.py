@@ -146,7 +146,8 @@ class FreeEdge:
     room: Ints
 
     def count_needed(self, needs: Ints) -> Ints:
-        """Return how many pods must leave the edge for each requirement, shape (needs, resources).
+        """Return how many pods must leave the edge to release each required capacity, shape
+        (requirements, resources).
 
         The number of all pods plus one if all are not sufficient.
         """
@@ -197,7 +198,8 @@ def free_edge_as_needed(problem: EdgeProblem) -> FreeEdge:
 
 
 def reorder_edge(problem: EdgeProblem, free: Ints, present: Ints, most: int) -> Ints | None:
-    """Algorithm 6: return migrations within the edge (nodes x items) of least fragmentation.
+    """Algorithm 6: return the pod count changes by migrations within the edge that leave the least
+    fragmentation.
 
     The paper tries every choice of pods and every order. A dynamic programme over nodes is
     equivalent: states are the placed less the removed pods of each item, and the touches. Up to
@@ -238,7 +240,9 @@ def reorder_edge(problem: EdgeProblem, free: Ints, present: Ints, most: int) -> 
 
 
 def apply_decision(problem: EdgeProblem, decision: MigrationDecision, freeing: FreeEdge) -> Ints:
-    """applyDecision: return the change (nodes x items) of departures, reordering and match."""
+    """applyDecision: return the pod count changes on edge nodes by departures, reordering and
+    `match`.
+    """
     changes = np.zeros_like(problem.present)
     for item, name in freeing.departures[: decision.freed]:
         changes[problem.rows[name], item] -= 1

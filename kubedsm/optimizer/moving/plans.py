@@ -1,4 +1,5 @@
-"""Plans: a target placement beyond the limits of one suggestion, reached group by group.
+"""Target placements that take several rounds of migrations to reach, one group of dependent
+migrations at a time.
 
 If no migrations within the limits are worthwhile, a solver searches the best placement with any
 number of migrations. Each suggestion is then the next group of the plan within the limits: the
@@ -37,7 +38,7 @@ Towards = Mapping[Uid, NodeName]
 
 @attrs.frozen(eq=False)
 class NextGroup:
-    """Next migrations of a plan, and the remaining migrations."""
+    """Next group of migrations towards a target placement, and the remaining migrations."""
 
     order: Order
     moves: Moves
@@ -45,7 +46,7 @@ class NextGroup:
 
 
 def find_next_group(problem: EdgeProblem, towards: Towards) -> NextGroup | None:
-    """Return the next migrations towards the targets of a plan, or towards a new plan.
+    """Return the next migrations towards a target placement planned before, or towards a new one.
 
     None without a plan that pays. towards: empty to search a new plan.
     """

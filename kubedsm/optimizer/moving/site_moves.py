@@ -1,4 +1,4 @@
-"""Search for migrations towards the users of workloads with demand by site, by steepest ascent.
+"""Search by steepest ascent for migrations that bring pods to the edge sites of their users.
 
 A step migrates one pod to a site where its workload gains. If the site is full, the step refills
 one of its nodes (greedy knapsack): pods with the greatest benefit by size stay or come, and the
@@ -48,7 +48,9 @@ _Place = str | None
 
 @attrs.frozen(eq=False)
 class Step:
-    """Migrations that belong together, with QoS gain, and benefit less price, by priority level."""
+    """Migrations that are executed together, with QoS gain, and benefit less the price of
+    migrations, by pod priority level.
+    """
 
     moves: tuple[Move, ...]
     gain: Gain
@@ -101,7 +103,9 @@ class _Chosen:
 
 @attrs.define(eq=False)
 class SiteMoves:
-    """Search for migrations of a cluster in which some workloads have demand by site."""
+    """Search for migrations towards users, in a cluster where the users' edge sites are known for
+    some workloads.
+    """
 
     one_more: OneMore
     gains: Gains
@@ -126,7 +130,7 @@ class SiteMoves:
         self._moved = {move.pod.uid for move in self.one_more.others}
 
     def search(self) -> list[Step]:
-        """Return the steps to be carried out, best first."""
+        """Return the groups of migrations to be carried out, best first."""
         while not self.one_more.deadline.passed and (step := self._best_step()) is not None:
             self.steps.append(step)
             self.shares |= self._shares_after(step.moves)
@@ -572,7 +576,9 @@ def shares_with(
     positions: Mapping[NodeName, int],
     sites: Column,
 ) -> dict[Workload, Share]:
-    """Return the shares of the workloads that the migrations change, by site if counted."""
+    """Return the edge shares of the workloads that the migrations change, as after the migrations,
+    by site if counted.
+    """
     after: dict[Workload, Share] = {}
     for move in moves:
         workload = move.pod.workload

@@ -1,4 +1,4 @@
-"""Explanations for the best pods remaining outside the edge after a suggestion."""
+"""Explanations why pods that would benefit most from the edge are not migrated there."""
 
 from collections.abc import Container, Iterator, Mapping
 from functools import cached_property, reduce
@@ -48,7 +48,8 @@ class StayReasons:
     _known: dict[PodClass, Mapping[NodeName, Rejection]] = attrs.field(factory=dict, init=False)
 
     def list_reasons(self, gains: Gains, named: Container[Uid]) -> Iterator[NotTaken]:
-        """Yield other pods with the greatest QoS gain relative to size, with explanations.
+        """Yield the pods outside the edge with the greatest QoS gain relative to size, with the
+        reason why each is not migrated.
 
         Pods with equal reasons are yielded once.
         """

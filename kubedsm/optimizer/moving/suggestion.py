@@ -1,4 +1,6 @@
-"""Suggestions as values: migrations, legs, scores before and after, and reasons of pods to stay."""
+"""Migration suggestions as values: migrations with their steps, QoS scores before and after, and
+why other pods stay.
+"""
 
 import enum
 import hashlib
@@ -83,7 +85,7 @@ _WITHIN_A_TIER = frozenset({MoveKind.EDGE_TO_EDGE, MoveKind.CLOUD_TO_CLOUD})
 
 @attrs.frozen(slots=True)
 class Leg:
-    """Migration step: a whole migration, or the way to or from its stopover in the cloud."""
+    """Migration step: a whole migration, or its part before or after a stopover in the cloud."""
 
     move: Move
     source: NodeName
@@ -165,17 +167,21 @@ def count_stopovers(moves: Iterable[Move]) -> int:
 
 
 def count_legs(moves: Collection[Move]) -> int:
-    """Return how many times a pod gets another node: twice for a migration with a stopover."""
+    """Return how often pods change their node in the migrations: twice for a migration with a
+    stopover.
+    """
     return len(moves) + count_stopovers(moves)
 
 
 def count_migrations(moves: Iterable[Move]) -> int:
-    """Return how many of the pods run already: pods that get their first node do not count."""
+    """Return how many of the pods are running already; pending pods that get their first node do
+    not count.
+    """
     return sum(move.source is not None for move in moves)
 
 
 def count_disruptions(moves: Collection[Move]) -> int:
-    """Return how many legs of running pods there are: every one costs the migration price."""
+    """Return the number of migration steps of running pods; each costs the price of a migration."""
     return count_migrations(moves) + count_stopovers(moves)
 
 
@@ -330,14 +336,16 @@ class Suggestion:
 
     @property
     def may_pay_later(self) -> bool:
-        """True if a rejected migration is worth more the longer its gain is expected to last."""
+        """True if a rejected migration may become worthwhile once its gain is expected to last
+        longer.
+        """
         return any(left.why.cause in _AT_A_PRICE for left in self.rejected)
 
 
 @attrs.frozen(slots=True)
 class SuggestLimits:
     """Limits of a migration suggestion, such as the number of migrations and the price of each. A
-    cap of 0 forbids the migration kind.
+    cap of 0 forbids that type of migration.
     """
 
     #: legs in all; a pending pod that gets capacity on the edge counts

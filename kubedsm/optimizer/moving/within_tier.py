@@ -104,8 +104,8 @@ class OneMore:
 
     @cached_property
     def room(self) -> Mapping[NodeName, Resources]:
-        """Free capacity of nodes with all migrating pods arrived at targets and stopovers, and none
-        yet gone from its source.
+        """Free capacity of nodes with all migrating pods counted at their targets and stopovers,
+        and also still at their sources.
         """
         room = dict(self.snapshot.free)
         for move in self.others:
@@ -165,8 +165,8 @@ def still_spreads(snapshot: Snapshot, move: Move) -> bool:
 def list_spreading(
     one_more: OneMore, gains: Gains, qos_targets: QosTargets, lasting: Lasting
 ) -> Iterator[tuple[Move, float]]:
-    """Yield one spreading migration a workload with its benefit in pod-seconds: by priority,
-    workloads on a single node, weight, part of the replicas on a node, number of pods.
+    """Yield one migration for each workload that separates replicas sharing a node, with benefit in
+    pod-seconds, most important workload first.
 
     Benefits of at most the price are yielded without a search for permitted targets.
     """
@@ -387,8 +387,8 @@ class Samples:
 
     @property
     def uneven(self) -> Iterator[int]:
-        """Positions of nodes whose load score could improve by the required minimum, most uneven
-        first.
+        """Positions of nodes whose load-balance score could improve by the required minimum, most
+        uneven first.
         """
         for position in self.now.most_uneven_first:
             if 100.0 - self.now.own[position] < self.goal.min_gain:

@@ -54,7 +54,7 @@ _DISRUPTION_STEPS = 30_000
 
 @attrs.frozen(eq=False)
 class Plan:
-    """Packing plan: evictions first, then migration legs, then placement of pending pods."""
+    """Packing plan: evictions first, then migration steps, then placement of pending pods."""
 
     moves: Moves = ()
     legs: tuple[Leg, ...] = ()
@@ -64,7 +64,8 @@ class Plan:
 
 
 def make_plan(problem: ClusterProblem, loads: Ints, *, gaps: bool) -> Plan:
-    """Return the feasible part of a plan from the current placement to the given loads.
+    """Return the feasible part of a packing plan from the current placement to the given pod counts
+    by node.
 
     gaps: all migrating pods leave before any replacement starts.
     """
@@ -75,7 +76,9 @@ def make_plan(problem: ClusterProblem, loads: Ints, *, gaps: bool) -> Plan:
 
 
 def trim_plan(problem: ClusterProblem, plan: Plan, deadline: Deadline) -> Plan:
-    """Remove disruptions that release no capacity for pending pods, until the deadline."""
+    """Remove evictions and migrations from a packing plan that release no capacity for pending
+    pods, until the deadline.
+    """
     gone = (*plan.evicted, *(move.pod for move in plan.moves))
     room, needless = problem.room_after(count_loads_after(problem, plan)), set[Uid]()
     for pod in gone:
@@ -126,7 +129,9 @@ def _make_feasible(
 
 
 def count_loads_after(problem: ClusterProblem, plan: Plan) -> Ints:
-    """Return the loads (pod counts, nodes x kinds) after executing the packing plan."""
+    """Return the pod counts after executing the packing plan, shape (nodes, groups of
+    interchangeable pods).
+    """
     loads = problem.old.copy()
     rows = problem.row_of
     for move in (*plan.moves, *plan.awaited):
@@ -225,7 +230,7 @@ def _place_awaited(problem: ClusterProblem, awaited: Moves, room: Ints) -> Moves
 
 @attrs.frozen(slots=True)
 class Part:
-    """Independent part of a packing plan: migration legs, evictions and pending pods."""
+    """Independent part of a packing plan: migration steps, evictions and pending pods."""
 
     legs: tuple[Leg, ...]
     awaited: tuple[Move, ...]
@@ -240,7 +245,9 @@ class Part:
 def split_parts(
     legs: Iterable[Leg], awaited: Iterable[Move], evicted: Iterable[Pod]
 ) -> Iterator[Part]:
-    """Divide a packing into independent parts, without common nodes or dependencies of legs."""
+    """Divide a packing plan into independent parts, without common nodes or dependent migration
+    steps.
+    """
     legs, awaited, evicted = tuple(legs), tuple(awaited), tuple(evicted)
     by_name = {leg.name: leg for leg in legs}
     linked = [
@@ -291,7 +298,7 @@ _TRIES, _EVEN = 4, 0.5
 
 @attrs.frozen(slots=True)
 class Packed:
-    """Result of capacity packing: evictions, migration legs and placements of pending pods.
+    """Result of capacity packing: evictions, migration steps and placements of pending pods.
 
     Empty unless more pods are placed. Evictions come first, then the legs in any order that
     respects their dependencies, then the pending pods.

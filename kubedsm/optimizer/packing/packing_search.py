@@ -100,7 +100,9 @@ class Search:
             self._accept_result(self._repack(restoring=True), self._rate_moves)
 
     def improve_by_steps(self, deadline: Deadline, takes: Callable[[Ints], bool]) -> None:
-        """Place more pods by steps of few migrations; `takes` accepts or rejects each step."""
+        """Place more pods by rounds of few migrations; the callback `takes` accepts or rejects each
+        round.
+        """
         for _ in range(self._rounds):
             if not self._out or deadline.spend(self._round_steps):
                 break

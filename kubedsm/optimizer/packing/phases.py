@@ -1,4 +1,4 @@
-"""Integer programme (MIP) of a packing problem, with lexicographic goals by pod priority (tier).
+"""Integer programme (MIP) of a packing problem, with lexicographic goals by pod priority.
 
 Section 2 of "Optimising Kubernetes pod placement with constraint programming", with pod counts by
 kind. For each tier (priority), highest first: m1 is the number of placed pods; m2 adds for each
@@ -32,7 +32,8 @@ _MIXES = 9
 
 
 def bound_placed(problem: ClusterProblem, placed: tuple[int, ...]) -> tuple[int, ...]:
-    """Return upper bounds on placed pods of each tier, given the pods of preceding tiers.
+    """Return upper bounds on placed pods of each priority level, given the pods placed at higher
+    levels.
 
     The relaxation combines all nodes into one, considers single resources and sums of two
     resources, and places the smallest pods first. placed: pods of each tier in a known placement.
@@ -119,7 +120,8 @@ class Phases:
         self._programme: Programme = rows.programme()
 
     def solve_goals(self, solver: Solver, deadline: Deadline, hint: Ints) -> tuple[Ints, Found]:
-        """Maximise the goals lexicographically; return the best loads, and the certificates.
+        """Maximise the packing goals lexicographically; return the best pod counts by node, and the
+        optimality certificates.
 
         The result is never worse than the hint.
         """
@@ -130,15 +132,14 @@ class Phases:
         return found.values[self._y], found
 
     def standing(self, loads: Ints) -> tuple[int, ...]:
-        """Return the objective value of each packing goal for the loads (pod counts, nodes x
-        kinds); greater is better.
+        """Return the objective value of each packing goal for the given pod counts by node; greater
+        is better.
         """
         values = self.values(loads)
         return tuple(int(goal.weights @ values) for goal in self.goals(loads))
 
     def certificates(self, loads: Ints, found: Found | None) -> tuple[Certificate, ...]:
-        """Return an optimality certificate of each packing goal for the loads (pod counts, nodes x
-        kinds).
+        """Return an optimality certificate of each packing goal for the given pod counts by node.
 
         found: certificates of other loads that are no worse. They apply as far as values are
         identical.
@@ -191,7 +192,9 @@ class Phases:
                 yield _Steps(gains.level[workload], cells, steps, np.diff(scores))
 
     def goals(self, loads: Ints) -> list[Goal]:
-        """Return the goals in lexicographic order, bounded by the pods that `loads` places."""
+        """Return the packing goals in lexicographic order, bounded by the number of pods that
+        `loads` (pod counts by node) places.
+        """
         placed = self._problem.count_placed(loads)
         first = [
             Goal(PLACED, self._placing_weights(tier), most=most, of=self._tier_name(tier))

@@ -24,8 +24,8 @@ _Alike = tuple[PodClass | EquivalenceClass, Workload | None]
 
 @attrs.frozen(eq=False, kw_only=True)
 class ClusterProblem(PlacementProblem):
-    """Packing problem: placement of all running and pending pods on all nodes, from the current
-    placement.
+    """Packing problem: placement of all running and pending pods on all nodes, starting from the
+    current placement.
 
     Node capacity excludes the usage of the pods being placed.
     """
@@ -48,7 +48,8 @@ class ClusterProblem(PlacementProblem):
     def pose(
         cls, snapshot: Snapshot, movable: Movable, gains: Gains, *, allow_evictions: bool
     ) -> Self:
-        """Construct the packing problem (kinds of pods, nodes, current placement) from a snapshot.
+        """Construct the packing problem (groups of interchangeable pods, nodes, current placement)
+        from a snapshot.
 
         movable: returns why a pod must not be migrated, or None. Fixed pods only occupy capacity.
         If evictions are allowed, other pods may be evicted for pending pods of a higher priority.
@@ -93,7 +94,9 @@ class ClusterProblem(PlacementProblem):
 
     @cached_property
     def running(self) -> tuple[Mapping[int, tuple[Pod, ...]], ...]:
-        """Running pods of each kind, by position of their node, oldest first."""
+        """Running pods of each group of interchangeable pods, by position of their node, oldest
+        first.
+        """
         found = tuple(dict[int, tuple[Pod, ...]]() for _ in self.kinds)
         for of_kind, kind in zip(found, self.kinds, strict=True):
             for pod in kind.pods:
@@ -129,7 +132,9 @@ class ClusterProblem(PlacementProblem):
         return np.stack([column_of(listed, axis) for axis in self.axes], axis=1)
 
     def room_after(self, loads: Ints) -> Ints:
-        """Return the available capacity (nodes x resources) with the loads; may be negative."""
+        """Return the available capacity (nodes x resources) after placing the given pod counts; may
+        be negative.
+        """
         room: Ints = self._free - (loads - self.old) @ self.requests
         return room
 
@@ -146,7 +151,9 @@ class ClusterProblem(PlacementProblem):
         return found
 
     def without(self, refused: Iterable[tuple[Pod, NodeName]]) -> Self:
-        """Return the problem without additional pods of rejected kinds on the rejecting nodes."""
+        """Return the packing problem in which nodes get no more pods of the groups that they
+        rejected.
+        """
         most = self.most.copy()
         for pod, node in refused:
             at = self.names.index(node), self.kind_of[pod.uid]
@@ -154,15 +161,13 @@ class ClusterProblem(PlacementProblem):
         return attrs.evolve(self, most=most)
 
     def count_placed(self, loads: Ints) -> tuple[int, ...]:
-        """Return the number of pods of each priority tier that the loads (pod counts, nodes x
-        kinds) place.
-        """
+        """Return the number of pods by priority level that the given pod counts by node place."""
         counts = np.bincount(self.tiers, loads.sum(axis=0), minlength=len(self.priorities))
         return tuple(counts.astype(np.int64).tolist())
 
     def count_kept(self, loads: Ints) -> Ints:
-        """Return the number of running pods of each kind that keep their own or another node under
-        the given loads.
+        """Return the number of running pods of each group that stay running, on any node, under the
+        given pod counts by node.
         """
         kept: Ints = np.minimum(loads.sum(axis=0), self.old.sum(axis=0))
         return kept

@@ -68,8 +68,8 @@ def place_alone(
     fragmentation: Fragmentation,
     spread: ReplicaSpread | None = None,
 ) -> Choice:
-    """Choose the node of a single pending pod; gain: QoS gained by placing the pod on the edge,
-    by position where sites differ.
+    """Choose the node of a single pending pod; gain: QoS gained by placing the pod on the edge, by
+    node position where edge sites differ.
     """
     fits = fitting_nodes(pod.pod_class, edge.index, edge.room)
     company = np.zeros(len(edge.index), dtype=np.int64)
@@ -182,7 +182,8 @@ class Batch:
         return attrs.evolve(choice, looked_at=looked_at)
 
     def plain_choice(self) -> Choice:
-        """Choose nodes for pods without constraints between pods, sampling a large cloud.
+        """Choose nodes for pods without rules between pods (affinity, spread, ports), sampling the
+        nodes of a large cloud.
 
         If the sampled cloud nodes cannot hold the whole batch, all cloud nodes are evaluated.
         """
@@ -244,7 +245,8 @@ class Batch:
         return tuple(placed[pod.uid] for pod in self.pods if pod.uid in placed)
 
     def gain_at_edge(self, workload: Workload, more: Mapping[str, int]) -> int | Ints:
-        """Return the QoS gained by one more edge pod of the workload, after others by site.
+        """Return the QoS gained by one more edge pod of the workload, in addition to other pods
+        counted by edge site.
 
         With demand by site: for each node position, 0 in the cloud.
         """
@@ -279,7 +281,9 @@ class Batch:
         return after
 
     def standing(self, bindings: Sequence[Binding]) -> tuple[list[int], list[int]]:
-        """Return the objective before penalties: placed pods by turn, then QoS by level."""
+        """Return the objective values of a placement before preference penalties: placed pods by
+        scheduling order, then QoS by priority level.
+        """
         placed, worth = self.by_turn(bindings), self.by_level(bindings)
         return (
             [placed[turn] for turn in sorted(placed, reverse=True)],
@@ -287,8 +291,8 @@ class Batch:
         )
 
     def by_turn(self, bindings: Iterable[Binding]) -> dict[Turn, int]:
-        """Return the number of placed pods for each scheduling turn (pod priority, precedence
-        by age).
+        """Return the number of placed pods for each position in the scheduling order (pod priority,
+        precedence by age).
         """
         placed = dict.fromkeys(map(self.turn, self.pods), 0)
         for binding in bindings:
@@ -328,11 +332,15 @@ class Batch:
         return tuple(each for each in found if not known[each.goal])
 
     def turn(self, pod: Pod) -> Turn:
-        """Return the scheduling turn of the pod: priority, then overdue count."""
+        """Return the pod's position in the scheduling order: its priority, then how long it is
+        overdue.
+        """
         return (self.ranks[pod.uid] if self.ranks else NO_RANK).turn
 
     def plain_proof(self, bindings: Sequence[Binding]) -> Proof:
-        """Return the proof without search: all pods are placed, or all are on the edge."""
+        """Return the optimality proof of a placement without search: all pods are placed, or all
+        are on the edge.
+        """
         on_edge = sum(binding.tier is Tier.EDGE for binding in bindings)
         placed, qos = len(bindings) == len(self.pods), on_edge == len(self.pods)
         return attrs.evolve(NO_PROOF, placed=placed, qos=qos)

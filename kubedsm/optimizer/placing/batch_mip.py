@@ -131,7 +131,8 @@ def build_programme(
 
 
 def add_loads(rows: Rows, problem: PlacementProblem, upper: Ints) -> Ints:
-    """Add integer variables for the loads (nodes x kinds), with rows for the node capacity.
+    """Add integer variables for the pod counts (nodes x groups of interchangeable pods), with rows
+    for the node capacity.
 
     upper: maximum number of pods of each kind on each node.
     """
@@ -158,8 +159,8 @@ def turn_called(turn: Turn) -> str:
 
 
 def list_turns(problem: PlacementProblem) -> Iterator[tuple[str, Mask]]:
-    """Enumerate the scheduling turns (priority, overdue count) with goal name and kinds of pods,
-    greatest turn first.
+    """Enumerate the groups of pods in scheduling order (priority, overdue count) as goals of the
+    integer programme, first group first.
     """
     turns = [kind.rank.turn for kind in problem.kinds]
     for turn in sorted(set(turns), reverse=True):
@@ -203,7 +204,8 @@ _FLOAT_ERROR = 0.01
 def upper_bounds(
     edge: PlacementProblem, cloud: PlacementProblem, members: Sequence[Demand], objective: Objective
 ) -> dict[tuple[str, str], int]:
-    """Return upper bounds on placed pods by turn and QoS by level (fractional knapsack relaxation).
+    """Return upper bounds on placed pods by scheduling order and QoS by priority level (fractional
+    knapsack relaxation).
 
     The relaxation combines all nodes accepting a kind, splits pods, and considers only the scarcest
     resource.
@@ -320,7 +322,9 @@ def _read_placement(posed: IntegerChoice, values: Ints, cloud: CloudRoom, nodes:
 
 
 def derive_proof(certificates: Iterable[Certificate]) -> Proof:
-    """Return the proof implied by optimality certificates; penalties rank after evenness."""
+    """Return the optimality proof of a placement that its certificates imply; preference penalties
+    rank after evenness.
+    """
     doubtful = {certificate.goal for certificate in certificates if not certificate.proven}
     return attrs.evolve(
         NO_PROOF,
@@ -334,7 +338,9 @@ Choose = Callable[[PlacementProblem, CloudRoom, Sequence[Demand], Bounds], Chose
 
 
 def split_kinds(edge: PlacementProblem, cloud: CloudRoom, members: Sequence[Demand]) -> list[Ints]:
-    """Return the independent parts of a batch, each an array of kinds without shared nodes."""
+    """Return the independent parts of a batch: sets of groups of interchangeable pods without
+    shared nodes.
+    """
     nodes = (
         [edge.feasible] if cloud.endless is not None else [edge.feasible, cloud.problem.feasible]
     )
@@ -385,7 +391,9 @@ Amounts = Mapping[tuple[str, str], int]
 
 
 def list_amounts(placed: Mapping[Turn, int], worth: Mapping[int, int]) -> Amounts:
-    """Return goal values by goal name: placed pods by turn, and QoS by priority level."""
+    """Return the value of each goal by goal name: placed pods by scheduling order, and QoS by
+    priority level.
+    """
     found = {(PLACED, turn_called(turn)): placed[turn] for turn in sorted(placed, reverse=True)}
     found |= {(QOS, level_called(level)): worth[level] for level in sorted(worth, reverse=True)}
     return found

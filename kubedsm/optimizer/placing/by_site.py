@@ -1,4 +1,5 @@
-"""Placement of a batch with demand by site: one column of the edge problem per kind and site.
+"""Placement of a batch whose users' edge sites are known: pods are divided among edge sites and
+cloud.
 
 Columns are kinds whose nodes are at one site; all other edge nodes form a column together. The
 exact table (`match`) and the split among workloads work on columns as on kinds. Above the
@@ -50,7 +51,7 @@ _MOST_COLUMNS = 32
 
 @attrs.frozen(eq=False)
 class Columns:
-    """Division of the kinds of an edge problem into one column for each site."""
+    """Division of groups of interchangeable pods by edge site: a column for each group and site."""
 
     edge: PlacementProblem
     #: code of the site of each edge node
@@ -65,7 +66,9 @@ class Columns:
 
     @classmethod
     def of(cls, edge: PlacementProblem, sites: Column, qos_targets: QosTargets) -> "Columns":
-        """Divide the kinds whose workloads have demand by site."""
+        """Divide the groups of interchangeable pods whose users' edge sites are known into one
+        column per site.
+        """
         codes = sites.codes[edge.rows.positions]
         owners: list[int] = []
         named: list[str] = []
@@ -83,11 +86,11 @@ class Columns:
 
     @property
     def counts(self) -> Ints:
-        """Number of pods of each kind."""
+        """Number of pods of each group of interchangeable pods."""
         return self.edge.counts
 
     def mask(self, column: int) -> Mask:
-        """Return the edge nodes of a column."""
+        """Return the edge nodes of a column, that is of its edge site, as a mask."""
         group = self.groups[column]
         if group not in self._masks:
             alone = len(group) == 1
@@ -95,7 +98,9 @@ class Columns:
         return self._masks[group]
 
     def only(self, columns: Sequence[int]) -> "Columns":
-        """Return the given columns alone."""
+        """Return the division restricted to the given columns (group of interchangeable pods at one
+        edge site).
+        """
         return attrs.evolve(
             self,
             owners=tuple(self.owners[column] for column in columns),
@@ -105,20 +110,22 @@ class Columns:
 
     @cached_property
     def problem(self) -> PlacementProblem:
-        """Edge problem with the columns as kinds."""
+        """Placement problem of the edge with a group of interchangeable pods for each edge site."""
         which = np.array(self.owners, dtype=np.intp)
         masks = [self.mask(column) for column in range(len(which))]
         inside = np.array(masks, dtype=np.int64).reshape(len(which), len(self.codes)).T
         return attrs.evolve(self.edge.only(which), most=self.edge.most[:, which] * inside)
 
     def by_kind(self, vector: Ints) -> Ints:
-        """Sum a number of pods by column to a number by kind."""
+        """Sum numbers of pods by edge site to one number for each group of interchangeable pods."""
         sums = np.zeros(len(self.counts), dtype=np.int64)
         np.add.at(sums, list(self.owners), vector)
         return sums
 
     def divide_pods(self, picks: Picks) -> tuple[list[list[Pod]], list[list[Pod]]]:
-        """Return the pods picked for each column, and the remaining pods of each kind."""
+        """Return the pods picked for each edge site by group of interchangeable pods, and the
+        remaining pods of each group.
+        """
         chosen: list[list[Pod]] = [[] for _ in self.owners]
         others: list[list[Pod]] = []
         left: dict[tuple[Workload, int], list[list[int]]] = {}
@@ -323,7 +330,8 @@ def decide_by_site(
     bounds: Bounds,
     replicas: ReplicaLadders | None = None,
 ) -> Choice:
-    """Choose site or cloud, and the node, of each pod of a batch with demand by site.
+    """Choose edge site or cloud, and the node, of each pod of a batch whose users' edge sites are
+    known.
 
     The goals are those of `make_decision`, with near shares. Replica spread and fragmentation are
     not proven.

@@ -64,7 +64,8 @@ class Sampling:
     start: int = 0
 
     def looked_at(self, index: NodeIndex, taking: Iterable[Mask]) -> SampledNodes | None:
-        """Return the smallest window of cloud nodes with sufficient feasible nodes for each kind.
+        """Return the smallest window of cloud nodes with sufficient feasible nodes for each group
+        of interchangeable pods.
 
         None represents the whole cloud. taking: feasible nodes of each kind, as masks. Kinds
         without any feasible cloud node are ignored.
@@ -115,7 +116,8 @@ def allocation_scores(allocatable: Ints, requested: Ints) -> Ints:
 
 
 def place_least_allocated(problem: PlacementProblem, counts: Ints) -> Ints:
-    """Return a least-allocated placement (nodes x kinds) of up to the given pod counts.
+    """Place up to the given pod counts on the least allocated cloud nodes; return pod counts, shape
+    (nodes, groups of interchangeable pods).
 
     Pods are placed by priority, then by decreasing size. Nodes compare by least preference penalty,
     least charge, least allocation, fewest arrivals, and position. Neither penalties nor charges
@@ -196,7 +198,9 @@ def _sums_over(parts: Iterable[Ints]) -> Ints:
 
 
 def cap_placement(loads: Ints, counts: Ints) -> Ints:
-    """Return the placement reduced to the pod counts of each kind, from the last nodes first."""
+    """Return the placement with at most the given number of pods of each group; surplus pods are
+    removed from the last nodes first.
+    """
     kept: Ints = np.minimum(loads.cumsum(axis=0), counts)
     kept[1:] -= kept[:-1].copy()
     return kept
@@ -204,7 +208,7 @@ def cap_placement(loads: Ints, counts: Ints) -> Ints:
 
 @attrs.frozen(eq=False)
 class CloudRoom:
-    """Cloud capacity for those pods of a batch that are not placed on the edge."""
+    """Free capacity of the cloud nodes for the pods of a batch that are not placed on the edge."""
 
     problem: PlacementProblem
     #: placement of the whole batch, possibly incomplete
@@ -225,8 +229,8 @@ class CloudRoom:
         return None if room.endless is None else room
 
     def only(self, kinds: Ints, bounds: Bounds) -> "CloudRoom":
-        """Return the cloud capacity for a part of the batch: the kinds of pods with the given
-        indices.
+        """Return the cloud capacity for a part of the batch: some groups of interchangeable pods,
+        given by index.
         """
         problem = self.problem.only(kinds)
         if self.endless is None:
@@ -235,7 +239,8 @@ class CloudRoom:
 
     @property
     def endless(self) -> Ints | None:
-        """Number of cloud pods of each kind, if capacity is sufficient for all feasible pods.
+        """Number of pods of each group that the cloud takes, if capacity suffices for all pods with
+        a feasible cloud node.
 
         None if the capacity of the cloud limits the placement.
         """
@@ -245,11 +250,12 @@ class CloudRoom:
 
     @property
     def exact(self) -> bool:
-        """True if the result of `capacity` is exact, False if it is only a lower bound."""
+        """True if the number of pods returned by `capacity` is exact, False for a lower bound."""
         return self.table is not None or self.endless is not None
 
     def capacity(self, limits: Ints) -> Ints:
-        """Return the weighted number of remaining pods in the cloud, for each edge count vector.
+        """Return how many pods the cloud can place, weighted by priority, for each combination of
+        pod counts placed on the edge instead.
 
         limits: greatest edge count of each kind; the result has shape limits + 1.
         """
@@ -270,20 +276,26 @@ class CloudRoom:
         return most[np.ix_(*map(np.minimum, left, self.table.limits.tolist()))]
 
     def least_penalties(self, limits: Ints) -> Ints:
-        """Return a lower bound on preference penalties in the cloud, for each edge count vector."""
+        """Return a lower bound on preference penalties in the cloud, for each combination of pod
+        counts on the edge.
+        """
         least = self.problem.least_penalties
         on_edge = tuple((limits + 1).tolist())
         return int(least @ self.problem.counts) - vector_sums(on_edge, least.tolist())
 
     def least_charges(self, limits: Ints) -> Ints:
-        """Return a lower bound on replica charges in the cloud, for each edge count vector."""
+        """Return a lower bound on the replica-spread cost in the cloud, for each combination of pod
+        counts on the edge.
+        """
         return _sums_over(
             self._least_charges_of(kind)[int(self.problem.counts[kind]) - np.arange(limit + 1)]
             for kind, limit in enumerate(limits.tolist())
         )
 
     def least_charged(self, counts: Ints) -> int:
-        """Return a lower bound on the replica charges of cloud pods, given counts by kind."""
+        """Return a lower bound on the replica-spread cost of cloud pods, given the number of pods
+        of each group of interchangeable pods.
+        """
         return sum(int(self._least_charges_of(kind)[n]) for kind, n in enumerate(counts.tolist()))
 
     def _least_charges_of(self, kind: int) -> Ints:
@@ -295,7 +307,9 @@ class CloudRoom:
         return self.problem.ladders.least(kind, nodes, count)
 
     def place(self, counts: Ints) -> Ints:
-        """Return a cloud placement (nodes x kinds) of as many of the pods as capacity permits."""
+        """Place as many of the pods in the cloud as capacity permits; return pod counts, shape
+        (nodes, groups of interchangeable pods).
+        """
         everything = bool((counts == self.problem.counts).all())
         spread = self.whole if everything else place_least_allocated(self.problem, counts)
         if int(spread.sum()) == int(counts.sum()):
@@ -342,14 +356,16 @@ class CloudHold:
         return self._exact and all(hold.certain for hold in self._vacated.values())
 
     def takes(self, kind: int) -> bool:
-        """Return True if any cloud node has capacity for one pod of the kind."""
+        """Return True if any cloud node has capacity for one pod of the group of interchangeable
+        pods.
+        """
         packing = self.packing
         requests = packing.requests[kind]
         fits = ((requests <= packing.free) | (requests == 0)).all(axis=1)
         return bool((fits & packing.feasible[:, kind]).any())
 
     def holds(self, counts: Ints) -> bool:
-        """Return True if the cloud has capacity for the given number of pods of each kind at the
+        """Return True if the cloud has capacity for the given number of pods of each group at the
         same time.
         """
         if any((counts <= known).all() for known in self._enough):

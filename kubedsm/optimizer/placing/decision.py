@@ -102,7 +102,9 @@ class Decision:
 
 @attrs.frozen(eq=False)
 class Choice:
-    """Target nodes of a batch on the edge and in the cloud; all other pods are unschedulable."""
+    """Target nodes on the edge and in the cloud for the pods of a batch; all other pods are
+    unschedulable.
+    """
 
     edge: Targets
     cloud: Targets
@@ -169,7 +171,9 @@ def choose_counts(
     objective: Objective,
     fragmentation: Fragmentation,
 ) -> Chosen:
-    """Choose the placement as pod counts: by exact tables, independent parts, or the fallback."""
+    """Choose how many pods of each group go to the edge and the cloud: by exact tables, independent
+    parts, or heuristics.
+    """
     table = build_table(edge, fragmentation, bounds) if edge.weights is not None else None
     split = split_vectors(members, table.limits, bounds) if table else None
     charged = 0
@@ -230,7 +234,9 @@ def _best_vector(table: MatchTable, split: Split, cloud: CloudRoom) -> Ints:
 def split_by_pick(
     problem: PlacementProblem, picks: Picks
 ) -> tuple[list[list[Pod]], list[list[Pod]]]:
-    """Divide the pods of each kind into the pods picked for the edge and the remaining pods."""
+    """Divide each group of interchangeable pods into the pods picked for the edge and the remaining
+    pods.
+    """
     chosen: list[list[Pod]] = []
     others: list[list[Pod]] = []
     left = dict(picks)

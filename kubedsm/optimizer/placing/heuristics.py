@@ -34,7 +34,9 @@ _Candidate = tuple[int, int, float, int, int, int]
 
 
 class DrawnIn:
-    """Edge placement under construction: retains placed pods and admits pods from elsewhere."""
+    """Edge placement under construction, which keeps pods already placed and adds pods from the
+    cloud.
+    """
 
     def __init__(self, room: BestFit, there: Ints, elsewhere: Ints) -> None:
         """Initialise from a best-fit placement with `there` pods of each kind already placed.
@@ -50,7 +52,7 @@ class DrawnIn:
         return self._room.loads
 
     def keep(self, kind: int) -> bool:
-        """Retain one placed pod of the kind on the edge; return False if none remains."""
+        """Keep one placed pod of the given group on the edge; return False if none remains."""
         if self._there[kind]:
             self._there[kind] -= 1
             return True
@@ -130,7 +132,9 @@ _POD_STEPS, _NODE_STEPS = 30_000, 20
 
 @attrs.frozen(eq=False)
 class Placement:
-    """Placement of a batch by counts: edge pods by workload and kind, and loads of both tiers."""
+    """Placement of a batch as pod counts: edge pods by workload and group, and pods by node in both
+    tiers.
+    """
 
     #: edge pods by workload and kind
     picks: Picks
@@ -154,7 +158,9 @@ def best_by_heuristics(
     first: Placement,
     deadline: Deadline,
 ) -> Placement:
-    """Return the best placement found by the heuristics; `first`, completed, after the deadline."""
+    """Return the best placement found by the heuristics; after the deadline, the completed
+    placement `first`.
+    """
     left = edge.counts - first.on_edge.sum(axis=0) - first.in_cloud.sum(axis=0)
     in_cloud = _fill_up(cloud, first.in_cloud, left)
     left = edge.counts - first.on_edge.sum(axis=0) - in_cloud.sum(axis=0)

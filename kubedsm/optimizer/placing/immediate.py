@@ -31,8 +31,8 @@ def rank_pods(
     patience: float,
     is_placeable: Callable[[Pod], bool] = lambda _: True,
 ) -> Mapping[Uid, Rank] | None:
-    """Return the scheduling rank (priority, workload level, precedence by age) of each pod; None if
-    all ranks are identical.
+    """Return the scheduling rank (priority, priority level of the workload, precedence by age) of
+    each pod; None if all are equal.
 
     Of the placeable pods of a priority that are pending for longer than `patience` seconds, the
     oldest precedes all others. So no pod starves, and age takes places from one pod per batch only.

@@ -1,4 +1,5 @@
-"""Replica spreading: charge ladders for `match`, assignment of replicas to nodes, and lower bounds.
+"""Replica spreading: costs of several replicas on a node, assignment of replicas to nodes, and
+lower bounds.
 
 Each arriving pod costs the number of replicas of its workload on the node, and in the zone.
 Sorted, these costs of the pods of one kind are a ladder. `TierAssignment` assigns replicas to the
@@ -64,7 +65,9 @@ class Transport:
         return in_zones
 
     def assign_places(self, sizes: Ints, slots: Ints) -> Ints:
-        """Return the assignment (groups x places) that fills all slots with least spread cost."""
+        """Return the assignment (replica groups x nodes) that fills all free places with least
+        spread cost.
+        """
         shares = self._fill_greedily(sizes, slots)
         cost = self._total_cost(shares)
         while cost and (circled := self._cancel_cycle(shares)) is not None:
@@ -157,7 +160,9 @@ def _find_negative_cycle(costs: Ints) -> list[int] | None:
 
 @attrs.frozen(eq=False)
 class Crowds:
-    """Existing replicas of a kind's workloads by node and zone, before the batch is placed."""
+    """Counts of existing replicas by node and zone, for the workloads of a group of interchangeable
+    pods, before the batch is placed.
+    """
 
     #: column of each spread workload
     columns: Mapping[Workload, int]
@@ -172,8 +177,8 @@ class Crowds:
     def of(
         cls, open_to: Mask, workloads: Iterable[Workload], nodes: NodeIndex, spread: ReplicaSpread
     ) -> Self:
-        """Count the existing replicas of the workloads by node and zone; open_to: feasible nodes of
-        the kind of pods.
+        """Count the existing replicas of the workloads by node and zone; open_to: mask of the pods'
+        feasible nodes.
         """
         columns = {workload: column for column, workload in enumerate(workloads)}
         group, crowds = _find_crowds(columns, nodes, spread)
@@ -186,13 +191,13 @@ class Crowds:
         return int(self.floor[self.columns[workload]])
 
     def times(self, positions: Positions) -> Ints:
-        """Return, for each crowd (combination of existing replica counts), the number of the given
-        nodes.
-        """
+        """Return how many of the given nodes have each combination of existing replica counts."""
         return np.bincount(self.group[positions], minlength=len(self.crowds))
 
     def least(self, workload: Workload, times: Ints, number: int) -> int:
-        """Return a lower bound on the spread cost of `number` more pods, ignoring capacity."""
+        """Return a lower bound on the spread cost of `number` more replicas of the workload,
+        ignoring capacity.
+        """
         column = self.columns[workload]
         beyond = self.crowds[times > 0, column] - self.floor[column]
         steps = beyond[:, None] + np.arange(number)
@@ -201,7 +206,7 @@ class Crowds:
 
 @attrs.frozen(eq=False)
 class ReplicaLadders:
-    """Replica-spread charges of a batch: charge ladders of each kind on nodes of both tiers."""
+    """Replica-spread costs of a batch: the cost of each further pod on each node of both tiers."""
 
     #: of all nodes of an index
     ladders: Ladders
@@ -232,7 +237,7 @@ class ReplicaLadders:
         return cls(Ladders(which, listed), tuple(crowds), spread)
 
     def on(self, nodes: NodeRows) -> Ladders:
-        """Return the replica-spread charge ladders restricted to the given nodes."""
+        """Return the replica-spread costs restricted to the given nodes."""
         return attrs.evolve(self.ladders, which=self.ladders.which[nodes.positions])
 
 
@@ -319,7 +324,7 @@ class TierAssignment:
         chosen: Sequence[Sequence[Pod]],
         spread: ReplicaSpread,
     ) -> "TierAssignment":
-        """Assign the chosen pods of each kind to nodes, and count them in the replica spread."""
+        """Assign the chosen pods of each group to nodes, and count them in the replica spread."""
         tier = cls(problem, loads.copy(), spread)
         for kind, (pods, number) in enumerate(zip(chosen, loads.sum(axis=0).tolist(), strict=True)):
             members: dict[_Group, list[Pod]] = {}
@@ -336,7 +341,7 @@ class TierAssignment:
 
     @property
     def sizes(self) -> Iterator[tuple[int, Workload, int]]:
-        """Kind, workload and number of pods of each group whose replicas are to be spread."""
+        """Pod group, workload and number of pods of each set of replicas to be spread."""
         for (kind, workload), members in self.members.items():
             if workload is not None:
                 yield kind, workload, len(members)
@@ -520,7 +525,8 @@ class TierAssignment:
 def is_optimally_spread(
     replicas: ReplicaLadders, tiers: Sequence[TierAssignment], bounds: Sequence[int]
 ) -> tuple[bool, bool]:
-    """Determine whether the replica spread is optimal, and whether the ladders alone prove this.
+    """Determine whether the replica spread is optimal, and whether the costs used by `match` alone
+    prove this.
 
     bounds: lower bound on the spread cost of each tier from its ladders.
     """

@@ -47,7 +47,8 @@ def restart_batch(
     most: Container[Uid],
     begin: Callable[[], Settling],
 ) -> Settling:
-    """Return the best of the batch and its restarts, by number of placed pods in turn order.
+    """Return the better of a batch's placement and of placements in other pod orders, by number of
+    placed pods in scheduling order.
 
     wanted: planned nodes. most: upper bound on placed pods.
     begin: constructor of an empty batch where subsequent pods may violate preceding constraints.
@@ -141,7 +142,9 @@ def _list_domains(key: str, group: Iterable[Pod], batch: Settling) -> list[Mask]
 
 @attrs.frozen(slots=True)
 class Kept:
-    """Placement of a batch that rules between pods permit, with the rejections of unplaced pods."""
+    """Placement of a batch that satisfies affinity, spread and port rules between pods, with the
+    nodes' rejections of unplaced pods.
+    """
 
     #: placements in an order that the constraints allow
     placed: tuple[Placed, ...]

@@ -1,4 +1,5 @@
-"""Decision on a batch with constraints between pods, including an integer programme.
+"""Placement of a batch whose pods have affinity, spread or port rules between pods, by an integer
+programme.
 
 The first placement ignores constraints between pods of the batch, and is then repaired. If the
 repair changes the placement, the solver decides with constraints as rows. Every placement in which
@@ -71,7 +72,9 @@ class RuleRows:
 
     @classmethod
     def of(cls, feasibility: Feasibility, edge: PlacementProblem, cloud: PlacementProblem) -> Self:
-        """Construct the constraint rows from edge and cloud problems with the same kinds."""
+        """Construct the constraint rows from edge and cloud placement problems with the same groups
+        of interchangeable pods.
+        """
         problems = edge, cloud
         return cls(
             feasibility.scene,
@@ -87,7 +90,9 @@ class RuleRows:
         return any(not set(rule.covered).issubset(rule.holders) for rule in self._list_even())
 
     def add(self, rows: Rows, y: Ints) -> None:
-        """Add the constraints to the programme; y: pod-count variables, shape (nodes, kinds)."""
+        """Add the rules between pods to the integer programme; y: pod-count variables, shape
+        (nodes, groups of interchangeable pods).
+        """
         rules: Iterable[_Apart | _Even | _Together]
         rules = *self._list_apart(), *self._list_even(), *self._list_together()
         for rule in rules:
@@ -312,7 +317,9 @@ class Attempt:
 
 
 def count_loads(edge: PlacementProblem, cloud: PlacementProblem, kept: Kept) -> Ints:
-    """Return the pod counts (nodes x kinds) of a placement choice, for edge and cloud."""
+    """Return the pod counts (nodes x groups of interchangeable pods) of a placement, for edge and
+    cloud.
+    """
     rows = {node.name: at for at, node in enumerate((*edge.nodes, *cloud.nodes))}
     kinds = {pod.uid: number for number, kind in enumerate(edge.kinds) for pod in kind.pods}
     loads = np.zeros((len(rows), len(edge.kinds)), dtype=np.int64)
@@ -323,7 +330,9 @@ def count_loads(edge: PlacementProblem, cloud: PlacementProblem, kept: Kept) -> 
 
 
 def complete_values(made: IntegerChoice, loads: Ints, bounds: Bounds) -> Ints | None:
-    """Return the values of all programme variables for the loads; None if infeasible."""
+    """Return the values of all variables of the integer programme for the given pod counts by node;
+    None if infeasible.
+    """
     upper = made.programme.upper.copy()
     if bounds.solver is None or (loads > upper[made.loads]).any():
         return None
@@ -339,7 +348,9 @@ _MANY = 2_000
 
 
 def decide_ruled(batch: Batch, set_aside: Sequence[Pod]) -> Decision:
-    """Decide on a batch with constraints between pods; set_aside: pods larger than any node."""
+    """Decide on a batch with affinity, spread or port rules between pods; set_aside: pods larger
+    than any node.
+    """
     ruled = _Ruled(batch, Feasibility.of(batch.snapshot))
     if len(batch.pods) == 1:
         return ruled.decision(ruled.one_at_a_time(), Proof(), set_aside)

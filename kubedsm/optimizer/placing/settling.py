@@ -25,7 +25,8 @@ from kubedsm.plugins.spread import Skews
 
 
 class OpenNodes:
-    """Nodes permitted by the constraints of each equivalence class, ignoring capacity and spread.
+    """Nodes that scheduling rules permit for each equivalence class of pods, ignoring capacity and
+    topology spread.
 
     Constraints of a class are reevaluated only after placements that concern the class.
     """
@@ -257,7 +258,9 @@ class Settling:
                     progress = True
 
     def promote(self) -> None:
-        """Reassign cloud pods to free edge capacity for QoS, unless constraints depend on them."""
+        """Move cloud pods of the batch to free edge capacity for QoS, unless rules between pods
+        depend on them.
+        """
         looks = {
             look for pod, _ in self.placed.values() for look in _selections_of(pod.pod_class.rules)
         }
@@ -273,7 +276,7 @@ class Settling:
             self.put(pod, best if best is not None and better else node)
 
     def place_in_turn(self, pods: Iterable[Pod], wanted: Mapping[Uid, NodeName]) -> None:
-        """Place each pod once, on its planned node or the best node: deadline fallback."""
+        """Place each pod once, on its planned node or else the best node; for expired deadlines."""
         wanted = {**wanted, **self.homes}
         if self.disordered:
             for pod, _ in tuple(self.placed.values()):
@@ -308,7 +311,8 @@ class Settling:
         return found
 
     def make_sound(self) -> bool:
-        """Move or remove pods until all constraints are satisfied; return True if any was removed.
+        """Move or remove placed pods until all rules between pods are satisfied; return True if any
+        was removed.
 
         Pods of a lesser turn yield to pods whose constraints they violated. If none can yield, the
         pod with the violated constraint is removed.
@@ -335,7 +339,7 @@ class Settling:
 
     @property
     def sound(self) -> bool:
-        """True if no affinity or spread rule of a placed pod is violated."""
+        """True if the pods placed so far violate no affinity or spread rule of a placed pod."""
         return self._find_broken() is None
 
     def _avoid_domain(self, pod: Pod, broken: Pod) -> None:
@@ -444,7 +448,9 @@ class Settling:
         return self._first_of(pod, best) if len(best) else None
 
     def open_to(self, pod: Pod) -> Mask | None:
-        """Return the nodes accepting the pod next to the placed pods; None if there are none."""
+        """Return the nodes that accept the pod, given the pods of the batch placed so far; None if
+        there are none.
+        """
         like = self.open.like(pod)
         if like in self.nowhere:
             return None

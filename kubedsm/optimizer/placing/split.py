@@ -1,4 +1,5 @@
-"""Optimal distribution of edge pods among workloads: (max, +) convolution over count vectors.
+"""Optimal distribution of edge capacity among the workloads of a batch: (max, +) convolution over
+pod counts.
 
 QoS is a sum over workloads, and each term depends only on the number of edge pods of the workload.
 Therefore a table over count vectors replaces the 2^n subsets of a batch. Components of kinds
@@ -38,31 +39,37 @@ Picks = dict[tuple[Workload, int], int]
 
 
 class Member(Protocol):
-    """Workload of a batch, as the split among workloads needs it."""
+    """Workload of a batch with the methods needed to divide edge pods among workloads."""
 
     @property
     def workload(self) -> Workload: ...
 
     @property
     def counts(self) -> Ints:
-        """Number of its pods of each kind."""
+        """Number of the workload's pods in each group of interchangeable pods."""
 
     @property
     def level(self) -> int: ...
 
     def kinds(self) -> list[int]:
-        """Return the kinds of its pods."""
+        """Return the groups of interchangeable pods that contain pods of the workload."""
 
     def value(self, kinds: Sequence[int], taken: Sequence[int]) -> int:
-        """Return score less unevenness with `taken` edge pods of the given kinds."""
+        """Return the workload's QoS score, less a penalty for uneven edge shares, with `taken` edge
+        pods of each group.
+        """
 
     def takes(self, kinds: Sequence[int], most: Iterable[int]) -> Iterable[tuple[int, ...]]:
-        """Return all count vectors of the workload's pods within the limits, fewest pods first."""
+        """Return all combinations of the workload's pods by group within the limits, fewest pods
+        first.
+        """
 
 
 @attrs.frozen(eq=False)
 class Demand:
-    """Workload of the batch with its pods by kind, and its QoS by number of edge pods."""
+    """Workload of a batch with its pods by group of interchangeable pods, and its QoS by number of
+    edge pods.
+    """
 
     workload: Workload
     #: S, pods of each kind
@@ -76,7 +83,9 @@ class Demand:
     level: int
 
     def scores(self, objective: Objective) -> Ints:
-        """Return the workload's QoS by number of edge pods, in nano-units, without unevenness."""
+        """Return the workload's QoS by number of edge pods, in nano-units, without the penalty for
+        uneven edge shares.
+        """
         prospect = self.prospect
         return objective.scores(prospect.edge, prospect.total, prospect.qos_target)
 
@@ -86,12 +95,16 @@ class Demand:
         return most is None or int(self.prospect.edge[number]) <= most
 
     def value(self, kinds: Sequence[int], taken: Sequence[int]) -> int:
-        """Return score less unevenness with `taken` edge pods of the given kinds."""
+        """Return the workload's QoS score, less a penalty for uneven edge shares, with `taken` edge
+        pods of each group.
+        """
         del kinds
         return int(self.values[sum(taken)])
 
     def takes(self, kinds: Sequence[int], most: Iterable[int]) -> Iterable[tuple[int, ...]]:
-        """Return all count vectors of the workload's pods within the limits, fewest pods first."""
+        """Return all combinations of the workload's pods by group within the limits, fewest pods
+        first.
+        """
         greatest = (min(int(self.counts[k]), n) for k, n in zip(kinds, most, strict=True))
         return product(*(range(n + 1) for n in greatest))
 
@@ -165,14 +178,18 @@ class _Component:
 
 @attrs.frozen(eq=False)
 class Split:
-    """Optimal QoS of each count vector of a batch, as a sum over independent components."""
+    """Greatest QoS for each combination of edge pod counts of a batch, summed over independent sets
+    of workloads.
+    """
 
     components: tuple[_Component, ...]
     #: S
     limits: tuple[int, ...]
 
     def best(self, among: Bools) -> Bools:
-        """Return the count vectors with the greatest QoS by level, then the most even shares."""
+        """Return the combinations of edge pod counts with the greatest QoS by priority level, then
+        the most even edge shares.
+        """
         values = self.values()
         rounding = sum(len(component.members) for component in self.components)
         for unlike in (EVENNESS + rounding, rounding):
@@ -181,7 +198,9 @@ class Split:
         return among
 
     def values(self) -> list[Ints]:
-        """Return the greatest QoS of every count vector, by level, greatest level first."""
+        """Return the greatest QoS for every combination of edge pod counts, by priority level,
+        highest level first.
+        """
         found: dict[int, Ints] = {}
         for component in sorted(self.components, key=lambda c: -c.level):
             grid = component.layers[-1]
@@ -193,8 +212,8 @@ class Split:
         return list(found.values())
 
     def picks(self, vector: Ints) -> Picks:
-        """Return the optimal numbers of pods at the edge by workload and kind, for a count vector
-        (pods at the edge by kind).
+        """Return how many edge pods each workload gets from each group of interchangeable pods,
+        given the edge pods of each group.
         """
         return {
             pick: number
@@ -204,7 +223,8 @@ class Split:
 
 
 def split_vectors(members: Sequence[Member], limits: Ints, bounds: Bounds) -> Split | None:
-    """Compute the optimal distribution among workloads for every count vector up to the limits.
+    """Compute how workloads best share the edge pods, for every combination of edge pod counts up
+    to the limits.
 
     Return None above the exact-search limit.
     """
@@ -249,9 +269,7 @@ def _convolve(
 
 
 def connect_kinds(together: Iterable[Sequence[int]], number: int) -> list[tuple[int, ...]]:
-    """Return the connected components of kinds of pods, given groups of kinds that belong
-    together.
-    """
+    """Return the connected components of pod groups, given sets of groups that belong together."""
     group = list(range(number))
     for kinds in together:
         for kind in kinds[1:]:

@@ -77,8 +77,8 @@ class KubeDSM:
     def qos_targets_in(
         self, snapshot: Snapshot, sited: Iterable[Workload] | None = None
     ) -> QosTargets:
-        """Return the function from workloads of the snapshot to QoS targets, after all
-        adjustments; `sited`: workloads whose demand by site matters, or None for all.
+        """Return the function from workloads of the snapshot to adjusted QoS targets; `sited`:
+        workloads whose users' edge sites count, or None for all.
         """
         return resolve_qos_targets(
             self.qos_targets,
@@ -100,8 +100,8 @@ class KubeDSM:
     def resolve(
         self, snapshot: Snapshot, workloads: Collection[Workload] | None = None
     ) -> tuple[Snapshot, QosTargets]:
-        """Return the QoS targets of a snapshot, and the snapshot with edge shares by site where
-        targets have demand.
+        """Return the QoS targets of a snapshot, and the snapshot with edge pods counted by site
+        where users' sites are known.
 
         workloads: other workloads keep plain edge shares; None: all workloads matter.
         """
@@ -167,7 +167,8 @@ class KubeDSM:
         deadline: Deadline = NO_DEADLINE,
         start: int = 0,
     ) -> tuple[Decision, tuple[Pod, ...]]:
-        """Decide as if the leaving pods had left the edge, anticipating released capacity.
+        """Decide on the placement of a batch as if pods about to leave the edge had left,
+        anticipating released capacity.
 
         Return the placement decision, and the pods that must wait for the release. With constraints
         between pods no pod waits, because leaving pods still count for constraints.

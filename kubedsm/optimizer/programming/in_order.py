@@ -294,8 +294,8 @@ _WORDS = {
 
 @attrs.frozen(slots=True)
 class Proof:
-    """Flags for each goal of a placement decision: True if proven optimal, given the preceding
-    goals.
+    """Flags for each goal of a placement decision: True if its value is proven optimal, given the
+    preceding goals.
     """
 
     #: pods placed, by priority
