@@ -1,4 +1,5 @@
-"""Composition of migration plans from steps, for both migration modes.
+"""Composition of migration plans from steps, for the modes surge (replacement first) and recreate
+(eviction first).
 
 surge, make-before-break: start, detach the pod, await and bind the replacement, await readiness and
 stabilisation, evict the old pod, await the deletion. If a step after the detachment is lost, the

@@ -1,4 +1,4 @@
-"""Report components shared by `kubedsm place` and `kubedsm suggest`."""
+"""Tables shared by the reports of `kubedsm place` and `kubedsm suggest`."""
 
 import time
 from collections.abc import Callable, Iterable, Mapping

@@ -1,1 +1,3 @@
-"""Dashboard page: rows of the cluster, recording, stream, answers."""
+"""Dashboard in the browser or terminal: rows of the cluster, recording, update stream,
+explanations.
+"""

@@ -273,7 +273,7 @@ class PlacementManager(Controller):
 
     @property
     def under_way(self) -> int:
-        """Return the number of plans in progress."""
+        """Return the number of bind and migration plans in progress."""
         return len(self._plans)
 
     @property

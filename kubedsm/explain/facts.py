@@ -102,7 +102,7 @@ class PodFacts(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class PodChoice(msgspec.Struct, frozen=True):
-    """Node that a decision selected for one pod of a batch."""
+    """Node that a placement decision selected for one pod of a batch."""
 
     pod: str
     node: NodeName | None

@@ -66,7 +66,7 @@ class MoveOutcome:
 
 
 def move_as_json(move: Move) -> dict[str, Any]:
-    """Return the decided migration as JSON."""
+    """Return the decided migration as a JSON document."""
     return {
         "pod": str(move.pod),
         "from": move.source,

@@ -1,4 +1,4 @@
-"""Renderers of an explanation: text for a terminal, and JSON."""
+"""Output of an explanation of a pod, node or migration: text for a terminal, and JSON."""
 
 from collections.abc import Iterator
 from typing import Any

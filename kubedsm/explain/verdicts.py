@@ -1,4 +1,4 @@
-"""Node verdicts as sentences: grouped by Filter plugin, and individually."""
+"""Filter and Score verdicts of nodes as sentences: grouped by Filter plugin, and node by node."""
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence

@@ -38,8 +38,8 @@ _UNTRIED = "no attempt yet"
 
 @attrs.frozen
 class Scope:
-    """Restriction of the listed services, migrations and waiting pods; health is never
-    restricted.
+    """Restriction of the services, migrations and pending pods listed by `kubedsm status`; health
+    is never restricted.
     """
 
     namespace: str | None = None
@@ -53,7 +53,7 @@ class Scope:
 
 @attrs.frozen
 class WaitingGroup:
-    """Waiting pods with the same reason."""
+    """Pending pods that wait for the same reason."""
 
     reason: str
     pods: tuple[str, ...]
@@ -116,7 +116,7 @@ class Overview:
 
 
 def summarise(state: ClusterState, scope: Scope) -> Overview:
-    """Derive the overview from the gathered state."""
+    """Derive the overview of `kubedsm status` from the gathered cluster state."""
     snapshot, ours = state.snapshot, state.snapshot.scheduler_name
     away = Away.from_snapshot(snapshot, state.configuration.site.label)
     shares = list(_list_shares(state))

@@ -10,7 +10,7 @@ from kubedsm.model.model import Pod
 
 @attrs.frozen
 class Stranded:
-    """Pending pods with the scheduler's name, by the remedy."""
+    """Pending pods that name a scheduler which does not run, grouped by the remedy."""
 
     scheduler_name: str
     #: their workload names the scheduler in its pod template

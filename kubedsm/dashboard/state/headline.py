@@ -80,7 +80,7 @@ def describe_migration(move: MoveRow) -> str:
 
 
 def nodes_by_site(nodes: Mapping[str, NodeRow], state: str) -> dict[str, list[str]]:
-    """Return the names of the nodes in the given state, by site."""
+    """Return the names of the nodes in the given state, by edge site."""
     sites: dict[str, list[str]] = {}
     for name, node in nodes.items():
         if node.state == state:

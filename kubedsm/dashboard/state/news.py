@@ -42,7 +42,7 @@ class WrittenEvent(NamedTuple):
 
 
 class NewsTable(RowTable[NewsRow]):
-    """Page table of recent activity, keyed by consecutive number."""
+    """Dashboard table of recent activity, keyed by consecutive number."""
 
     def __init__(self, clock: Clock) -> None:
         super().__init__()
