@@ -93,7 +93,7 @@ def opt_out(options: AdoptionOptions) -> None:
     output,
 )
 def uninstall(options: RemovalOptions) -> None:
-    """List labels and other traces of KubeDSM on cluster objects; --apply removes them.
+    """List traces of KubeDSM on cluster objects; --apply removes them.
 
     The scheduler is scaled to zero: migrations finish or are rolled back. This process then takes
     the Lease, restores detached pods, and removes labels, annotations and pod-deletion-cost values
