@@ -6,7 +6,7 @@ outcomes.
 
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 import attrs
 import msgspec
@@ -16,7 +16,7 @@ from kubedsm_lab.replay.page import Pictures, write_report
 from kubedsm_lab.replay.provenance import render_report
 from kubedsm_lab.replay.rankings import Ranking
 from kubedsm_lab.replay.runner import Workers, progress, spread
-from kubedsm_lab.replay.tables import Section, as_markdown
+from kubedsm_lab.replay.tables import Section, as_markdown, mean
 
 MODELLED = "**Emulated, and modelled**: nothing here was measured on a real cluster."
 T = TypeVar("T")
@@ -62,6 +62,10 @@ class Findings:
             write_report(out, title, text, stored, self.draw())
 
 
+def _draw_nothing(_: object) -> Pictures:
+    return {}
+
+
 @attrs.frozen
 class Preset(Generic[P]):
     """Experiment of `kubedsm replay --preset`: a short plan, a full plan, and the function that
@@ -75,9 +79,28 @@ class Preset(Generic[P]):
 
 
 def play_trials(
-    name: str, play: Callable[[T], Outcome], trials: Sequence[T], workers: Workers
-) -> list[Outcome]:
-    return list(progress(name, spread(play, trials, workers), len(trials)))
+    name: str,
+    play: Callable[[T], Outcome],
+    trials: Sequence[T],
+    workers: Workers,
+    *,
+    method: str,
+    answer: Callable[[Sequence[Outcome]], str],
+    sections: Callable[[Sequence[Outcome]], Sequence[Section]],
+    rankings: Callable[[Sequence[Outcome]], Sequence[Ranking]],
+    draw: Callable[[Sequence[Outcome]], Pictures] = _draw_nothing,
+) -> Findings:
+    """Play the trials of a modelled experiment, and derive its results from all outcomes."""
+    done = list(progress(name, spread(play, trials, workers), len(trials)))
+    return Findings(
+        answer=answer(done),
+        origin=MODELLED,
+        method=method,
+        sections=sections(done),
+        rankings=rankings(done),
+        results=encode_trials(done),
+        draw=lambda: draw(done),
+    )
 
 
 def encode_trials(done: Sequence[_Tried]) -> bytes:
@@ -91,3 +114,22 @@ def select_trials(outcomes: Iterable[Outcome], **chosen: object) -> list[Outcome
         for each in outcomes
         if all(getattr(each.trial, name) == value for name, value in chosen.items())
     ]
+
+
+@attrs.frozen
+class Selection(Generic[Outcome]):
+    """Results of selected trials, with means over the selection."""
+
+    outcomes: Sequence[Outcome]
+
+    def select(self, **chosen: object) -> Self:
+        return attrs.evolve(self, outcomes=select_trials(self.outcomes, **chosen))
+
+    def list_contenders(self, known: Iterable[str]) -> list[str]:
+        """Return the known contenders with results, in the given order."""
+        tried = {each.trial.contender for each in self.outcomes}
+        return [name for name in known if name in tried]
+
+    def mean(self, figure: str) -> float | None:
+        """Return the mean of an attribute of the outcomes; None without outcomes."""
+        return mean(getattr(each, figure) for each in self.outcomes)

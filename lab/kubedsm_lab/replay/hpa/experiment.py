@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 import attrs
 
 from kubedsm_lab.baselines.registry import CACHE_SCHEDULER, KUBEDSM
-from kubedsm_lab.replay.findings import MODELLED, Findings, Preset, encode_trials, play_trials
+from kubedsm_lab.replay.findings import Findings, Preset, play_trials
 from kubedsm_lab.replay.hpa.service import DEMAND
 from kubedsm_lab.replay.hpa.tables import (
     answer,
@@ -82,15 +82,16 @@ class Plan:
 
 
 def run(plan: Plan, workers: Workers) -> Findings:
-    done = play_trials("hpa", play, plan.all, workers)
-    return Findings(
-        answer=answer(done),
-        origin=MODELLED,
+    return play_trials(
+        "hpa",
+        play,
+        plan.all,
+        workers,
         method=f"{METHOD}; seeds: {plan.seeds}",
-        sections=sections(done),
-        rankings=rankings(done),
-        results=encode_trials(done),
-        draw=lambda: draw_pictures(done),
+        answer=answer,
+        sections=sections,
+        rankings=rankings,
+        draw=draw_pictures,
     )
 
 

@@ -8,10 +8,8 @@ import attrs
 
 from kubedsm_lab.baselines.registry import KUBEDSM
 from kubedsm_lab.replay.findings import (
-    MODELLED,
     Findings,
     Preset,
-    encode_trials,
     play_trials,
     select_trials,
 )
@@ -46,14 +44,15 @@ def play(trial: Trial) -> Outcome:
 
 
 def run(plan: Plan, workers: Workers) -> Findings:
-    done = play_trials("judgement", play, plan.all, workers)
-    return Findings(
-        answer=answer(done),
-        origin=MODELLED,
+    return play_trials(
+        "judgement",
+        play,
+        plan.all,
+        workers,
         method=f"{METHOD}; seeds: {plan.seeds}",
-        sections=sections(done),
-        rankings=[_rank_contenders(done)],
-        results=encode_trials(done),
+        answer=answer,
+        sections=sections,
+        rankings=_rank_contenders,
     )
 
 
@@ -106,9 +105,9 @@ def _tabulate_expectations(outcomes: Sequence[Outcome]) -> Table:
     ]
 
 
-def _rank_contenders(outcomes: Sequence[Outcome]) -> Ranking:
+def _rank_contenders(outcomes: Sequence[Outcome]) -> list[Ranking]:
     shares = {
         name: mean(each.edge_share for each in select_trials(outcomes, contender=name)) or 0.0
         for name in CONTENDERS
     }
-    return Ranking("edge share over the scenes", "", less_is_better=False, values=shares)
+    return [Ranking("edge share over the scenes", "", less_is_better=False, values=shares)]

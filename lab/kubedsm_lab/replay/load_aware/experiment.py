@@ -6,12 +6,10 @@ import attrs
 
 from kubedsm_lab.baselines.registry import KUBEDSM
 from kubedsm_lab.replay.findings import (
-    MODELLED,
     Findings,
     Preset,
-    encode_trials,
+    Selection,
     play_trials,
-    select_trials,
 )
 from kubedsm_lab.replay.load_aware.application import GRAPHS, SCENARIOS
 from kubedsm_lab.replay.load_aware.trial import CONTENDERS, OURS, Outcome, Trial, play
@@ -61,15 +59,16 @@ class Plan:
 
 
 def run(plan: Plan, workers: Workers) -> Findings:
-    done = play_trials("load-aware", play, plan.all, workers)
-    return Findings(
-        answer=answer(done),
-        origin=MODELLED,
+    return play_trials(
+        "load-aware",
+        play,
+        plan.all,
+        workers,
         method=f"{METHOD}; trials of each kind: {plan.seeds}, of {plan.minutes:g} minutes",
-        sections=sections(done),
-        rankings=rankings(done),
-        results=encode_trials(done),
-        draw=lambda: draw_pictures(done),
+        answer=answer,
+        sections=sections,
+        rankings=rankings,
+        draw=draw_pictures,
     )
 
 
@@ -81,13 +80,8 @@ PRESET = Preset(
 
 
 @attrs.frozen
-class Tried:
+class Tried(Selection[Outcome]):
     """Selected results of the load-aware experiment's trials, with means over the selection."""
-
-    outcomes: Sequence[Outcome]
-
-    def select(self, **chosen: object) -> "Tried":
-        return Tried(select_trials(self.outcomes, **chosen))
 
     @property
     def kinds(self) -> list[tuple[str, int]]:
@@ -101,11 +95,7 @@ class Tried:
 
     @property
     def contenders(self) -> list[str]:
-        tried = {each.trial.contender for each in self.outcomes}
-        return [name for name in CONTENDERS if name in tried]
-
-    def mean(self, figure: str) -> float | None:
-        return mean(getattr(each, figure) for each in self.outcomes)
+        return self.list_contenders(CONTENDERS)
 
     def lower(self, contender: str) -> float | None:
         """Return by how many percent the contender's p95 latency is below kube-scheduler's,

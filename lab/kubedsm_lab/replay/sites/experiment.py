@@ -7,18 +7,16 @@ import attrs
 
 from kubedsm_lab.baselines.registry import KUBEDSM
 from kubedsm_lab.replay.findings import (
-    MODELLED,
     Findings,
     Preset,
-    encode_trials,
+    Selection,
     play_trials,
-    select_trials,
 )
 from kubedsm_lab.replay.rankings import Ranking
 from kubedsm_lab.replay.runner import Workers
 from kubedsm_lab.replay.sites.demand import HOUR, HOURS
 from kubedsm_lab.replay.sites.trial import CONTENDERS, OURS, ZONE_SPREAD, Outcome, Trial, play
-from kubedsm_lab.replay.tables import Section, Table, fill_sections, mean, number
+from kubedsm_lab.replay.tables import Section, Table, fill_sections, number
 
 METHOD = (
     "A model, not a measurement: the scheduler ran on an emulated cluster in virtual time, and the"
@@ -52,14 +50,15 @@ class Plan:
 
 
 def run(plan: Plan, workers: Workers) -> Findings:
-    done = play_trials("sites", play, plan.all, workers)
-    return Findings(
-        answer=answer(done),
-        origin=MODELLED,
+    return play_trials(
+        "sites",
+        play,
+        plan.all,
+        workers,
         method=f"{METHOD}; trials of each kind: {plan.seeds}, of {_MINUTES:g} minutes",
-        sections=sections(done),
-        rankings=rankings(done),
-        results=encode_trials(done),
+        answer=answer,
+        sections=sections,
+        rankings=rankings,
     )
 
 
@@ -71,13 +70,8 @@ PRESET = Preset(
 
 
 @attrs.frozen
-class Tried:
+class Tried(Selection[Outcome]):
     """Selected results of the multi-site experiment's trials, with means over the selection."""
-
-    outcomes: Sequence[Outcome]
-
-    def select(self, **chosen: object) -> "Tried":
-        return Tried(select_trials(self.outcomes, **chosen))
 
     @property
     def settings(self) -> Mapping[str, "Tried"]:
@@ -90,18 +84,12 @@ class Tried:
 
     @property
     def contenders(self) -> list[str]:
-        tried = {each.trial.contender for each in self.outcomes}
-        return [name for name in CONTENDERS if name in tried]
-
-    def mean(self, figure: str) -> float:
-        return mean(float(getattr(each, figure)) for each in self.outcomes) or 0.0
+        return self.list_contenders(CONTENDERS)
 
     def lower(self, other: str) -> float | None:
         """Return by how many percent our mean response time is below another contender's."""
-        ours, theirs = (self.select(contender=name) for name in (OURS, other))
-        if not ours.outcomes or not theirs.outcomes:
-            return None
-        return 100 * (1 - ours.mean("response_ms") / theirs.mean("response_ms"))
+        ours, theirs = (self.select(contender=n).mean("response_ms") for n in (OURS, other))
+        return None if ours is None or theirs is None else 100 * (1 - ours / theirs)
 
 
 def _tabulate_overview(tried: Tried) -> Table:
@@ -150,12 +138,12 @@ def answer(outcomes: Sequence[Outcome]) -> str:
     """Return the result in one sentence."""
     tried = Tried(outcomes)
     ours = tried.select(contender=OURS)
-    least = min((here.mean("reached") for here in ours.settings.values()), default=None)
-    if least is None:
+    reached = [here.mean("reached") or 0.0 for here in ours.settings.values()]
+    if not reached:
         return f"{OURS} was not tried."
     return (
         f"With demand by site, KubeDSM served {ours.mean('near'):.0%} of the requests at their own"
-        f" site: at least {least:.1%} of the optimum in each setting; mean response time"
+        f" site: at least {min(reached):.1%} of the optimum in each setting; mean response time"
         f" {ours.mean('response_ms'):.1f} ms, {number(tried.lower(ZONE_SPREAD), 1)} % below"
         f" {ZONE_SPREAD}."
     )
@@ -177,7 +165,9 @@ def rankings(outcomes: Sequence[Outcome]) -> list[Ranking]:
             f"{what}: {setting}",
             unit,
             less_is_better=less,
-            values={name: here.select(contender=name).mean(figure) for name in here.contenders},
+            values={
+                name: here.select(contender=name).mean(figure) or 0.0 for name in here.contenders
+            },
             noise=_NOISE,
             ours=OURS,
         )
