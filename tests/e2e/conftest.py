@@ -1,8 +1,12 @@
-"""Options to run the tests marked `any_cluster` against a cluster that exists already."""
+"""Options to run the tests marked `any_cluster` against a cluster that exists already, and the
+emulated cluster of the others.
+"""
 
 import os
 
 import pytest
+
+from support.processes import Server
 
 #: lines for the summary: changes of a cluster that is not the tests' own
 done = pytest.StashKey[list[str]]()
@@ -26,6 +30,13 @@ def pytest_addoption(parser):
 
 def pytest_configure(config):
     config.stash[done] = []
+
+
+@pytest.fixture(scope="module")
+def server():
+    """An emulated cluster in a process of its own, for the tests of one module."""
+    with Server() as started:
+        yield started
 
 
 @pytest.fixture(scope="session")

@@ -24,12 +24,6 @@ OUR_KINDS = ("leases", "events", "endpoints")
 
 
 @pytest.fixture(scope="module")
-def server():
-    with Server() as started:
-        yield started
-
-
-@pytest.fixture(scope="module")
 def kubectl(server, tmp_path_factory):
     return Kubectl(server.kubeconfig, tmp_path_factory.mktemp("adoption"))
 

@@ -7,15 +7,9 @@ import sys
 import pytest
 
 from support.command_line import kubedsm
-from support.processes import Scheduler, Server
+from support.processes import Scheduler
 
 pytestmark = [pytest.mark.http, pytest.mark.long]
-
-
-@pytest.fixture(scope="module")
-def server():
-    with Server() as started:
-        yield started
 
 
 def burst(server, *more):

@@ -14,12 +14,6 @@ from support.processes import Scheduler, Server, kubedsm, unreachable, write
 pytestmark = pytest.mark.http
 
 
-@pytest.fixture(scope="module")
-def server():
-    with Server() as started:
-        yield started
-
-
 @pytest.mark.long
 def test_a_scheduler_that_is_killed_again_and_again_leaves_no_pod_unplaced(server):
     for number in range(2):

@@ -18,12 +18,6 @@ pytestmark = pytest.mark.http
 
 
 @pytest.fixture(scope="module")
-def server():
-    with Server() as started:
-        yield started
-
-
-@pytest.fixture(scope="module")
 def scheduler(server):
     with Scheduler(server) as running:
         running.url = running.until("connected")["diagnostics"]

@@ -49,12 +49,6 @@ class Scraped(Scheduler):
 
 
 @pytest.fixture(scope="module")
-def server():
-    with Server() as started:
-        yield started
-
-
-@pytest.fixture(scope="module")
 def scheduler(server):
     with Scraped(server) as running:
         server.deploy("web", 3)

@@ -8,19 +8,13 @@ import yaml
 from kubedsm import __version__
 from support.kubectl import Kubectl, needs_kubectl
 from support.manifests import MANIFESTS, built
-from support.processes import Scheduler, Server, kubedsm, write
+from support.processes import Scheduler, kubedsm, write
 
 pytestmark = [pytest.mark.http, needs_kubectl]
 
 REMOVED = "suggester: {mode: suggest, minGain: 0.5}"
 UNKNOWN = "suggester: {mode: apply, leastGain: 0.5}"
 NAMED = "suggester.minGain is deprecated and ignored: migration.price"
-
-
-@pytest.fixture(scope="module")
-def server():
-    with Server() as started:
-        yield started
 
 
 @pytest.fixture(scope="module")
