@@ -16,7 +16,6 @@ from kubedsm.cli.options import (
     DurationType,
     MigrationOptions,
     OneOf,
-    check_namespace,
     config_file,
     dump_file,
     kubeconfig_context,
@@ -25,6 +24,7 @@ from kubedsm.cli.options import (
     migration_requests,
     output,
     output_of_names,
+    pod_selection,
     scheduler_address,
 )
 
@@ -38,21 +38,10 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("names", metavar="[POD | KIND/NAME]", nargs=-1)
-@click.option(
-    "-n",
-    "--namespace",
-    metavar="NAMESPACE",
-    callback=check_namespace,
-    show_default="any",
-    help="Namespace of the pod or workload; with --all, pending pods of this namespace only.",
-)
-@click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="The default.")
-@click.option(
-    "-l",
-    "--selector",
-    metavar="SELECTOR",
-    show_default="none",
-    help="With --all, pending pods with these labels only, such as app=cart,tier!=batch.",
+@pod_selection(
+    "Namespace of the pod or workload; with --all, pending pods of this namespace only.",
+    "any",
+    "With --all, pending pods with these labels only, such as app=cart,tier!=batch.",
 )
 @click.option(
     "--all", "everyone", is_flag=True, help="Every pending pod, each as if it were alone."

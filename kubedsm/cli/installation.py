@@ -11,12 +11,12 @@ import click
 
 from kubedsm.cli.options import (
     DurationType,
-    check_namespace,
     collect,
     kubeconfig_context,
     kubeconfig_file,
     output_of_list,
     output_or_yaml,
+    pod_selection,
     scheduler_address,
     scheduler_config_map,
 )
@@ -64,20 +64,10 @@ def check(installation: Installation, before: bool, output: str) -> None:
 
 
 @click.command(epilog="Exit codes: 0, healthy; 1, degraded; 2, down (docs/reference/health.md).")
-@click.option(
-    "-n",
-    "--namespace",
-    metavar="NAMESPACE",
-    callback=check_namespace,
-    show_default="all",
-    help="List services, migrations and waiting pods of this namespace only.",
-)
-@click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="The default.")
-@click.option(
-    "-l",
-    "--selector",
-    metavar="SELECTOR",
-    help="List those with pods of these labels only, such as app=cart,tier!=batch.",
+@pod_selection(
+    "List services, migrations and waiting pods of this namespace only.",
+    "all",
+    "List those with pods of these labels only, such as app=cart,tier!=batch.",
 )
 @click.option("-w", "--watch", "follow", is_flag=True, help="Repeat until interrupted.")
 @click.option(

@@ -184,6 +184,24 @@ def combine(*options: Decorator) -> Decorator:
     return add
 
 
+def pod_selection(namespace: str, everywhere: str, selector: str) -> Decorator:
+    """Return the options -n, -A and -l, with their help texts; `everywhere` describes the default
+    of -n.
+    """
+    return combine(
+        click.option(
+            "-n",
+            "--namespace",
+            metavar="NAMESPACE",
+            callback=check_namespace,
+            show_default=everywhere,
+            help=namespace,
+        ),
+        click.option("-A", "--all-namespaces", "everywhere", is_flag=True, help="The default."),
+        click.option("-l", "--selector", metavar="SELECTOR", show_default="none", help=selector),
+    )
+
+
 def collect(parameter: str, make: Callable[..., Any], *options: Decorator) -> Decorator:
     """Merge several command options into one argument `parameter`, constructed by `make` from their
     values.
