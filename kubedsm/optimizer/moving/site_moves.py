@@ -19,7 +19,7 @@ import numpy as np
 
 from kubedsm.model.model import NodeName, Pod, PodClass, Resources, Share, Tier, Uid, Workload
 from kubedsm.model.node_index import Column, FreeCapacity, Mask
-from kubedsm.objective.gains import LEAST_GAIN, Gain, Gains, leading_gain
+from kubedsm.objective.gains import LEAST_GAIN, Gain, Gains, leading_gain, net
 from kubedsm.objective.objective import NANO, QosTarget
 from kubedsm.optimizer.matching.problem import is_plain
 from kubedsm.optimizer.moving.edge_items import leaving_turn
@@ -535,10 +535,8 @@ class SiteMoves:
 
     def _net(self, after: Mapping[Workload, Share], legs: int) -> Gain:
         """Return the benefit of the changed shares less the price, by priority level."""
-        worth = self._sum(self.worths, after)
         cost = round(self.one_more.limits.price * NANO) * legs
-        at = next((level for level, amount in enumerate(worth) if amount), 0)
-        return tuple(amount - cost * (level == at) for level, amount in enumerate(worth))
+        return net(self._sum(self.worths, after), cost)
 
     def _sum(self, gains: Gains, after: Mapping[Workload, Share]) -> Gain:
         before = {workload: self.shares[workload] for workload in after}
@@ -567,7 +565,7 @@ def _may_leave(share: Share, target: QosTarget, site: str) -> bool:
 
 def _site_at(sites: Column, position: int | None) -> str:
     """Return the site of a node; empty for an unknown node, or without a site."""
-    return "" if position is None else sites.values[sites.codes[position]] or ""
+    return "" if position is None else sites.value_at(position) or ""
 
 
 def shares_with(

@@ -193,11 +193,7 @@ def _select_proposal(
     reasons = islice(stays.list_reasons(wished, named), max(0, _MOST - len(dropped)))
     return Suggestion(
         before=before,
-        after=ClusterScore(
-            before.qos + sum(sum_gains(problem.gains, moves)),
-            shares_after(before.shares, count_edge_changes(moves)),
-            before.fragmentation + problem.fragmentation_added(moves),
-        ),
+        after=_score_after(problem, before, moves),
         moves=tuple(move for move in moves if move.source is not None),
         legs=selected.order.legs(moves),
         awaited=tuple(move for move in moves if move.source is None),
@@ -205,6 +201,14 @@ def _select_proposal(
         proven=proposal.proven,
         certificate=_certify_moves(problem, proposal, moves),
         states=proposal.states,
+    )
+
+
+def _score_after(problem: EdgeProblem, before: ClusterScore, moves: Moves) -> ClusterScore:
+    return ClusterScore(
+        before.qos + sum(sum_gains(problem.gains, moves)),
+        shares_after(before.shares, count_edge_changes(moves)),
+        before.fragmentation + problem.fragmentation_added(moves),
     )
 
 
@@ -221,11 +225,7 @@ def _follow_plan(problem: EdgeProblem, before: ClusterScore, towards: Towards) -
         return None
     return Suggestion(
         before=before,
-        after=ClusterScore(
-            before.qos + sum(sum_gains(problem.gains, group.moves)),
-            shares_after(before.shares, count_edge_changes(group.moves)),
-            before.fragmentation + problem.fragmentation_added(group.moves),
-        ),
+        after=_score_after(problem, before, group.moves),
         moves=group.moves,
         legs=group.order.legs(group.moves),
         rest=group.rest,
