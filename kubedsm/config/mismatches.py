@@ -89,11 +89,10 @@ def list_unknown_sites(snapshot: Snapshot, configuration: Configuration) -> dict
     names.
     """
     goal = configuration.policy.sites
-    demand = {} if goal is None else find_demand(goal, snapshot)
-    if goal is None or not demand:
+    if goal is None or not goal.may_apply(snapshot):
         return {}
     known, asking = goal.known_sites(snapshot), dict[str, list[Workload]]()
-    for workload, weights in demand.items():
+    for workload, weights in find_demand(goal, snapshot).items():
         for site in sorted(weights):
             if weights[site] and site not in known:
                 asking.setdefault(site, []).append(workload)

@@ -121,6 +121,10 @@ class Column:
         coded = map(codes.__getitem__, properties)
         return cls(np.fromiter(coded, np.intp, len(properties)), values)
 
+    def value_at(self, position: int) -> Any:
+        """Return the value of the node at a position; None for a node without a value."""
+        return self.values[self.codes[position]]
+
     @property
     def present(self) -> Mask:
         mask: Mask = self.codes != MISSING

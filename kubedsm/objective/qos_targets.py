@@ -60,7 +60,7 @@ def resolve_qos_targets(
     if rates is not None:
         rates = complete_rates(rates, snapshot, max_declared_rate)
         targets = weigh_by_traffic(targets, snapshot.census.shares, rates)
-    if sites is not None:
+    if sites is not None and sites.may_apply(snapshot):
         targets = apply_demand(targets, sites, snapshot, sited)
     namespaces = {workload.namespace for workload in snapshot.census.shares}
     if namespace_weights is not None and len(namespaces) > 1:
@@ -185,8 +185,6 @@ def find_demand(
     """
     newest = newest_requesting_pods(snapshot)
     found: dict[Workload, Mapping[str, float]] = {}
-    if goal.demand is None and not (newest or snapshot.measured.demand):
-        return found
     for workload in snapshot.census.shares if workloads is None else workloads:
         demand = None if goal.demand is None else goal.demand(workload)
         if demand is None:

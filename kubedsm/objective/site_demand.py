@@ -9,11 +9,10 @@ share is the sum of benefits over the requests. With a single site it is the edg
 
 import heapq
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
-from operator import itemgetter
 
 import attrs
 
-from kubedsm.model.model import Workload
+from kubedsm.model.model import Tier, Workload
 from kubedsm.model.snapshot import Snapshot
 
 #: digits of a near share: sums in another order give the same share
@@ -200,6 +199,11 @@ class SiteGoal:
             return 0.0
         return (self.cloud - latency) / (self.cloud - within)
 
+    def may_apply(self, snapshot: Snapshot) -> bool:
+        """Return False if no workload of the snapshot can have demand by site."""
+        measured, wishing = snapshot.measured.demand, snapshot.census.wishing
+        return self.demand is not None or bool(measured) or bool(wishing)
+
     def known_sites(self, snapshot: Snapshot) -> frozenset[str]:
         """Return the sites with edge nodes, and the sites that the latency matrix names."""
         column = snapshot.index.site(self.labels)
@@ -235,9 +239,8 @@ def count_sites(
     for workload in workloads:
         sites: dict[str, int] = {}
         for name, number in standing.get(workload, {}).items():
-            if name in positions and nodes[name].tier == "edge":
-                site = column.values[column.codes[positions[name]]] or ""
+            if name in positions and nodes[name].tier is Tier.EDGE:
+                site = column.value_at(positions[name]) or ""
                 sites[site] = sites.get(site, 0) + number
-        counted = tuple(sorted(sites.items(), key=itemgetter(0)))
-        shares[workload] = attrs.evolve(shares[workload], sites=counted)
+        shares[workload] = attrs.evolve(shares[workload], sites=tuple(sorted(sites.items())))
     return snapshot.with_shares(shares)

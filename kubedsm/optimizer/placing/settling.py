@@ -125,7 +125,7 @@ Placed = tuple[Pod, NodeName]
 
 def site_at(sites: Column | None, position: int) -> str:
     """Return the site of the node at the position; empty without a site."""
-    return "" if sites is None else sites.values[sites.codes[position]] or ""
+    return "" if sites is None else sites.value_at(position) or ""
 
 
 #: steps of work to place a pod, more for each node, and to check a placed pod

@@ -17,7 +17,6 @@ from kubedsm.objective.qos_targets import (
     Labelled,
     LatencyGoal,
     Rates,
-    find_demand,
     resolve_qos_targets,
 )
 from kubedsm.objective.site_demand import SiteGoal, count_sites
@@ -106,9 +105,11 @@ class KubeDSM:
         workloads: other workloads keep plain edge shares; None: all workloads matter.
         """
         targets = self.qos_targets_in(snapshot, workloads)
-        if self.sites is not None and (found := find_demand(self.sites, snapshot, workloads)):
-            named = [workload for workload in found if targets(workload).demand is not None]
-            snapshot = count_sites(snapshot, self.sites.labels, named)
+        if self.sites is not None and self.sites.may_apply(snapshot):
+            shares = snapshot.census.shares
+            matter = shares if workloads is None else shares.keys() & workloads
+            sited = [workload for workload in matter if targets(workload).demand is not None]
+            snapshot = count_sites(snapshot, self.sites.labels, sited)
         return snapshot, targets
 
     def place(
