@@ -7,7 +7,7 @@ plan as a whole pays, the price counted, but a single group may not. Without a s
 between pods, with stopovers, or with headroom, there are no plans.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 
 import attrs
 
@@ -123,7 +123,7 @@ def _select_next(problem: EdgeProblem, moves: Moves, needs: Needs) -> set[Uid]:
     chosen: set[Uid] = set()
     while True:
         larger = (chosen | _close(uid, needs) for uid in by_uid.keys() - chosen)
-        allowed = [each for each in larger if _is_within(problem.limits, _pick(by_uid, each))]
+        allowed = [each for each in larger if problem.limits.permit(_pick(by_uid, each))]
         if not allowed:
             return chosen
         chosen = max(
@@ -148,12 +148,3 @@ def _close(uid: Uid, needs: Needs) -> set[Uid]:
         closed |= more
         left += more
     return closed
-
-
-def _is_within(limits: SuggestLimits, moves: Sequence[Move]) -> bool:
-    kinds = [move.kind for move in moves]
-    return (
-        len(moves) <= limits.max_moves
-        and kinds.count(MoveKind.CLOUD_TO_EDGE) <= limits.max_cloud_to_edge
-        and kinds.count(MoveKind.EDGE_TO_EDGE) <= limits.max_edge_reorder
-    )

@@ -25,9 +25,8 @@ from kubedsm.optimizer.matching.problem import is_plain
 from kubedsm.optimizer.moving.edge_items import leaving_turn
 from kubedsm.optimizer.moving.migration_graph import Order
 from kubedsm.optimizer.moving.move_order import order_migrations
-from kubedsm.optimizer.moving.suggestion import Move, MoveKind, count_disruptions, count_legs
+from kubedsm.optimizer.moving.suggestion import Move, MoveKind, count_disruptions
 from kubedsm.optimizer.moving.within_tier import OneMore
-from kubedsm.plugins.feasibility import Feasibility
 from kubedsm.plugins.fit import shortages
 from kubedsm.plugins.plugins import fitting_nodes, open_nodes
 
@@ -502,7 +501,7 @@ class SiteMoves:
         benefit exceeds its price.
         """
         self.one_more.deadline.spend(_ORDER_STEPS)
-        order = order_migrations(self._feasibility, moves, self.room)
+        order = order_migrations(self.one_more.feasibility, moves, self.room)
         if not isinstance(order, Order) or not self._is_within_limits(order.moves):
             return None
         net = self._net(self._shares_after(order.moves), count_disruptions(order.moves))
@@ -511,23 +510,9 @@ class SiteMoves:
             return None
         return Step(order.moves, gained, net, order)
 
-    @cached_property
-    def _feasibility(self) -> Feasibility:
-        return Feasibility.of(self.one_more.snapshot)
-
     def _is_within_limits(self, moves: Iterable[Move]) -> bool:
-        limits = self.one_more.limits
-        every = [
-            *self.one_more.others,
-            *(move for step in self.steps for move in step.moves),
-            *moves,
-        ]
-        kinds = [move.kind for move in every]
-        return (
-            count_legs(every) <= limits.max_moves
-            and kinds.count(MoveKind.EDGE_TO_EDGE) <= limits.max_edge_reorder
-            and kinds.count(MoveKind.CLOUD_TO_EDGE) <= limits.max_cloud_to_edge
-        )
+        before = (move for step in self.steps for move in step.moves)
+        return self.one_more.limits.permit([*self.one_more.others, *before, *moves])
 
     def _shares_after(self, moves: Iterable[Move]) -> dict[Workload, Share]:
         """Return the shares of the migrated workloads after the migrations."""

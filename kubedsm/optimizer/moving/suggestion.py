@@ -362,3 +362,12 @@ class SuggestLimits:
     #: whether replica spread counts, and one further migration, within
     #: the limits, spreads replicas that share a node; `exact` only
     spread: bool = False
+
+    def permit(self, moves: Collection[Move]) -> bool:
+        """Return True if the numbers of migrations are within the limits."""
+        kinds = [move.kind for move in moves]
+        return (
+            count_legs(moves) <= self.max_moves
+            and kinds.count(MoveKind.CLOUD_TO_EDGE) <= self.max_cloud_to_edge
+            and kinds.count(MoveKind.EDGE_TO_EDGE) <= self.max_edge_reorder
+        )

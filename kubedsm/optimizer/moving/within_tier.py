@@ -73,7 +73,7 @@ class OneMore:
             return []
         if self.others and not is_plain(self.snapshot, [pod]):
             return []  # the other migrations could change feasibility
-        without = self._feasibility.without_pod(pod.uid)
+        without = self.feasibility.without_pod(pod.uid)
         taking = set(without.feasible(pod))
         found = [
             node
@@ -98,10 +98,11 @@ class OneMore:
 
     def keeps_rules(self, move: Move) -> bool:
         """Return True if the migration violates no affinity or spread rule of other pods."""
-        return isinstance(order_migrations(self._feasibility, [move], self.room), Order)
+        return isinstance(order_migrations(self.feasibility, [move], self.room), Order)
 
     @cached_property
-    def _feasibility(self) -> Feasibility:
+    def feasibility(self) -> Feasibility:
+        """Feasibility of nodes for the snapshot's pods, before any migration."""
         return Feasibility.of(self.snapshot)
 
     @cached_property
