@@ -123,7 +123,9 @@ class Configuration:
                     raise DocumentError(f"needs latency.edge, {edge}, below latency.cloud, {cloud}")
 
     def qos_target(self, workload: Workload) -> QosTarget:
-        """Return the QoS target (factor and weight) of the workload, also for latency targets."""
+        """Return the QoS target (edge share and weight) that the configuration gives a workload; a
+        configured latency target is converted to an edge share.
+        """
         return self._look_up(workload)[1]
 
     def _look_up(self, workload: Workload) -> tuple[Service, QosTarget]:

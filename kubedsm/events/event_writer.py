@@ -67,7 +67,9 @@ class EventSeries:
     def count_occurrence(
         self, uid: str, reason: str, gist: str, times: int, now: float
     ) -> Series | None:
-        """Increment the counter of the matching series; return None above the rate limit."""
+        """Count one more occurrence of an Event about an object, and return the updated series of
+        equal Events; None above the rate limit, so that nothing is written.
+        """
         about = self._objects.setdefault(uid, _Object())
         if not about.bucket.take_now(now):
             return None

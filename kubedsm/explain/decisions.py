@@ -174,8 +174,8 @@ class Decisions:
         return work_out
 
     def pending(self) -> "PendingPods":
-        """Return a planner request for facts about all pending pods: opted-in pods first, then by
-        age.
+        """Return the request to the planner process that explains why each pod is pending: pods of
+        this scheduler first, then by age.
         """
         snapshot = self.mirror.snapshot()
         ours = snapshot.scheduler_name
@@ -240,7 +240,9 @@ class Decisions:
         return self._explainer[1]
 
     def explain(self, recalled: Iterable[Recalled]) -> list[PodFacts]:
-        """Compute the facts about each recalled pod, in any thread."""
+        """Return the explanation of each pod whose decision was found in the record; safe in any
+        thread.
+        """
         policy = self.policy
         explainers: dict[int, Explainer] = {}
 

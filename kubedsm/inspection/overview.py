@@ -190,12 +190,12 @@ def _list_scoped(state: ClusterState, scope: Scope) -> set[Workload]:
 
 def _list_shares(state: ClusterState) -> Iterator[tuple[Workload, EdgeShare]]:
     snapshot, process = state.snapshot, state.scheduler
-    promises = state.configuration.policy.qos_targets_in(snapshot)
+    targets = state.configuration.policy.qos_targets_in(snapshot)
     waiting = Counter(pod.workload for _, pod in _list_ours(state) if pod.waits_for_node)
     # The scheduler's targets may follow measured response times.
     measured = process.targets if process else {}
     for workload, share in snapshot.census.shares.items():
-        target = promises(workload)
+        target = targets(workload)
         target = attrs.evolve(target, qos=measured.get(workload, target.qos))
         missing = max(0, target.count_wanted(share.total) - share.edge)
         name, pending, qos = str(workload), waiting[workload], target.qos

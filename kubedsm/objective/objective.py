@@ -133,8 +133,9 @@ class Objective:
         return [gains[x] for x in near]
 
     def worth_of(self, share: Share, qos_target: QosTarget) -> int:
-        """Return the workload's QoS score in nano-units: by the requests served near users if
-        users' sites are known, else by edge share; less a penalty above the cap.
+        """Return the workload's QoS score in nano-units, by the share of requests served near users
+        if the users' sites are known, else by the share of pods at the edge. Pods at the edge
+        beyond the target's cap lower the score.
         """
         if qos_target.demand is None or share.sites is None:
             return self.worth(share.edge, share.total, qos_target)

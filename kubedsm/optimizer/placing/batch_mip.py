@@ -259,7 +259,9 @@ def _knapsack_bound(gains: NDArray[np.float64], requests: Ints, room: Ints) -> i
 
 @attrs.frozen(eq=False)
 class Chosen:
-    """Placement of a batch too large for exact search, with optimality proof and certificates."""
+    """Placement of a batch that the MIP solver chose, the batch being too large for exhaustive
+    search: which goals are proven optimal, and the bounds of the others.
+    """
 
     placement: Placement
     proof: Proof

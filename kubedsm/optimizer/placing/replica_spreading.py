@@ -525,8 +525,8 @@ class TierAssignment:
 def is_optimally_spread(
     replicas: ReplicaLadders, tiers: Sequence[TierAssignment], bounds: Sequence[int]
 ) -> tuple[bool, bool]:
-    """Determine whether the replica spread is optimal, and whether the costs used by `match` alone
-    prove this.
+    """Return two answers: whether the replica spread is optimal, and whether the costs of the exact
+    search (`match`) alone prove it.
 
     bounds: lower bound on the spread cost of each tier from its ladders.
     """
