@@ -61,7 +61,13 @@ case "$*" in
 esac
 """,
     "kubedsm": "",
-    "loadgen": "",
+    # Load lasts until the port-forward beside it has begun, however busy the machine is.
+    "loadgen": """
+for _ in {1..600}; do
+  [[ $1 == run ]] && ! grep -q port-forward "$WORLD/calls" || break
+  sleep 0.05
+done
+""",
 }
 #: of a machine; nobody wants to know of their calls
 _QUIET = {
