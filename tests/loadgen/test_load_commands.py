@@ -47,7 +47,11 @@ def serving(interrupted_at=None):
         def log_message(self, *arguments):
             """Say nothing."""
 
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+    class Server(http.server.ThreadingHTTPServer):
+        def handle_error(self, *arguments):
+            """Say nothing: a client that is interrupted resets its connections."""
+
+    with Server(("127.0.0.1", 0), Handler) as server:
         thread = threading.Thread(target=server.serve_forever, args=(0.01,))
         thread.start()
         try:
