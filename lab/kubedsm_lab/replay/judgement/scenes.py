@@ -17,9 +17,11 @@ from kubedsm_lab.replay.judgement.scene import (
     drain,
     each_edge_share,
     edge_share,
+    gathered,
     migrations,
     nothing_lost,
     pending,
+    prefer_zone,
     remove_node,
     replacements,
     reported,
@@ -494,6 +496,32 @@ _WHOLE_TARGET = Scene(
     expected=(edge_share("web", at_least=1.0, since=300), migrations(16), nothing_lost()),
     solver=True,
 )
+_NORTH, _SOUTH = ("n1", "n2"), ("s1", "s2")
+_PREFERRED_SITE = Scene(
+    story="Four pods prefer the site north by node affinity, and start at the south, as another"
+    " service has the north. When that is gone, they go north with one migration each, two on a"
+    " node.",
+    services=("web",),
+    others=("former",),
+    nodes=(
+        *(node(name, "edge", "2", "8Gi", zone="north") for name in _NORTH),
+        *(node(name, "edge", "2", "8Gi", zone="south") for name in _SOUTH),
+        CLOUD,
+    ),
+    acts=(
+        (0, deploy("former", 4, affinity=prefer_zone("north"))),
+        (30, deploy("web", 4, affinity=prefer_zone("north"))),
+        (300, scale("former", 0)),
+    ),
+    duration=1200,
+    expected=(
+        edge_share("web", at_least=1.0, since=60),
+        gathered("web", _NORTH, at_least=4),
+        spread_over("web", at_most=2),
+        migrations(4),
+        nothing_lost(),
+    ),
+)
 
 SCENES: Mapping[str, Scene] = {
     "antiphase": _ANTIPHASE,
@@ -527,4 +555,5 @@ SCENES: Mapping[str, Scene] = {
     "many newcomers": _MANY_NEWCOMERS,
     "frozen newcomers": _FROZEN_NEWCOMERS,
     "whole target": _WHOLE_TARGET,
+    "preferred site": _PREFERRED_SITE,
 }
