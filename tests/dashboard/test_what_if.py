@@ -115,4 +115,8 @@ def test_what_cannot_be_is_refused_in_a_line(qos, replicas, why):
     assert str(error.value) == why
     say = parse_what_if(["shop/web:0.80"], ["shop/web:+2"], WORKLOADS)
     assert say == Changes((("shop/web", 0.8),), ((WEB.workload, 2),))
+    six = {f"shop/w{n}": WEB.workload._replace(name=f"w{n}") for n in range(6)}
+    parse_what_if([], [f"{name}:100" for name in list(six)[:5]], six)
+    with pytest.raises(BadRequestError, match=r"^replicas: more than 500 in all$"):
+        parse_what_if([], [f"{name}:100" for name in six], six)
     assert parse_what_if(["shop/web:1e-1"], ["shop/web: 0"], WORKLOADS).qos == (("shop/web", 0.1),)
