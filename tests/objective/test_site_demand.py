@@ -112,10 +112,11 @@ def test_totals_by_site_add_up():
     assert (b.reached_share, b.target_share, b.replicas, b.missing) == (0.5, 0.75, 2, 1)
 
 
-def goal(demand=None, target=None, **more):
+def goal(demand=None, target=None, kept=None, **more):
     return SiteGoal(
         LABELS,
         None if demand is None else lambda _: demand,
+        kept and (lambda _: kept),
         lambda _: target,
         0.02,
         0.05,

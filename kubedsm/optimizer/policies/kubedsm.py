@@ -20,6 +20,7 @@ from kubedsm.objective.qos_targets import (
     resolve_qos_targets,
 )
 from kubedsm.objective.site_demand import SiteGoal, count_sites
+from kubedsm.objective.site_shares import list_worst_losses
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.matching.problem import is_plain
 from kubedsm.optimizer.moving.movable import Movable
@@ -157,8 +158,11 @@ class KubeDSM:
                 deadline,
                 spread=self.default_spread,
                 closed=leaving,
+                sites=None if self.sites is None else snapshot.index.site(self.sites.labels),
             )
-        return attrs.evolve(decision, out_of_time=deadline.meter.out_of_time)
+        worst = list_worst_losses(decision.shares_after, qos_targets, {p.workload for p in pods})
+        late = deadline.meter.out_of_time
+        return attrs.evolve(decision, worst_losses=worst, out_of_time=late)
 
     def decide_ahead(
         self,
