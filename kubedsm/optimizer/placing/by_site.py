@@ -75,7 +75,7 @@ class Columns:
         named: list[str] = []
         groups: list[tuple[int, ...]] = []
         for kind, of_kind in enumerate(edge.kinds):
-            wanted = _list_wanted({pod.workload for pod in of_kind.pods}, qos_targets, sites)
+            wanted = list_wanted_sites({pod.workload for pod in of_kind.pods}, qos_targets, sites)
             there = np.unique(codes[edge.feasible[:, kind]]).tolist()
             apart = [code for code in there if sites.values[code] in wanted]
             rest = tuple(code for code in there if code not in set(apart))
@@ -146,7 +146,7 @@ class Columns:
         return chosen, others
 
 
-def _list_wanted(
+def list_wanted_sites(
     workloads: Iterable[Workload], qos_targets: QosTargets, sites: Column
 ) -> set[str | None]:
     """Return the sites at which pods of the workloads have different gains."""

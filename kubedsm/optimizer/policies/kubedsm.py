@@ -7,7 +7,7 @@ import attrs
 
 from kubedsm.model.deadline import NO_DEADLINE, Deadline, OutOfTimeError
 from kubedsm.model.model import Node, NodeName, Pod, Tier, Uid, Workload
-from kubedsm.model.node_index import nodes_to_find, site_of
+from kubedsm.model.node_index import Column, nodes_to_find, site_of
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.fragmentation import Measure
 from kubedsm.objective.lasting import Lasting, assume_prior
@@ -31,7 +31,7 @@ from kubedsm.optimizer.packing.pack import Packed, pack_cluster
 from kubedsm.optimizer.placing.by_load import balance_by_load
 from kubedsm.optimizer.placing.cloud import WHOLE_CLOUD, Sampling
 from kubedsm.optimizer.placing.decision import Decision
-from kubedsm.optimizer.placing.immediate import immediate_schedule
+from kubedsm.optimizer.placing.immediate import immediate_schedule, is_uncontended
 from kubedsm.optimizer.programming.programme import Solver
 from kubedsm.plugins.fit import shortages
 
@@ -112,6 +112,15 @@ class KubeDSM:
             sited = [workload for workload in matter if targets(workload).demand is not None]
             snapshot = count_sites(snapshot, self.sites.labels, sited)
         return snapshot, targets
+
+    def is_uncontended(self, snapshot: Snapshot, pods: Sequence[Pod], batch: int) -> bool:
+        """Determine whether up to `batch` pending pods can be placed now, without competition from
+        later pods.
+        """
+        if self.sites is None or not self.sites.may_apply(snapshot):
+            return is_uncontended(snapshot, pods, batch)
+        targets = self.qos_targets_in(snapshot, {pod.workload for pod in pods})
+        return is_uncontended(snapshot, pods, batch, targets, self.sites.labels)
 
     def place(
         self,
@@ -271,16 +280,28 @@ class KubeDSM:
         allow_evictions: bool = False,
     ) -> Packed:
         """Return a plan of migrations and evictions that makes more of the unschedulable pods
-        schedulable.
+        schedulable. Pods near their users stay at their site, unless more pods are placed without
+        that.
         """
         snapshot, qos_targets = self.resolve(snapshot)
-        packed = pack_cluster(
-            snapshot,
-            qos_targets,
-            self.objective,
-            Bounds(deadline=deadline, solver=self.solver),
-            movable,
-            tier_share=tier_share,
-            allow_evictions=allow_evictions,
-        )
+
+        def pack(deadline: Deadline, sites: Column | None = None) -> Packed:
+            return pack_cluster(
+                snapshot,
+                qos_targets,
+                self.objective,
+                Bounds(deadline=deadline, solver=self.solver),
+                movable,
+                tier_share=tier_share,
+                allow_evictions=allow_evictions,
+                sites=sites,
+            )
+
+        if self.sites is None or all(s.sites is None for s in snapshot.census.shares.values()):
+            packed = pack(deadline)
+        else:
+            packed = pack(deadline.part(0.5), snapshot.index.site(self.sites.labels))
+            waiting = snapshot.schedulable(snapshot.pods.values())
+            if len(packed.awaited) < len(waiting):
+                packed = max(packed, pack(deadline), key=lambda each: each.rank)
         return attrs.evolve(packed, out_of_time=deadline.meter.out_of_time)
