@@ -157,13 +157,15 @@ def test_a_replacement_that_is_ready_no_more_while_it_settles_is_the_reason():
 def test_a_plan_that_restores_has_one_step_and_no_target():
     plan = restore_plan("old")
     assert plan.restores_only
-    assert [(step.pod, step.node) for step in plan.steps] == [("old", "")]
+    assert [(step.id, step.pod, step.node) for step in plan.steps] == [(0, "old", "")]
 
 
 @pytest.mark.parametrize("ready", [False, True])
 def test_a_replacement_that_is_being_deleted_is_not_waited_for(ready):
     story = Story(SURGE).tell(*WAY[:4])
     story.tell(PodSeen("new", "e1", ready=ready, terminating=True))
+    reason = story.plan.steps[story.number(StepKind.AWAIT_READY)].reason
+    assert reason == "the replacement is being deleted"
     assert story.kinds()[-1] == "restore"
 
 
