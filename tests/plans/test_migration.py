@@ -77,7 +77,9 @@ WAY = [ACCEPTED, DETACHED, CLAIMED, BOUND, READY]
 
 
 def test_surge_makes_before_it_breaks():
-    story = Story(SURGE).tell(*WAY)
+    story = Story(SURGE)
+    assert {step.pod for step in story.plan.steps} == {"old", ""}  # the replacement is not known
+    story.tell(*WAY)
     assert story.kinds() == [
         "start",
         "detach",
@@ -308,6 +310,8 @@ def test_an_unproved_step_is_given_up_ten_minutes_after_the_first_look_and_not_a
     story = Story(SURGE).tell(*WAY[:4]).tell(PodGone("new")).at(600).at(660).at(1140)
     assert story.verified == ["restore"] * 3
     assert story.at(1200).settled["m", "restore"] == "failed"
+    reason = story.plan.steps[story.number(StepKind.RESTORE)].reason
+    assert reason == "its result could not be determined"
 
 
 @pytest.mark.parametrize("gone_first", [True, False])
