@@ -37,6 +37,8 @@ class ImagePulls(Controller):
     #: bytes that each migration's replacement pulls, and the time of its bind
     _sizes: dict[str, int] = attrs.field(factory=dict, init=False)
     _bound: dict[str, float] = attrs.field(factory=dict, init=False)
+    #: migrations whose images were pulled ahead
+    _pulled: set[str] = attrs.field(factory=set, init=False)
     #: pods that pull ahead for migrations in progress
     _ahead: set[Uid] = attrs.field(factory=set, init=False)
 
@@ -45,8 +47,9 @@ class ImagePulls(Controller):
         pull; 0 for the deadline of every migration.
         """
         node = NodeName(step.node)
-        size = sum(self._list_missing(pod, node).values())
-        self._sizes[step.move] = size
+        # After a pull ahead, the node may report the images only later.
+        missing = {} if step.move in self._pulled else self._list_missing(pod, node)
+        size = self._sizes[step.move] = sum(missing.values())
         if not size:
             return ready_within
         usual = max(ready_within, self.configuration.current.migration.deadline)
@@ -65,6 +68,7 @@ class ImagePulls(Controller):
             self._bound[move] = now
         elif step.kind is StepKind.AWAIT_READY:
             size, bound = self._sizes.pop(move, 0), self._bound.pop(move, None)
+            self._pulled.discard(move)
             if step.state is StepState.DONE and bound is not None:
                 self._observe_pull(NodeName(step.node), size, now - bound)
 
@@ -95,13 +99,16 @@ class ImagePulls(Controller):
             return True
         self._ahead.add(puller.uid)
         try:
-            while is_pending() and self._list_missing(pod, node) and not self._has_ended(puller):
-                if self.clock.monotonic() - begun > within:
+            while is_pending():
+                taken = self.clock.monotonic() - begun
+                if self._has_ended(puller) or not self._list_missing(pod, node):
+                    self._pulled.add(step.move)
+                    self._observe_pull(node, size, taken)
+                    break
+                if taken > within:
                     log.info("images not pulled ahead in time", pod=str(pod), node=node)
                     break
                 await self.clock.sleep(RETRY)
-            else:
-                self._observe_pull(node, size, self.clock.monotonic() - begun)
         finally:
             self._ahead.discard(puller.uid)
         await self._remove(puller)
@@ -123,7 +130,7 @@ class ImagePulls(Controller):
             node,
             [image for image in images if with_tag(image) in missing],
             spec,
-            within=within,
+            within=within + _STARTING,
             timeout=self.timeout,
         )
 

@@ -139,3 +139,4 @@ async def test_the_end_of_leadership_ends_a_pull():
         await world.until(
             lambda: name not in [pod["metadata"]["name"] for pod in pullers(world)], 5
         )
+        assert not world.runtime.mirror.pull_speeds
