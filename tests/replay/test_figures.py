@@ -4,9 +4,10 @@ import statistics
 
 import pytest
 
-from kubedsm_lab.replay.figures import bootstrap_interval, weigh
+from kubedsm_lab.replay.figures import weigh
 from kubedsm_lab.replay.presets import PAPER_SCENARIOS, as_recorded, closed_loop
 from kubedsm_lab.replay.published import PUBLISHED
+from kubedsm_lab.replay.tables import bootstrap_interval
 from support.evaluations import lines_of, row
 
 KUBE = "kube-scheduler"

@@ -7,11 +7,9 @@ measurements: each pod counts with 50 ms at the edge and 300 ms in the cloud.
 Source: reports and extractors of AUT-Cloud-Lab/MineDraft.
 """
 
-import random
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import TypeVar
 
 from kubedsm_lab.baselines.registry import KUBEDSM
 from kubedsm_lab.emulator.paper import SERVICES
@@ -30,6 +28,7 @@ from kubedsm_lab.replay.tables import (
     Row,
     Table,
     beside,
+    bootstrap_interval,
     grid,
     lookup,
     mean,
@@ -38,30 +37,12 @@ from kubedsm_lab.replay.tables import (
 )
 from kubedsm_lab.replay.variants import MIGRATION_VARIANTS, QOS_VARIANTS
 
-T = TypeVar("T")
 #: milliseconds of a pod at the edge and in the cloud in the first version's response times
 _EDGE_MS, _CLOUD_MS = 50.0, 300.0
 _NAMES = [name.upper() for name in SERVICES]
 _ALL = "all scenarios"
-_DRAWS = 2000
 #: edge shares in the order of SERVICES
 Shares = Sequence[float]
-
-
-def bootstrap_interval(
-    values: Sequence[T], figure: Callable[[Sequence[T]], float], level: float = 0.95
-) -> tuple[float, float] | None:
-    """Return the percentile bootstrap interval of a figure of independent values; None for fewer
-    than three.
-
-    Source: Efron, "Bootstrap methods", 1979. The resampling draws are always the same.
-    """
-    if len(values) < 3:  # noqa: PLR2004 - two values tell nothing of their spread
-        return None
-    rng = random.Random(0)
-    found = sorted(figure(rng.choices(values, k=len(values))) for _ in range(_DRAWS))
-    outside = round(_DRAWS * (1 - level) / 2)
-    return found[outside], found[-1 - outside]
 
 
 def _list_policies(measured: Measured) -> list[str]:
