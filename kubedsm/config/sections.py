@@ -108,6 +108,7 @@ class BatchSettings:
     budget: float = setting(1.5, duration("10ms", "1m"))
     patience: float = setting(60.0, duration("1s", "24h"))
     edge_wait: float = setting(2.0, duration("0s", "1m"))
+    migration_wait: float = setting(60.0, duration("0s", "10m"))
 
     def __attrs_post_init__(self) -> None:
         if self.max < self.idle:

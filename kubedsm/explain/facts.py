@@ -83,6 +83,8 @@ class PodFacts(msgspec.Struct, frozen=True, rename="camel"):
     summary: str | None = None
     #: last packing result for an unschedulable pod
     packing: str | None = None
+    #: capacity at the edge that a new pod waits for, and how long at most
+    awaits: str | None = None
     #: schedulerName of a foreign pod, and instructions for opting in
     left_to: str | None = None
     opt_in: str | None = None

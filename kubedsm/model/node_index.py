@@ -130,7 +130,17 @@ class Column:
         mask: Mask = self.codes != MISSING
         return mask
 
+    @cached_property
+    def _code_of(self) -> Mapping[Any, int]:
+        return {value: code for code, value in enumerate(self.values)}
+
     def match_requirement(self, requirement: Requirement) -> Mask:
+        if requirement.operator == "In":
+            table = np.zeros(len(self.values), dtype=np.bool_)
+            known = (self._code_of.get(value, MISSING) for value in requirement.values)
+            table[[code for code in known if code != MISSING]] = True
+            listed: Mask = table[self.codes]
+            return listed
         table = np.fromiter(map(requirement.accepts, self.values), np.bool_, len(self.values))
         mask: Mask = table[self.codes]
         return mask
@@ -225,6 +235,14 @@ class NodeIndex:
     def images(self) -> Mapping[str, int]:
         """Number of nodes that have pulled each container image."""
         return Counter(image for node in self._by_name.values() for image in node.images)
+
+    @cached_property
+    def image_sizes(self) -> Mapping[str, int]:
+        """Bytes of each container image that any node reports."""
+        sizes: dict[str, int] = {}
+        for node in self._by_name.values():
+            sizes.update(node.images)
+        return sizes
 
     @cached_property
     def interleaved(self) -> Positions:

@@ -15,9 +15,9 @@ from kubedsm.model.events import NodeApplied, PodApplied
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import Tier
 from kubedsm.objective.lasting import Quiet
-from kubedsm.planner.protocol import dump_message, dump_response, load_message, load_response
 from kubedsm.planner.requests import PlanningContext
 from kubedsm.planner.what_if import WhatIfRequest
+from kubedsm.planner.worker import dump_response, load_response
 from support.asked import lines_of, section
 from support.fixed_clock import FixedClock
 from support.placement_instances import node, pod, resources
@@ -50,10 +50,10 @@ def known_cluster():
 
 
 def asked(qos=(), replicas=(), known=None):
-    """As a worker process is asked: the question and the answer are sent."""
+    """As a planner process is asked: the answer is sent."""
     question = WhatIfRequest(frozenset(), frozenset(), Quiet(), 2.0, qos=qos, replicas=replicas)
     known = known or known_cluster()
-    answer = load_message(dump_message(question)).solve(known)
+    answer = question.solve(known)
     return load_response(dump_response(answer), known.mirror.snapshot().pods.__getitem__)
 
 
@@ -115,4 +115,8 @@ def test_what_cannot_be_is_refused_in_a_line(qos, replicas, why):
     assert str(error.value) == why
     say = parse_what_if(["shop/web:0.80"], ["shop/web:+2"], WORKLOADS)
     assert say == Changes((("shop/web", 0.8),), ((WEB.workload, 2),))
+    six = {f"shop/w{n}": WEB.workload._replace(name=f"w{n}") for n in range(6)}
+    parse_what_if([], [f"{name}:100" for name in list(six)[:5]], six)
+    with pytest.raises(BadRequestError, match=r"^replicas: more than 500 in all$"):
+        parse_what_if([], [f"{name}:100" for name in six], six)
     assert parse_what_if(["shop/web:1e-1"], ["shop/web: 0"], WORKLOADS).qos == (("shop/web", 0.1),)

@@ -80,6 +80,8 @@ class Scene:
     #: YAML values by dotted key
     settings: Mapping[str, str] = attrs.field(factory=dict)
     timing: Timing = attrs.field(factory=Timing)
+    #: whether plans beyond the limits of a suggestion are searched, by the configured solver
+    solver: bool = False
 
 
 @attrs.frozen(slots=False)
@@ -141,6 +143,12 @@ class Course:
 
     def count_created(self, service: str) -> int:
         return sum(life.service == service for life in self.timeline.lives)
+
+    def longest_wait(self, service: str) -> float:
+        """Return the longest time from the creation of a pod to its bind, in seconds."""
+        lives = [life for life in self.timeline.lives if life.service == service]
+        ends = (self.timeline.end if life.bound is None else life.bound for life in lives)
+        return max((end - life.created for end, life in zip(ends, lives, strict=True)), default=0.0)
 
     def count_events(self, reason: str, about: str) -> int:
         return sum(
@@ -215,6 +223,22 @@ def spread_over(service: str, *, at_most: int) -> Expectation:
     )
 
 
+def pending(service: str, *, at_most: float) -> Expectation:
+    """Expect a limit of the time that each pod of a service waits for a node, in seconds."""
+    return Expectation(
+        f"each pod of {service} has a node after {at_most:g} s",
+        lambda course: course.longest_wait(service) <= at_most,
+    )
+
+
+def gathered(service: str, nodes: Sequence[str], *, at_least: int) -> Expectation:
+    """Expect a least number of pods of a service on some nodes at the end."""
+    return Expectation(
+        f"at least {at_least} pods of {service} on {' and '.join(nodes)}",
+        lambda course: sum(course.count_pods(service)[name] for name in nodes) >= at_least,
+    )
+
+
 def reported(reason: str, about: str, *, at_most: int) -> Expectation:
     """Expect between one and `at_most` Events with a reason about an object."""
     return Expectation(
@@ -279,6 +303,14 @@ def start_slowly(seconds: float) -> Object:
     container = service_objects("web", "1", "100Mi")[0]["spec"]["template"]["spec"]["containers"][0]
     probe = {"initialDelaySeconds": round(seconds), "tcpSocket": {"port": 8080}}
     return {"containers": [{**container, "readinessProbe": probe}]}
+
+
+def prefer_zone(zone: str) -> Object:
+    """Return the affinity of pods that prefer the nodes of a zone."""
+    key = "topology.kubernetes.io/zone"
+    term = {"matchExpressions": [{"key": key, "operator": "In", "values": [zone]}]}
+    preferred = [{"weight": 1, "preference": term}]
+    return {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
 
 
 def spoil_pods(service: str, node: str) -> Act:
@@ -392,7 +424,9 @@ def play(trial: Trial, scene: Scene) -> Course:
 async def _play_scene(trial: Trial, scene: Scene) -> Course:
     clock, chosen = VirtualClock(), contender(trial.contender, scene.services)
     configured = with_settings(Configuration(), scene.settings)
-    configuration = without_solver(chosen.reconfigure(configured))
+    configuration = chosen.reconfigure(configured)
+    if not scene.solver:
+        configuration = without_solver(configuration)
     recorder = TimelineRecorder((*scene.services, *scene.others), configuration.tiers)
     rng = seed_rng(trial.seed, "cluster")
     async with EmulatedCluster(ClusterSpec(scene.nodes, scene.timing), clock, rng) as cluster:
