@@ -46,7 +46,7 @@ class Entry:
     #: seconds since the epoch
     at: float
     kind: Kind
-    #: QoS score of all opted-in workloads
+    #: QoS score of the workloads of a batch, or of all opted-in workloads
     qos_before: float
     qos_after: float
     proven: bool

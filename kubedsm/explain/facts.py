@@ -115,7 +115,9 @@ class PodChoice(msgspec.Struct, frozen=True):
 
 
 class Qos(msgspec.Struct, frozen=True):
-    """QoS score of all workloads that use this scheduler, before and after a decision."""
+    """QoS score before and after a decision: of the workloads of a batch, or for migrations of all
+    workloads that use this scheduler.
+    """
 
     before: float
     after: float
