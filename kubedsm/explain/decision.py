@@ -40,8 +40,9 @@ def explain_decision(
 def _describe_decision(entry: Entry, states: Sequence[str]) -> Iterator[Words]:
     did = _describe_batch(entry) if entry.kind is Kind.BATCH else _describe_migrations(states)
     yield (f"Decision {entry.number} at ", moment(entry.at), did)
+    concerned = "the workloads of these pods" if entry.kind is Kind.BATCH else "all workloads"
     yield (
-        f"The QoS score of all workloads goes from {entry.qos_before:.3f} to {entry.qos_after:.3f}"
+        f"The QoS score of {concerned} goes from {entry.qos_before:.3f} to {entry.qos_after:.3f}"
         + (", which is proven optimal." if entry.proven else "."),
     )
     if gap := describe_unproven(entry.certificates):

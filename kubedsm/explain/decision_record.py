@@ -4,6 +4,7 @@ Snapshots are immutable values, so an explanation is worked out on request and c
 """
 
 import enum
+import math
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -46,7 +47,7 @@ class Entry:
     #: seconds since the epoch
     at: float
     kind: Kind
-    #: QoS score of all opted-in workloads
+    #: QoS score of the workloads of a batch, or of all opted-in workloads
     qos_before: float
     qos_after: float
     proven: bool
@@ -132,6 +133,8 @@ class DecisionRecord(Listener):
     #: number of the last decision by pod uid and by migration id
     _placed_by: dict[str, int] = attrs.field(factory=dict, init=False)
     _packing: Mapping[Uid, str] = attrs.field(factory=dict, init=False)
+    #: why new pods wait for capacity, and until when
+    _waits: dict[Uid, tuple[str, float]] = attrs.field(factory=dict, init=False)
     _progress: dict[str, Progress] = attrs.field(factory=dict, init=False)
 
     def batch(self, snapshot: Snapshot, decision: Decision, messages: Mapping[Uid, str]) -> None:
@@ -251,6 +254,24 @@ class DecisionRecord(Listener):
     def packing_for(self, uid: Uid) -> str:
         """Return the last result of capacity packing for the pod; empty if none is recorded."""
         return self._packing.get(uid, "")
+
+    def note_wait(self, uid: Uid, why: str, until: float) -> None:
+        """Record why a new pod waits for capacity at the edge, and the latest end in seconds since
+        the epoch.
+        """
+        now = self._clock.wall()
+        self._waits = {of: each for of, each in self._waits.items() if each[1] > now}
+        self._waits[uid] = why, until
+
+    def reason_to_wait(self, uid: Uid) -> str:
+        """Return what a new pod waits for, and how much longer at most; empty without a wait."""
+        why, until = self._waits.get(uid, ("", 0.0))
+        left = math.ceil(until - self._clock.wall())
+        return f"waits for {why}, for at most {left} s" if left > 0 else ""
+
+    def end_wait(self, uid: Uid) -> None:
+        """Forget why a new pod waited."""
+        self._waits.pop(uid, None)
 
     def moves_of(self, plan_ids: Container[str]) -> list[MoveOutcome]:
         """Return the recorded migrations with the given plan ids."""

@@ -84,6 +84,8 @@ class PodFacts(msgspec.Struct, frozen=True, rename="camel"):
     summary: str | None = None
     #: last packing result for an unschedulable pod
     packing: str | None = None
+    #: capacity at the edge that a new pod waits for, and how long at most
+    awaits: str | None = None
     #: schedulerName of a foreign pod, and instructions for opting in
     left_to: str | None = None
     opt_in: str | None = None
@@ -114,7 +116,9 @@ class PodChoice(msgspec.Struct, frozen=True):
 
 
 class Qos(msgspec.Struct, frozen=True):
-    """QoS score of all workloads that use this scheduler, before and after a decision."""
+    """QoS score before and after a decision: of the workloads of a batch, or for migrations of all
+    workloads that use this scheduler.
+    """
 
     before: float
     after: float

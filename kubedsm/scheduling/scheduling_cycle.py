@@ -14,7 +14,7 @@ A batch that cannot be decided within `INLINE_BUDGET` goes to the planner: see `
 import asyncio
 import contextlib
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -140,6 +140,10 @@ class Scheduler(Controller):
     fallback_next: bool = attrs.field(default=False, init=False)
     #: cloud node at which the next batch's sampling starts
     sampling_start: int = attrs.field(default=0, init=False)
+    #: returns the seconds that pods wait for capacity at the edge instead of starting in the cloud
+    find_held: Callable[[Snapshot, Decision], Mapping[Uid, float]] = attrs.field(
+        default=lambda _snapshot, _decision: {}, init=False
+    )
     _reconfigured: asyncio.Event = attrs.field(factory=asyncio.Event, init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -243,6 +247,7 @@ class Scheduler(Controller):
             snapshot, decision, awaiting_capacity = decided
             if decision.looked_at is not None:
                 self.advance_sampling(decision.looked_at)
+            decision = self.hold_new_pods(stage, snapshot, decision)
             for pod in awaiting_capacity:
                 self.queue.await_capacity(pod)
             messages: dict[Uid, str] = {}
@@ -355,6 +360,18 @@ class Scheduler(Controller):
                 independent.append(pod)
         return independent
 
+    def hold_new_pods(self, stage: Stage, snapshot: Snapshot, decision: Decision) -> Decision:
+        """Park the pods for which migrations make capacity at the edge; return the decision on the
+        other pods.
+        """
+        held = {} if stage.view else self.find_held(snapshot, decision)
+        if not held:
+            return decision
+        for uid, seconds in held.items():
+            self.queue.park(snapshot.pods[uid], seconds)
+        bindings = tuple(each for each in decision.bindings if each.pod.uid not in held)
+        return attrs.evolve(decision, bindings=bindings)
+
     # 3. Reserve and bind.
 
     def advance_sampling(self, sampled: SampledNodes) -> None:
@@ -393,6 +410,9 @@ class Scheduler(Controller):
             **({"cloud_nodes": decision.looked_at.as_json()} if decision.looked_at else {}),
             "milliseconds": round(1000 * seconds, 2),
         }
+        decided = batch.in_flight or batch.bound or batch.failed
+        if not (decided or decision.unplaced or decision.late):
+            return  # all pods wait for capacity
         if self.dry_run:
             log.info("batch", bound=0, would_bind=len(batch.in_flight), **batch.fields)
         else:

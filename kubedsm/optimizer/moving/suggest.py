@@ -4,13 +4,13 @@
 paper. Both propose feasible migrations in groups; each group is selected by its benefit.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from itertools import chain, islice
 from typing import Literal
 
 import attrs
 
-from kubedsm.model.model import NodeName, Pod, Resources, Tier, shares_after
+from kubedsm.model.model import NodeName, Pod, Resources, Tier, Uid, shares_after
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.fragmentation import Fragmentation, Measure, request_mix
 from kubedsm.objective.gains import Gains, Worths, leading_gain
@@ -80,13 +80,14 @@ def suggest(
     load: LoadGoal | None = None,
     site_labels: tuple[str, ...] = (),
     towards: Towards | None = None,
+    new: Collection[Uid] = (),
 ) -> Suggestion:
     """Return the migrations of running pods whose benefit exceeds their disruption, with scores and
     explanations.
 
     movable: the reason why a pod must not be migrated, or None; `default_movable` applies always.
     Other pods only hold capacity. Pending pods count in the totals of their workloads; capacity may
-    be made for pods without a feasible node.
+    be made for pods without a feasible node, and for `new` pods, which could start in the cloud.
 
     Suggesting terminates, because each suggestion leads to a strictly greater QoS; or, at equal
     QoS, to a pod on a strictly preferred node, to strictly fewer pairs of replicas on a node or in
@@ -129,7 +130,9 @@ def suggest(
         if sites is not None:
             # The rest of the work is for migrations by site.
             within = attrs.evolve(bounds, deadline=bounds.deadline.part(0.5))
-        problem = EdgeProblem.of(snapshot, stays, fragmentation, gains, limits, within, lasting)
+        problem = EdgeProblem.of(
+            snapshot, stays, fragmentation, gains, limits, within, lasting, new
+        )
         found = _change_edge(snapshot, problem, before, wished, stays, towards, exact=exact)
     one_more = OneMore(
         snapshot, limits, may_move, fragmentation, bounds.deadline, sites=sites, sited=sited

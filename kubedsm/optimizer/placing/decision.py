@@ -67,7 +67,7 @@ def room_after(
 class Decision:
     """Placement decision on a batch: bindings, QoS scores before and after, and optimality proof.
 
-    Scores are nano-units of QoS over all opted-in workloads; `before` excludes the batch.
+    Scores are nano-units of QoS over the batch's workloads; `before` excludes the batch.
     Fragmentation is the total of all edge nodes after the bindings, in units of 2^-32 node.
     """
 

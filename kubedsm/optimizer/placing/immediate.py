@@ -184,8 +184,8 @@ def immediate_schedule(
         else None,
         ReplicaSpread.of(snapshot, {pod.workload for pod in now}) if default_spread else None,
         sampling,
-        snapshot.in_turn(Tier.EDGE),
-        snapshot.in_turn(Tier.CLOUD),
+        snapshot.in_turn(Tier.EDGE, pods=now),
+        snapshot.in_turn(Tier.CLOUD, pods=now),
         snapshot.index.site(site_labels)
         if any(qos_targets(pod.workload).demand is not None for pod in now)
         else None,

@@ -252,6 +252,7 @@ class KubeDSM:
         deadline: Deadline = NO_DEADLINE,
         lasting: Lasting = assume_prior,
         towards: Towards | None = None,
+        new: Collection[Uid] = (),
     ) -> Suggestion:
         snapshot, qos_targets = self.resolve(snapshot)
         found = suggest(
@@ -267,6 +268,7 @@ class KubeDSM:
             load=self.load,
             site_labels=() if self.sites is None else self.sites.labels,
             towards=towards,
+            new=new,
         )
         return attrs.evolve(found, out_of_time=deadline.meter.out_of_time)
 
