@@ -41,6 +41,8 @@ NodeName = NewType("NodeName", str)
 #: label of a pod that a migration has detached from its owner and not yet evicted; forged if the
 #: migration annotation is missing
 MIGRATING_LABEL = "kubedsm.io/migrating"
+#: pod that only pulls images ahead of a migration
+PULL_LABEL = "kubedsm.io/pre-pull"
 #: "true" on a pod that must not be migrated
 DO_NOT_DISRUPT_ANNOTATION = "kubedsm.io/do-not-disrupt"
 #: kinds of workloads whose pods end by themselves, or are not replaced: no services

@@ -181,7 +181,7 @@ def site_families(shares: Mapping[Workload, Share], qos_targets: QosTargets) -> 
     )
     for workload in choose_workloads({w: s for w, s in shares.items() if s.sites is not None}):
         share, demand = shares[workload], qos_targets(workload).demand
-        if demand is not None and share.sites is not None:
+        if demand is not None and demand.parts and share.sites is not None:
             labels = (workload.namespace, workload.kind, workload.name)
             near.add_metric(labels, demand.near(share.sites, share.total))
     yield near
