@@ -5,7 +5,6 @@ Reference: docs/reference/replay-measures.md.
 
 import itertools
 import math
-import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
@@ -13,7 +12,15 @@ import attrs
 import msgspec
 import numpy as np
 
-from kubedsm.model.model import Node, NodeName, Pod, Resources, Share, Tier
+from kubedsm.model.model import (
+    Node,
+    NodeName,
+    Pod,
+    Resources,
+    Share,
+    Tier,
+    deviation_of_shares,
+)
 from kubedsm.plugins.plugins import rejection
 from kubedsm_lab.replay.optimum import Optimum
 from kubedsm_lab.replay.recording import Record
@@ -214,7 +221,7 @@ def measures_of(record: Record, answers: Answers) -> Measures:
     return Measures(
         edge_ratio=_round_value(edge.ratio),
         optimum_share=_round_value(optimum_share(record, levels)),
-        std=_round_value(statistics.pstdev(known) if known else None),
+        std=_round_value(deviation_of_shares(known)),
         shares={name: _round_value(share) for name, share in edge.shares.items()},
         latency_ms=dict(answers.responses),
         overall_latency_ms=answers.overall,
