@@ -183,6 +183,8 @@ class NodeIndex:
         self._affinities: dict[SchedulingRules, Mask] = {}
         #: cache of `plugins.open_nodes`
         self.open_to: dict[PodClass, Mask] = {}
+        #: cache of `images.sum_localities`
+        self.localities: dict[tuple[str, ...], Ints] = {}
         self._tiers: dict[Tier, Positions] = {}
 
     @classmethod
@@ -235,6 +237,14 @@ class NodeIndex:
     def images(self) -> Mapping[str, int]:
         """Number of nodes that have pulled each container image."""
         return Counter(image for node in self._by_name.values() for image in node.images)
+
+    @cached_property
+    def image_sizes(self) -> Mapping[str, int]:
+        """Bytes of each container image that any node reports."""
+        sizes: dict[str, int] = {}
+        for node in self._by_name.values():
+            sizes.update(node.images)
+        return sizes
 
     @cached_property
     def interleaved(self) -> Positions:

@@ -22,6 +22,11 @@ def begun(pod, node, timeout=10.0):
     return advance(bind_plan("p", pod, node, timeout), Begun(), 0.0)
 
 
+def test_an_event_without_meaning_does_not_begin_a_plan():
+    plan = bind_plan("p", "a", "n2", 10.0)
+    assert advance(plan, CallRefused(0, "no"), 0.0) == (plan, ())
+
+
 def states(plan):
     return [step.state.value for step in plan.steps]
 
@@ -68,6 +73,7 @@ def test_an_overdue_bind_is_read_live_and_holds_its_room_until_the_answer():
     plan, effects = advance(plan, TimePassed(), 20.0)
     assert effects == (plan.steps[0],)
     assert states(plan) == ["verifying"]
+    assert advance(plan, PodSeen("a"), 20.5) == (plan, ())
     plan, effects = advance(plan, PodSeen("a", live=True), 21.0)
     assert states(plan) == ["failed"]
     assert effects == (plan.steps[0],)
