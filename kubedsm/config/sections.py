@@ -196,6 +196,7 @@ class MigrationSettings:
     cooldown: float = setting(0.0, duration("0s", "24h"))
     drain_delay: float = setting(2.0, duration("0s", "1h"))
     deadline: float = setting(60.0, duration("100ms", "24h"))
+    pre_pull: bool = setting(False, flag())
     #: none: at any time
     windows: tuple[Window, ...] = setting((), WINDOWS)
     freezes: tuple[Freeze, ...] = setting((), FREEZES)

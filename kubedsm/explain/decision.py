@@ -47,6 +47,7 @@ def _describe_decision(entry: Entry, states: Sequence[str]) -> Iterator[Words]:
     )
     if gap := describe_unproven(entry.certificates):
         yield (f"Not proven optimal: {gap}.",)
+    yield from ((f"{str(loss)[:1].upper()}{str(loss)[1:]}.",) for loss in entry.worst_losses)
     if entry.out_of_time:
         yield (f"Cut short: {OUT_OF_TIME}.",)
     if entry.looked_at is not None:

@@ -421,7 +421,7 @@ def place_one_at_a_time(batch: Batch, feasibility: Feasibility) -> Settling:
         if open_to is None:
             continue
         edge, cloud = (
-            batch.snapshot.in_turn(tier, settling.room, len(settling.placed))
+            batch.snapshot.in_turn(tier, settling.room, len(settling.placed), [pod])
             for tier in (Tier.EDGE, Tier.CLOUD)
         )
         company = penalties = np.zeros(len(open_to), dtype=np.int64)
