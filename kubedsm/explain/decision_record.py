@@ -12,13 +12,14 @@ from typing import NamedTuple
 import attrs
 
 from kubedsm.explain.effects import Effect
-from kubedsm.explain.facts import DecisionFacts, PodChoice, Qos
+from kubedsm.explain.facts import DecisionFacts, PodChoice, Qos, ResilienceFacts
 from kubedsm.explain.listener import Listener
 from kubedsm.explain.migration_outcome import MoveOutcome, Outcome
 from kubedsm.explain.migration_progress import Progress
 from kubedsm.model.model import NodeName, Pod, Share, Uid, Workload
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.objective import NANO
+from kubedsm.objective.site_shares import SiteLoss
 from kubedsm.optimizer.moving.suggestion import Move, Suggestion
 from kubedsm.optimizer.placing.cloud import SampledNodes
 from kubedsm.optimizer.placing.decision import Decision
@@ -46,12 +47,14 @@ class Entry:
     #: seconds since the epoch
     at: float
     kind: Kind
-    #: QoS score of all opted-in workloads
+    #: QoS score of the workloads of a batch, or of all opted-in workloads
     qos_before: float
     qos_after: float
     proven: bool
     #: of goals that are not proven optimal
     certificates: tuple[Certificate, ...] = ()
+    #: of workloads with resilience
+    worst_losses: tuple[SiteLoss, ...] = ()
     pods: tuple[PodChoice, ...] = ()
     moves: tuple[MoveOutcome, ...] = ()
     #: cloud nodes sampled for a batch; None for the whole cloud
@@ -71,6 +74,7 @@ class Entry:
             certificates=tuple(each.as_json() for each in self.certificates),
             cloud_nodes=None if self.looked_at is None else self.looked_at.as_json(),
             out_of_time=self.out_of_time,
+            resilience=tuple(map(ResilienceFacts.of, self.worst_losses)),
         )
 
     def concerns(self, name: str) -> bool:
@@ -158,6 +162,7 @@ class DecisionRecord(Listener):
             decision.score_after / NANO,
             decision.proven,
             decision.certificates,
+            decision.worst_losses,
             pods=tuple(choices),
             looked_at=decision.looked_at,
             out_of_time=decision.out_of_time,
@@ -181,6 +186,7 @@ class DecisionRecord(Listener):
             after.qos / NANO,
             suggestion.proven,
             suggestion.certificates,
+            suggestion.worst_losses,
             moves=tuple(moves),
             out_of_time=suggestion.out_of_time,
         )

@@ -1,9 +1,10 @@
 """Immutable cluster values: nodes, pods, resources, scheduling rules, and tenant annotations."""
 
 import enum
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from operator import itemgetter
+from statistics import pstdev
 from typing import Literal, NamedTuple, NewType, Self
 
 import attrs
@@ -426,6 +427,13 @@ def shares_after(
             share = after[workload]
             after[workload] = share.add(min(max(share.edge + change, 0), share.total) - share.edge)
     return after
+
+
+def deviation_of_shares(ratios: Sequence[float]) -> float | None:
+    """Return the standard deviation of edge shares over workloads: 0 for equal shares, None without
+    workloads.
+    """
+    return pstdev(ratios) if ratios else None
 
 
 def serving_order(pod: Pod) -> tuple[int, float, str, str]:

@@ -1,11 +1,11 @@
-"""What-if request to the planner: placements and migrations that other QoS targets or more replicas
-would cause.
+"""What-if request to the planner: placements and migrations that other QoS targets, more replicas
+or the loss of an edge site would cause.
 
 The request is solved on a copy of the cluster: waiting and added pods are placed, and then
 migrations are suggested as if the placed pods ran. Nothing is carried out.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import attrs
@@ -13,6 +13,7 @@ import attrs
 from kubedsm.config.services import Service
 from kubedsm.config.settings import Configuration
 from kubedsm.model.model import Pod, Share, Uid, Workload
+from kubedsm.model.node_index import site_of
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.objective import QosTargets, count_target_pods
 from kubedsm.optimizer.moving.suggestion import Move, MoveKind, Suggestion
@@ -78,11 +79,14 @@ class WhatIfRequest(MigrationRequest):
     qos: tuple[tuple[str, float], ...] = ()
     #: number of added pods by workload
     replicas: tuple[tuple[Workload, int], ...] = ()
+    #: edge sites without their nodes: pods there are created again
+    lost: frozenset[str] = frozenset()
 
     def solve(self, context: PlanningContext) -> WhatIfResponse:
         policy = assume_qos_factors(context.configuration(), dict(self.qos)).policy
         before, deadline = self.snapshot(context), context.deadline(self)
-        snapshot = _add_replicas(before, self.replicas)
+        labels = context.configuration().site.label
+        snapshot = _add_replicas(lose_sites(before, self.lost, labels), self.replicas)
         waiting = snapshot.schedulable(snapshot.pods.values())
         # The other half of the time is for the migrations.
         decision = policy.decide_batch(snapshot, waiting, deadline.part(0.5))
@@ -106,6 +110,29 @@ def assume_qos_factors(configuration: Configuration, qos: Mapping[str, float]) -
         service = services.get(key, Service())
         services[key] = attrs.evolve(service, qos=factor, latency_target=None)
     return attrs.evolve(configuration, services=services)
+
+
+def lose_sites(snapshot: Snapshot, sites: Collection[str], labels: Sequence[str]) -> Snapshot:
+    """Return the snapshot without the nodes of the edge sites, in which the pods there are pending
+    again; pods that no controller creates on another node are left out.
+    """
+    lost = {name for name, node in snapshot.nodes.items() if site_of(node, labels) in sites}
+    if not sites or not lost:
+        return snapshot
+    pods = dict(snapshot.pods)
+    for uid, name in snapshot.placed.items():
+        if name in lost:
+            pod = pods.pop(uid)
+            if not (pod.terminating or pod.finished or pod.workload.kind in ("DaemonSet", "Node")):
+                pods[uid] = attrs.evolve(pod, node_name=None, phase="Pending", ready=False)
+    return attrs.evolve(
+        snapshot,
+        nodes={name: node for name, node in snapshot.nodes.items() if name not in lost},
+        free={name: free for name, free in snapshot.free.items() if name not in lost},
+        placed={uid: name for uid, name in snapshot.placed.items() if name not in lost},
+        pods=pods,
+        counted=None,
+    )
 
 
 def _add_replicas(snapshot: Snapshot, replicas: Iterable[tuple[Workload, int]]) -> Snapshot:

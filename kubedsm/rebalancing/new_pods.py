@@ -8,9 +8,9 @@ pods that end by themselves, start at once. After a restart pending pods are con
 """
 
 import asyncio
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
+from heapq import nlargest
 
 import attrs
 import numpy as np
@@ -56,6 +56,7 @@ class NewPods:
     def find_held(self, snapshot: Snapshot, decision: Decision) -> Mapping[Uid, float]:
         """Return the seconds that pods of the decision wait instead of starting in the cloud."""
         now, mirror = self.migrator.clock.monotonic(), self.migrator.mirror
+        policy = self.migrator.configuration.current.policy
         coming = [binding.pod for binding in decision.bindings if binding.tier is Tier.CLOUD]
         if not coming:
             return {}
@@ -64,11 +65,13 @@ class NewPods:
         self._until = {uid: until for uid, until in self._until.items() if uid in waiting}
         new = [pod for pod in coming if pod.uid not in self._until]
         if new and self._may_begin():
-            self._until |= {pod.uid: now + self._seconds_left(pod) for pod in new}
-            gaining = self._list_gaining(snapshot, decision, self._list_additional(new))
-            for pod in new:
-                if pod.workload not in gaining:
-                    del self._until[pod.uid]
+            groups = self._group_additional(new)
+            gaining = self._list_gaining(snapshot, decision, groups)
+            chosen = [pod for workload in gaining for pod in groups[workload]]
+            left = max(map(self._seconds_left, chosen), default=0.0)
+            most = self._count_rounds(left) * (policy.limits.max_moves // 2) - len(waiting)
+            for pod in chosen[: max(0, most)]:
+                self._until[pod.uid] = now + self._seconds_left(pod)
         held = {pod.uid: self._until.get(pod.uid, 0.0) - now for pod in coming}
         held = {uid: seconds for uid, seconds in held.items() if seconds > 0}
         if held and not self.migrator.making_room:
@@ -94,62 +97,65 @@ class NewPods:
         age = max(0.0, self.migrator.clock.wall() - pod.created)
         return self.migrator.configuration.current.batch.migration_wait - age
 
-    def _list_additional(self, pods: Iterable[Pod]) -> Counter[Workload]:
-        """Count the pods by workload, of workloads that only gain pods.
+    def _group_additional(self, pods: Iterable[Pod]) -> dict[Workload, list[Pod]]:
+        """Group the pods by workload, of workloads that only gain pods.
 
         Pods of other workloads replace pods that are terminating, or of an older template.
         """
-        counts = Counter(
-            pod.workload
-            for pod in pods
-            if pod.workload.kind not in ENDING_KINDS and self._seconds_left(pod) > 0
-        )
+        groups: dict[Workload, list[Pod]] = {}
+        for pod in pods:
+            if pod.workload.kind not in ENDING_KINDS and self._seconds_left(pod) > 0:
+                groups.setdefault(pod.workload, []).append(pod)
         templates: dict[Workload, str] = {}
-        for pod in self.migrator.mirror.pods() if counts else ():
-            if pod.workload in counts and not pod.finished:
+        for pod in self.migrator.mirror.pods() if groups else ():
+            if pod.workload in groups and not pod.finished:
                 template = template_of(pod)
                 known = templates.setdefault(pod.workload, template) if template else ""
                 if pod.terminating or template != known:
-                    del counts[pod.workload]
-        return counts
+                    del groups[pod.workload]
+        return groups
 
     def _list_gaining(
-        self, snapshot: Snapshot, decision: Decision, counts: Counter[Workload]
-    ) -> set[Workload]:
-        """Return the workloads for whose pods a migration could pay: the departure of another
-        workload's pod from the edge, or a migration within the edge.
+        self, snapshot: Snapshot, decision: Decision, groups: Mapping[Workload, Sequence[Pod]]
+    ) -> list[Workload]:
+        """Return the workloads for whose new pods a migration could pay, the greatest benefit of a
+        pod first: the departure of another workload's pod from the edge, or a migration within the
+        edge.
 
         A necessary condition, without search.
         """
         policy = self.migrator.configuration.current.policy
-        if not counts:
-            return set()
+        if not groups:
+            return []
         snapshot, qos_targets = policy.resolve(snapshot)
         shares = {**snapshot.census.shares, **decision.shares_after}
         gains = Gains(shares, qos_targets, policy.objective, snapshot.census.levels)
-        price = round(policy.limits.price * NANO)
         lasting = cache(self.migrator.changes.quiet().lasting)
-        worths = Worths(gains, lasting) if price else gains
+        worths = Worths(gains, lasting) if policy.limits.price else gains
+        # Benefits at several priority levels compare by the highest one, with or without a price.
+        price = round(policy.limits.price * NANO) if len(gains.nothing) == 1 else 0
+        departures = nlargest(
+            2, ((worths.of_changes({w: -1}), w) for w, share in shares.items() if share.edge)
+        )
         edge = snapshot.in_turn(Tier.EDGE)
 
-        def may_pay(workload: Workload, number: int) -> bool:
+        def may_pay(workload: Workload, pods: Sequence[Pod]) -> bool:
             if workload not in shares or qos_targets(workload).demand is not None:
                 return False
-            leaving = (w for w, share in shares.items() if share.edge and w != workload)
-            changes = [{workload: number, other: -1} for other in leaving]
-            requests = next(
-                pod.requests for pod in snapshot.pods.values() if pod.workload == workload
-            )
-            asked = {name: amount for name, amount in requests.items() if amount}
+            arrivals = worths.of_changes({workload: len(pods)})
+            changes = [
+                tuple(sum(levels) for levels in zip(arrivals, lost, strict=True))
+                for lost, other in departures
+                if other != workload
+            ]
+            asked = {name: amount for name, amount in pods[0].requests.items() if amount}
             free = np.maximum(edge.free(tuple(asked)), 0).sum(axis=0)
             if (free >= list(asked.values())).all():
-                changes.append({workload: number})
-            return any(
-                leading_gain(net(worths.of_changes(each), price)) > LEAST_GAIN * NANO
-                for each in changes
-            )
+                changes.append(arrivals)
+            return any(leading_gain(net(each, price)) > LEAST_GAIN * NANO for each in changes)
 
-        return {workload for workload, number in counts.items() if may_pay(workload, number)}
+        gaining = [workload for workload, pods in groups.items() if may_pay(workload, pods)]
+        return sorted(gaining, key=lambda each: worths.of_changes({each: 1}), reverse=True)
 
     # Planning and execution.
 
@@ -197,7 +203,7 @@ class NewPods:
             NewPodsRequest,
             budget=migrator.configuration.current.batch.budget,
             new=frozenset(pod.uid for pod in waiting),
-            rounds=self._count_rounds(waiting),
+            rounds=self._count_rounds(self._longest_wait(waiting)),
         )
         try:
             found = await migrator.planner.solve(attrs.evolve(candidates, quiet=quiet))
@@ -218,12 +224,15 @@ class NewPods:
         self._report_waits(permitted)
         return await self._execute(snapshot, first)
 
-    def _count_rounds(self, waiting: Sequence[Pod]) -> int:
-        """Return how many suggestions can be carried out before the pods stop waiting."""
-        now, expected = self.migrator.clock.monotonic(), self._observed
+    def _longest_wait(self, waiting: Iterable[Pod]) -> float:
+        return max(self._until[pod.uid] for pod in waiting) - self.migrator.clock.monotonic()
+
+    def _count_rounds(self, seconds: float) -> int:
+        """Return how many suggestions can be carried out in the given time."""
+        expected = self._observed
         if expected is None:
             expected = USUAL + self.migrator.configuration.current.migration.drain_delay
-        return int(max(self._until[pod.uid] - now for pod in waiting) // expected)
+        return int(seconds // expected)
 
     def _list_permitted(self, found: Sequence[Suggestion]) -> list[Suggestion]:
         """Return the first suggestions, as many as windows, freezes and budgets permit together."""

@@ -95,13 +95,18 @@ class Migrator(Controller):
         )
 
     def what_if(
-        self, qos: tuple[tuple[str, float], ...], replicas: tuple[tuple[Workload, int], ...]
+        self,
+        qos: tuple[tuple[str, float], ...],
+        replicas: tuple[tuple[Workload, int], ...],
+        lost: frozenset[str] = frozenset(),
     ) -> WhatIfRequest:
         """Return a planner request for the migrations under hypothetical QoS factors and replica
-        counts; the response is never executed.
+        counts, and without some edge sites; the response is never executed.
         """
         budget = self.configuration.current.suggester.budget
-        return self.about_candidates(WhatIfRequest, budget=budget, qos=qos, replicas=replicas)
+        return self.about_candidates(
+            WhatIfRequest, budget=budget, qos=qos, replicas=replicas, lost=lost
+        )
 
     def suggestion_request(self) -> WhatIfRequest | None:
         """Return the planner request for the migrations to be suggested now; None before all

@@ -35,7 +35,6 @@ from kubedsm.model.snapshot import Snapshot
 from kubedsm.model.surroundings import Surroundings
 from kubedsm.optimizer.placing.cloud import SampledNodes
 from kubedsm.optimizer.placing.decision import Binding, Decision
-from kubedsm.optimizer.placing.immediate import is_uncontended
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.optimizer.policies.policy import Policy
 from kubedsm.optimizer.programming.in_order import describe_unproven
@@ -181,7 +180,7 @@ class Scheduler(Controller):
             ready = self.queue.ready(size)
             only_stand_ins = len(self.sites.stand_ins(ready)) == len(ready) > 0
             if isinstance(self.policy, KubeDSM) and (
-                only_stand_ins or is_uncontended(self.snapshot(), ready, size)
+                only_stand_ins or self.policy.is_uncontended(self.snapshot(), ready, size)
             ):
                 return self.binds.none_under_way
         self._reconfigured.clear()
@@ -196,7 +195,7 @@ class Scheduler(Controller):
         if len(self.queue) < size or not isinstance(self.policy, KubeDSM):
             return size
         ready = self.queue.ready(CONTENDED_LIMIT)
-        contended = not is_uncontended(self.snapshot(), ready, len(ready))
+        contended = not self.policy.is_uncontended(self.snapshot(), ready, len(ready))
         return max(size, CONTENDED_LIMIT) if contended else size
 
     def _schedule_batch(self) -> None:

@@ -49,9 +49,10 @@ def known_cluster():
     return PlanningContext(mirror, (), lambda: CONFIGURATION, lambda: policy, FixedClock())
 
 
-def asked(qos=(), replicas=(), known=None):
+def asked(qos=(), replicas=(), known=None, lost=()):
     """As a planner process is asked: the answer is sent."""
-    question = WhatIfRequest(frozenset(), frozenset(), Quiet(), 2.0, qos=qos, replicas=replicas)
+    more = {"qos": qos, "replicas": replicas, "lost": frozenset(lost)}
+    question = WhatIfRequest(frozenset(), frozenset(), Quiet(), 2.0, **more)
     known = known or known_cluster()
     answer = question.solve(known)
     return load_response(dump_response(answer), known.mirror.snapshot().pods.__getitem__)
@@ -74,6 +75,25 @@ def test_a_greater_promise_is_kept_by_moves_and_pods_that_are_added_are_placed_o
     assert (nodes.count("c1"), nodes.count("")) == (8, 2)
     assert all("Insufficient cpu" in each.message for each in found.placed if not each.node)
     assert found.shares[WEB.workload].then.total == 11
+
+
+def test_without_a_site_its_pods_are_scheduled_again_elsewhere():
+    known = known_cluster()
+    for name, site in (("e1", "north"), ("e2", "south")):
+        labels = {"nodetype": "edge", "kubedsm.io/site": site}
+        known.mirror.apply(NodeApplied(node(name, Tier.EDGE, 2, labels=labels)))
+    log = running("log-1", "log", "e1").workload
+    imagined = asked(known=known, lost=["north"])
+    assert {(each.pod, each.node) for each in imagined.placed} == {
+        ("shop/log-1", "e2"),
+        ("shop/log-2", "e2"),
+    }
+    assert imagined.shares[log].then.total == 2
+    changes = parse_what_if([], [], WORKLOADS, ["north"], {"north", "south"})
+    explained = explain_what_if(imagined, changes, CONFIGURATION)
+    assert lines_of(explained)[0] == "Without north, 2 pods would be scheduled again."
+    with pytest.raises(BadRequestError, match="no edge node is at a site west"):
+        parse_what_if([], [], WORKLOADS, ["west"], {"north", "south"})
 
 
 def test_it_is_told_with_the_lines_to_paste():

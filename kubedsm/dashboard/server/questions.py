@@ -13,6 +13,7 @@ from kubedsm.dashboard.server.what_if import BadRequestError, explain_what_if, p
 from kubedsm.explain.explanation import Explanation
 from kubedsm.explain.server import query_of, refuse_request
 from kubedsm.explain.subjects import Kind, Subject, SubjectError
+from kubedsm.model.sites import sites_of
 from kubedsm.observability.reading import Leadership
 from kubedsm.planner.requests import NoResponseError
 from kubedsm.rebalancing.suggester import Migrator
@@ -53,18 +54,20 @@ class Questions:
         return explanation_response(msgspec.structs.replace(found, facts=None))
 
     async def what_if(self, request: web.Request) -> web.Response:
-        """Handle a what-if request: `?qos=shop/cart:0.8&replicas=shop/cart:+2`.
+        """Handle a what-if request: `?qos=shop/cart:0.8&replicas=shop/cart:+2&lost=berlin`.
 
-        Both parameters may be repeated. A later request replaces a waiting request.
+        All parameters may be repeated. A later request replaces a waiting request.
         """
         for key in request.query:
-            if key not in ("qos", "replicas"):
-                raise refuse_request(f"{key[:40]}: unknown, only qos and replicas can be changed")
-        workloads = {str(each): each for each in self._runtime.mirror.snapshot().census.shares}
+            if key not in ("qos", "replicas", "lost"):
+                raise refuse_request(f"{key[:40]}: unknown, only qos, replicas and lost are known")
+        snapshot = self._runtime.mirror.snapshot()
+        workloads = {str(each): each for each in snapshot.census.shares}
+        labels = self._runtime.configuration.current.site.label
+        qos, replicas, lost = (request.query.getall(key, []) for key in ("qos", "replicas", "lost"))
+        sites = sites_of(snapshot.nodes.values(), labels)
         try:
-            changes = parse_what_if(
-                request.query.getall("qos", []), request.query.getall("replicas", []), workloads
-            )
+            changes = parse_what_if(qos, replicas, workloads, lost, sites)
         except BadRequestError as error:
             raise refuse_request(str(error)) from None
         self._latest += 1

@@ -1,8 +1,10 @@
-"""What-if requests: migrations that different QoS targets or additional replicas would cause."""
+"""What-if requests: migrations that different QoS targets, additional replicas or the loss of an
+edge site would cause.
+"""
 
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from math import isfinite
 from typing import NamedTuple
 
@@ -38,16 +40,25 @@ class BadRequestError(ValueError):
 
 
 class Changes(NamedTuple):
-    """Hypothetical changes in a what-if request: workloads' QoS factors and additional replicas."""
+    """Hypothetical changes in a what-if request: workloads' QoS factors, additional replicas, and
+    lost edge sites.
+    """
 
     qos: tuple[tuple[str, float], ...]
     replicas: tuple[tuple[Workload, int], ...]
+    lost: frozenset[str] = frozenset()
 
 
 def parse_what_if(
-    qos: Sequence[str], replicas: Sequence[str], workloads: Mapping[str, Workload]
+    qos: Sequence[str],
+    replicas: Sequence[str],
+    workloads: Mapping[str, Workload],
+    lost: Sequence[str] = (),
+    sites: Collection[str] = (),
 ) -> Changes:
-    """Parse changes such as `shop/cart:0.8` and `shop/cart:+2`. Raise BadRequestError."""
+    """Parse changes such as `shop/cart:0.8` and `shop/cart:+2`, and names of lost sites, among the
+    existing ones. Raise BadRequestError.
+    """
     factors = tuple(
         (name, _parse_factor(name, text)) for name, text in _split_pairs("qos", qos, workloads)
     )
@@ -58,7 +69,10 @@ def parse_what_if(
     )
     if sum(number for _, number in more) > MOST_IN_ALL:
         raise BadRequestError(f"replicas: more than {MOST_IN_ALL} in all")
-    return Changes(factors, more)
+    for site in lost:
+        if site not in sites:
+            raise BadRequestError(f"lost: no edge node is at a site {_shorten_text(site)}")
+    return Changes(factors, more, frozenset(lost))
 
 
 def _split_pairs(
@@ -108,16 +122,22 @@ def explain_what_if(
     """Explain in sentences and tables the migrations that the hypothetical changes would cause."""
     return Explanation(
         "What would be done",
-        tuple(_describe_result(imagined, configuration)),
+        tuple(_describe_result(imagined, changes, configuration)),
         tuple(_list_sections(imagined, changes, configuration)),
     )
 
 
-def _describe_result(imagined: WhatIfResponse, configuration: Configuration) -> Iterator[Words]:
+def _describe_result(
+    imagined: WhatIfResponse, changes: Changes, configuration: Configuration
+) -> Iterator[Words]:
     moves, missing = len(imagined.moves), _count_missing(imagined)
     met = "every QoS target is met"
     if missing:
         met = f"{counted(missing, 'pod')} would be missing at the edge"
+    if changes.lost:
+        without = f"Without {', '.join(sorted(changes.lost))}"
+        again = sum(each.node != "" for each in imagined.placed)
+        yield (f"{without}, {counted(again, 'pod')} would be scheduled again.",)
     if moves:
         yield (f"{counted(moves, 'pod')} would be migrated; then {met}.",)
     else:

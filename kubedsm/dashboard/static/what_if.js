@@ -1,4 +1,4 @@
-/** "What if?": other QoS factors, and more replicas, on sliders; beside them what would be done. */
+/** "What if?": other QoS factors, more replicas, a lost site; beside them what would be done. */
 
 import { Answered, Table, useAnswer } from "./answer.js";
 import { html, useState } from "./vendor/htm-preact.js";
@@ -18,7 +18,9 @@ export function canImagine(ask, tables) {
 /** What is changed is kept here, and nowhere else. */
 export function WhatIf({ tables, ask, go }) {
   const [changes, setChanges] = useState({});
-  const path = asked(changes);
+  const [lost, setLost] = useState("");
+  const path = asked(changes, lost);
+  const sites = [...new Set([...tables.nodes.values()].map(({ site }) => site).filter(Boolean))];
   const { answer, error, asking } = useAnswer(ask, path, "what-if", null, PAUSE);
   const change = (key, more) => setChanges({ ...changes, [key]: { ...changes[key], ...more } });
   return html`
@@ -29,7 +31,13 @@ export function WhatIf({ tables, ask, go }) {
           ${[...tables.workloads].sort().map(([name, { target }]) => html`
             <${Changed} key=${name} ...${{ name, change }} qos=${target} ...${changes[name]} />`)}
         <//>
-        <button disabled=${path === asked({})} onClick=${() => setChanges({})}>Reset</button>
+        ${sites.length > 0 && html`
+          <label>Lost site <select value=${lost} onChange=${({ target }) => setLost(target.value)}>
+            <option value="">none</option>
+            ${sites.sort().map((site) => html`<option key=${site} value=${site}>${site}</option>`)}
+          </select></label>`}
+        <button disabled=${path === asked({}, "")}
+          onClick=${() => (setChanges({}), setLost(""))}>Reset</button>
       </div>
       <${Answered} ...${{ answer, error, go }} busy=${asking} />
     </div>`;
@@ -52,11 +60,12 @@ function Changed({ name, qos, more = 0, change }) {
 const whole = (text) => Math.max(0, Math.min(MOST, Math.trunc(Number(text)) || 0));
 
 /** The question: of each workload only what is changed. */
-function asked(changes) {
+function asked(changes, lost) {
   const query = new URLSearchParams();
   for (const [name, { qos, more }] of Object.entries(changes)) {
     if (qos !== undefined) query.append("qos", `${name}:${qos}`);
     if (more) query.append("replicas", `${name}:+${more}`);
   }
+  if (lost) query.append("lost", lost);
   return `what-if?${query}`;
 }

@@ -282,10 +282,17 @@ class EdgeProblem:
         """Indices of edge nodes where a movable pod may arrive or from where a movable pod may
         leave.
         """
-        changeable = self.present.any(axis=1)
-        for requests, most in zip(self.requests, self.most.T, strict=True):
+        changeable = np.zeros(len(self.nodes), dtype=np.bool_)
+        distinct: set[tuple[Resources, bytes]] = set()
+        for item in self.items:
+            changeable[[self.rows[pod.node_name] for pod in item.on_edge if pod.node_name]] = True
+            accepting = item.open_to.copy()
+            accepting[[self.rows[name] for name, most in item.at_most.items() if not most]] = False
+            distinct.add((item.requests, accepting.tobytes()))
+        for requested, mask in distinct:
+            requests = np.array(signed_row(requested, self.axes), dtype=np.int64)
             fits = ((requests <= self.free) | (requests == 0)).all(axis=1)
-            changeable |= fits & (most > 0)
+            changeable |= fits & np.frombuffer(mask, dtype=np.bool_)
         return np.flatnonzero(changeable)
 
     @cached_property

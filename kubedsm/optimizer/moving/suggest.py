@@ -18,6 +18,7 @@ from kubedsm.objective.lasting import Lasting, assume_prior
 from kubedsm.objective.load import LoadGoal
 from kubedsm.objective.objective import Objective, QosTargets, quality
 from kubedsm.objective.qos_targets import is_capped, without_caps
+from kubedsm.objective.site_shares import list_worst_losses
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.moving import paper
 from kubedsm.optimizer.moving.edge_problem import EdgeProblem, Proposal
@@ -298,6 +299,7 @@ def _add_site_moves(found: Suggestion, search: SiteMoves) -> Suggestion:
     return attrs.evolve(
         found,
         after=ClusterScore(quality(shares, gains.qos_targets, gains.objective), shares, fragmented),
+        worst_losses=list_worst_losses(shares, gains.qos_targets, changed),
         moves=(*found.moves, *moves),
         legs=(*found.legs, *legs),
         proven=False,
