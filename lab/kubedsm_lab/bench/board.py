@@ -6,6 +6,7 @@ migrate to the edge. The quality of the placement must be equal in all runs.
 """
 
 import asyncio
+import math
 import sys
 from collections import Counter
 from collections.abc import AsyncIterator, Callable, Sequence
@@ -185,7 +186,11 @@ async def _deploy(api: Api, name: str, replicas: int) -> None:
 def _build_report(shape: Shape, runs: dict[str, Run]) -> Report:
     figures: dict[str, Any] = {
         name: {
-            "seconds": dict(zip(_PHASES, (round(s, 2) for s in each.seconds), strict=True)),
+            # null: not within the time limit
+            "seconds": {
+                phase: round(seconds, 2) if math.isfinite(seconds) else None
+                for phase, seconds in zip(_PHASES, each.seconds, strict=True)
+            },
             "quality": [attrs.asdict(quality) for quality in each.quality],
             "cpuSeconds": round(each.cpu, 2),
             "method": each.method,
@@ -209,13 +214,22 @@ def _build_report(shape: Shape, runs: dict[str, Run]) -> Report:
     )
 
 
+def _format_time(seconds: float, unit: float) -> str:
+    """Return the ratio to `unit`, or the seconds where the first run has none (0 or inf)."""
+    if math.isinf(seconds):
+        return f"not in {TIMEOUT:g} s"
+    if not unit or math.isinf(unit):
+        return format_duration(seconds)
+    return format_number(seconds / unit, 2)
+
+
 def _time_table(runs: dict[str, Run]) -> RenderableType:
     first = runs[IDLE]
     rows = [
         (
             name,
             *(
-                format_duration(seconds) if each is first else format_number(seconds / unit, 2)
+                _format_time(seconds, 0.0 if each is first else unit)
                 for seconds, unit in zip(each.seconds, first.seconds, strict=True)
             ),
             format_duration(each.cpu) if each is first else format_number(each.cpu / first.cpu, 2),
