@@ -90,12 +90,33 @@ export function percent(part) {
   return `${Math.round(100 * part)}%`;
 }
 
-/** Return a name without its middle if it is longer than that many letters. */
+/** Return the end of a name, where names differ, if the name is longer than that many letters. */
 export function shortened(name, letters) {
   if (name.length <= letters) return name;
-  if (letters < 3) return "";
-  const end = Math.floor((letters - 1) / 2);
-  return `${name.slice(0, letters - 1 - end)}…${end ? name.slice(-end) : ""}`;
+  return letters < 3 ? "" : `…${name.slice(1 - letters).replace(/^[-./…]+/, "")}`;
+}
+
+/**
+ * Return short forms of names by name: a beginning and an end that all of them have in common are
+ * left out, as in ip-10-0-7-3.internal and ip-10-0-9-8.internal: …7-3 and …9-8.
+ */
+export function distinct(names) {
+  const [first = "", ...others] = names;
+  if (!others.length) return new Map(names.map((name) => [name, name]));
+  const common = (same) => {
+    let length = 0;
+    while (length < first.length && others.every((name) => same(name, length))) length += 1;
+    return length;
+  };
+  const begin = common((name, at) => name[at] === first[at]);
+  const end = common((name, at) => name.at(-1 - at) === first.at(-1 - at));
+  // Words stay whole: a difference begins and ends at a separator.
+  const head = first.slice(0, begin).search(/[^-./]*$/);
+  const tail = end - (first.slice(first.length - end).match(/^[^-./]*/)?.[0].length ?? 0);
+  return new Map(names.map((name) => {
+    const short = name.slice(head, Math.max(head + 1, name.length - tail));
+    return [name, head > 3 ? `…${short}` : name.slice(0, Math.max(head + 1, name.length - tail))];
+  }));
 }
 
 /** Without its namespace. */
