@@ -36,7 +36,6 @@ from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import Uid
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.optimizer.policies.policy import MigratingPolicy, Policy
-from kubedsm.planner.protocol import ReplicatedMirror
 from kubedsm.planner.requests import InProcessPlanner, Planner, PlanningContext
 from kubedsm.planner.worker import Worker
 from kubedsm.process.clock import Clock
@@ -61,8 +60,8 @@ class Runtime:
     `instance` identifies this process in Events. `policy` replaces the configured
     KubeDSM policy, for comparisons. The configuration follows `source`. The pause switch is in the
     same ConfigMap, or else in `kubedsm` in the `namespace`. `listener` observes all decisions.
-    With `apart` the planner is a separate worker process. `prometheus`: client
-    for measured load. `dry_run`: the cluster takes no writes, and decisions have no effect.
+    With `apart` planner requests are solved in child processes. `prometheus`: client for measured
+    load. `dry_run`: the cluster takes no writes, and decisions have no effect.
     """
 
     def __init__(  # noqa: PLR0915 - one constructor call after the other
@@ -96,28 +95,23 @@ class Runtime:
         self.queue = SchedulingQueue(clock, rng)
         plans: dict[Uid, str] = {}
         followed = plans.keys()
-        mirror_type = ReplicatedMirror if apart else ClusterMirror
-        mirror = mirror_type(name, configuration.tiers, followed, self.queue.help)
+        mirror = ClusterMirror(name, configuration.tiers, followed, self.queue.help)
         self.mirror = mirror
         record = DecisionRecord(clock)
         self.decisions = Decisions(record, mirror, current)
         changes = WorkloadChanges(clock, name, followed, mirror.claimed)
 
         # Planner.
-        self.planner: Planner
-        if isinstance(mirror, ReplicatedMirror):
-            worker_rng = random.Random(instance)
-            self.planner = Worker(mirror, followed, current, clock, worker_rng, throttle, listener)
-        else:
-            self.planner = InProcessPlanner(
-                PlanningContext(
-                    mirror,
-                    followed,
-                    lambda: current.current,
-                    lambda: policy or current.current.policy,
-                    clock,
-                )
-            )
+        context = PlanningContext(
+            mirror,
+            followed,
+            lambda: current.current,
+            lambda: policy or current.current.policy,
+            clock,
+        )
+        self.planner: Planner = (
+            Worker(context, throttle, listener) if apart else InProcessPlanner(context)
+        )
 
         # Events, and the handle of all controllers.
         at_once = limits.binds_in_flight
@@ -237,7 +231,6 @@ class Runtime:
             *([] if dry_run else [("sweep", self.manager.sweep)]),
             ("scheduler", self.scheduler.run),
             ("planned batches", self.planned_batches.run),
-            ("worker", self.planner.run),
             ("preemptor", self.preemptor.run),
             ("load monitor", load_monitor.run),
             ("mismatches", mismatches.run),

@@ -114,14 +114,18 @@ class Cooldowns:
         return len(self._ends)
 
     def begin(self, workload: Workload, now: float, *, failed: bool) -> None:
-        """Begin the cooldown period of a workload whose migration has ended."""
+        """Begin the cooldown period of a workload whose migration has ended.
+
+        No migration begins during a cooldown: failures then belong to one attempt, and count once.
+        """
+        rests = now < self._ends.get(workload, now)
         self._ends = {of: end for of, end in self._ends.items() if now < end + FORGOTTEN}
         self._failures = Counter({of: n for of, n in self._failures.items() if of in self._ends})
         self._late = Counter({of: n for of, n in self._late.items() if of in self._ends})
         until = now + self._configuration.current.migration.cooldown
         if failed:
-            until += BACK_OFF.delay_after(self._failures[workload])
-            self._failures[workload] += 1
+            self._failures[workload] += not (rests and self._failures[workload])
+            until += BACK_OFF.delay_after(self._failures[workload] - 1)
         else:
             del self._failures[workload]
             del self._late[workload]

@@ -31,7 +31,8 @@ from kubedsm.model.model import NodeName, Pod, Uid
 from kubedsm.model.node_index import NodeIndex
 from kubedsm.model.surroundings import Claim, Key, Volume
 from kubedsm.plugins.feasibility import Feasibility
-from kubedsm.plugins.volume_binding import Assignment, assign_claims, list_waiting
+from kubedsm.plugins.storage import Assignment
+from kubedsm.plugins.volume_binding import assign_claims, list_waiting
 from kubedsm.process.backoff import Doubling
 from kubedsm.process.supervisor import Work
 from plans.events import CallRefused, VolumesSeen

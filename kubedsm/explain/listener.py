@@ -82,9 +82,6 @@ class Listener:
     def event_written(self, about: Regarding, reason: str, note: str, warning: bool) -> None:
         """Callback: an Event was created; increased counts of existing Events are not reported."""
 
-    def worker_started(self) -> None:
-        """Callback: a planner process was started, with an up-to-date mirror replica."""
-
     def request_unanswered(self, question: str) -> None:
         """Callback: a planner request failed; the process terminated, or exceeded the deadline."""
 

@@ -130,7 +130,17 @@ class Column:
         mask: Mask = self.codes != MISSING
         return mask
 
+    @cached_property
+    def _code_of(self) -> Mapping[Any, int]:
+        return {value: code for code, value in enumerate(self.values)}
+
     def match_requirement(self, requirement: Requirement) -> Mask:
+        if requirement.operator == "In":
+            table = np.zeros(len(self.values), dtype=np.bool_)
+            known = (self._code_of.get(value, MISSING) for value in requirement.values)
+            table[[code for code in known if code != MISSING]] = True
+            listed: Mask = table[self.codes]
+            return listed
         table = np.fromiter(map(requirement.accepts, self.values), np.bool_, len(self.values))
         mask: Mask = table[self.codes]
         return mask

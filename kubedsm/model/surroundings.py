@@ -211,12 +211,6 @@ class Surroundings:
         """Return the observed objects of a kind, such as volumes; none for an unobserved kind."""
         return getattr(self, _FIELDS[kind]) or {}
 
-    def list_known(self) -> Iterator[tuple[type[Surrounding], Iterable[Surrounding]]]:
-        """Yield each observed kind of object, such as volumes, with its objects."""
-        for kind, field in _FIELDS.items():
-            if getattr(self, field) is not None:
-                yield kind, self.of(kind).values()
-
     def claims_at(self, keys: Iterable[Key]) -> Iterator[Claim]:
         """Return the existing volume claims with the given keys (namespace and name)."""
         return filter(None, map(self.of(Claim).get, keys))

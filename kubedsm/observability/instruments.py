@@ -246,13 +246,10 @@ class Instruments(Listener):
         self.loop_lag = self._histogram(
             "kubedsm_event_loop_lag_seconds", "Event loop lag, sampled 20 times a second.", LAGS
         )
-        self._workers = self._counter(
-            "kubedsm_worker_starts", "Worker processes that were started and brought up to date."
-        )
         self._unanswered = self._counter(
             "kubedsm_unanswered_questions",
-            "Requests without a response of the worker process, because it ended, was not started"
-            " yet, or exceeded the deadline. Suggestion, packing, preemption and explanation are"
+            "Requests without a response of the planner process, because it ended, did not start,"
+            " or exceeded the deadline. Suggestion, packing, preemption and explanation are"
             " retried; placing uses the fallback.",
             "question",
         )
@@ -353,9 +350,6 @@ class Instruments(Listener):
         expected = effect.expected_change
         self._response_change.labels(_migration_label(kind), "expected").observe(expected)
         self._response_change.labels(_migration_label(kind), "measured").observe(change)
-
-    def worker_started(self) -> None:
-        self._workers.inc()
 
     def request_unanswered(self, question: str) -> None:
         self._unanswered.labels(question).inc()

@@ -1,1 +1,1 @@
-"""Planner process: solves long optimisation requests outside the event loop, before a deadline."""
+"""Planner processes: solve long optimisation requests outside the event loop, before a deadline."""

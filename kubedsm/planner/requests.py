@@ -1,7 +1,7 @@
 """Planner interface: long-running requests, planner implementations, and placement requests.
 
 A response describes the cluster at `ClusterMirror.changes` of the request. For an in-process
-planner the cluster is unchanged. Responses of a worker process require revalidation by the client.
+planner the cluster is unchanged. Responses of a child process require revalidation by the client.
 """
 
 import math
@@ -56,7 +56,7 @@ class PlanningContext:
 
 
 class Request(Protocol[R_co]):
-    """Base class of serialisable requests to the planner process."""
+    """Base class of requests to the planner process."""
 
     @property
     def name(self) -> str:
@@ -83,9 +83,6 @@ class Planner(Protocol):
         `idle`: nothing depends on the response, and every other request takes precedence.
         """
 
-    async def run(self) -> None:
-        """Run the planner: accept requests until cancelled."""
-
 
 @attrs.frozen
 class InProcessPlanner:
@@ -98,13 +95,10 @@ class InProcessPlanner:
     async def solve(self, request: Request[R], *, idle: bool = False) -> R:  # noqa: ARG002
         return request.solve(self.context)
 
-    async def run(self) -> None:
-        pass
-
 
 # Requests for pods without a node.
 
-#: restricts the cluster for some pods while sites are partitioned; can be pickled
+#: restricts the cluster for some pods while sites are partitioned
 View = Callable[[Snapshot], Snapshot]
 
 #: time limit of a search for victims, in seconds

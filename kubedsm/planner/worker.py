@@ -1,65 +1,49 @@
-"""Planner client: starts the planner process, replicates the mirror to it, and sends requests.
+"""Planner that solves each request in a forked child process, next to the event loop.
 
-A new process first receives the calls reproducing the mirror, a few in each turn of the event loop,
-and then all further calls, collected briefly. A request follows all previous calls: both mirrors
-are equal. Requests are solved in order. Urgent requests interrupt the present request; all requests
-interrupt idle requests.
+A child has the cluster mirror of the moment of the request; it copies only memory pages that change
+meanwhile, and its memory is free again after the response. Requests are solved in order. Urgent
+requests interrupt the present request; all requests interrupt idle requests.
 """
 
 import asyncio
-import random
-import sys
-from collections import deque
-from collections.abc import Collection, Iterator, Sequence
+import io
+import os
+import pickle
+import socket
+import threading
+import time
+import traceback
+from collections.abc import Callable
 from contextlib import nullcontext, suppress
-from itertools import chain, islice
-from typing import Protocol, TypeVar
+from functools import partial
+from typing import Any, Protocol, TypeVar
 
 import attrs
 import structlog
 
-from kubedsm.config.current import CurrentConfiguration
-from kubedsm.config.fields import write_section
-from kubedsm.config.settings import Configuration
-from kubedsm.model.model import Uid
-from kubedsm.planner.protocol import (
-    ANNOUNCED,
-    LENGTH,
-    Configured,
-    Message,
-    NumberedRequest,
-    NumberedResponse,
-    ReplicatedMirror,
-    dump_message,
-    load_message,
-    load_response,
-    pack_frame,
-)
-from kubedsm.planner.requests import NoResponseError, Request
-from kubedsm.process.backoff import Backoff
-from kubedsm.process.clock import Clock
+from kubedsm.model.model import Pod, Uid
+from kubedsm.planner.requests import NoResponseError, PlanningContext, Request
+from kubedsm.process.clock import SystemClock
 from kubedsm.process.log_throttle import LogThrottle
+from kubedsm.solvers.forked_process import ForkedProcess, fork
+from kubedsm.solvers.process import stop_all
 
 log = structlog.get_logger()
 
 R = TypeVar("R")
 
-#: messages per turn of the event loop, about 4 ms
-CHUNK = 350
-#: collection interval of messages, in seconds
-GATHER = 0.5
 #: seconds after the end of the budget until a request is considered stuck
 PATIENCE = 30.0
 #: seconds for the process to end by itself
 GRACE = 1.0
-#: seconds for the first synchronisation, without warnings about missing responses
-STARTUP = 10.0
-#: run time in seconds before the back-off of restarts is reset
-WORKED_AFTER = 60.0
-
-
-class WorkerEndedError(Exception):
-    """Error: the planner process ended unexpectedly."""
+#: added to the scheduler's niceness: the scheduler must not wait for the core
+NICENESS = 5
+#: messages to a child: its turn has come; a request of higher precedence waits
+BEGIN, INTERRUPT = b"b", b"i"
+#: last byte of a child's output: a response, or the traceback of a bug
+RESPONSE, FAILURE = b"r", b"f"
+#: bytes read from a child at a time
+CHUNK = 2**18
 
 
 class RequestFailedError(Exception):
@@ -69,192 +53,180 @@ class RequestFailedError(Exception):
 
 
 class WorkerListener(Protocol):
-    def worker_started(self) -> None:
-        """Callback: a planner process has started, with a synchronised mirror replica."""
-
     def request_unanswered(self, question: str) -> None:
         """Callback: a request got no response: the process ended, or exceeded its limit."""
 
 
+# In the scheduler.
+
+
+@attrs.define(eq=False)
+class _Child:
+    """Child process that solves one request, and the connection to the child."""
+
+    process: ForkedProcess
+    line: socket.socket
+    #: 0: idle, 2: urgent
+    precedence: int
+
+    def interrupt(self) -> None:
+        with suppress(OSError):  # the child has just ended
+            self.line.send(INTERRUPT)
+
+    async def read_output(self) -> bytes:
+        """Let the child begin; return the output until the end of the child."""
+        loop, output = asyncio.get_running_loop(), bytearray()
+        await loop.sock_sendall(self.line, BEGIN)
+        while data := await loop.sock_recv(self.line, CHUNK):
+            output += data
+        return bytes(output)
+
+    async def end(self) -> None:
+        """Close the child's input so the child exits, and kill the child after `GRACE` seconds."""
+        try:
+            with suppress(TimeoutError, OSError):
+                async with asyncio.timeout(GRACE):
+                    self.line.shutdown(socket.SHUT_WR)
+                    while await asyncio.get_running_loop().sock_recv(self.line, CHUNK):
+                        pass
+        finally:
+            self.line.close()
+            self.process.kill()
+
+
 @attrs.define(eq=False, repr=False)
 class Worker:
-    """Client of the planner process: starts the process, and restarts the process with back-off."""
+    """Planner that solves requests in child processes, one at a time."""
 
-    _mirror: ReplicatedMirror
-    _followed: Collection[Uid]
-    _configuration: CurrentConfiguration
-    _clock: Clock
-    _rng: random.Random
+    _context: PlanningContext
     _throttle: LogThrottle
     _listener: WorkerListener
-    _outbox: deque[Message] = attrs.field(factory=deque, init=False)
-    _outbox_filled: asyncio.Event = attrs.field(factory=asyncio.Event, init=False)
-    #: set when the outbox has a request
-    _requested: asyncio.Event = attrs.field(factory=asyncio.Event, init=False)
-    _process: asyncio.subprocess.Process | None = attrs.field(default=None, init=False)
-    #: end of the time in which no synced process is expected
-    _startup_until: float = attrs.field(default=0.0, init=False)
-    #: of a process that is synced, but for the outbox
-    _stdin: asyncio.StreamWriter | None = attrs.field(default=None, init=False)
     #: one request at a time that is neither urgent nor idle
     _requesting: asyncio.Lock = attrs.field(factory=asyncio.Lock, init=False)
-    #: number of idle requests in flight
-    _idle: int = attrs.field(default=0, init=False)
-    _number: int = attrs.field(default=0, init=False)
-    _responses: dict[int, asyncio.Future[NumberedResponse]] = attrs.field(factory=dict, init=False)
-
-    def __attrs_post_init__(self) -> None:
-        self._startup_until = self._clock.monotonic() + STARTUP
-        self._configuration.observe(self._send_configuration)
-
-    async def run(self) -> None:
-        """Keep a planner process running, restarted with back-off, until cancelled."""
-        backoff = Backoff(self._rng)
-        while True:
-            began = self._clock.monotonic()
-            try:
-                await self._run_process()
-            except* (WorkerEndedError, OSError) as ended:
-                self._throttle.log(log.warning, "planner process ended", str(ended.exceptions[0]))
-            if self._clock.monotonic() - began >= WORKED_AFTER:
-                backoff.reset_failures()
-            await self._clock.sleep(backoff.count_failure())
+    #: one child at a time solves, in the order of the requests
+    _turn: asyncio.Lock = attrs.field(factory=asyncio.Lock, init=False)
+    _children: list[_Child] = attrs.field(factory=list, init=False)
 
     async def solve(self, request: Request[R], *, idle: bool = False) -> R:
-        """Send a request to the planner process, and return the response.
+        """Solve the request in a child process, and return the response.
 
         Pods of the response are as they were at the time of the request. Raises NoResponseError and
         RequestFailedError.
         """
         async with nullcontext() if request.urgent or idle else self._requesting:
-            announced = request.urgent or (self._idle > 0 and not idle)
-            self._idle += idle
             try:
-                return await self._send_request(request, announced=announced)
+                return await self._solve_apart(request, 2 if request.urgent else 1 - idle)
             except NoResponseError as error:
-                starting = self._clock.monotonic() < self._startup_until
-                write = log.debug if starting else log.warning
-                self._throttle.log(write, "no response", str(error), request=request.name)
+                self._throttle.log(log.warning, "no response", str(error), request=request.name)
                 self._listener.request_unanswered(request.name)
                 raise
-            finally:
-                self._idle -= idle
 
-    async def _send_request(self, request: Request[R], *, announced: bool) -> R:
-        if self._stdin is None:
-            raise NoResponseError("the planner is not synced yet")
-        self._number += 1
-        number, pods = self._number, self._mirror.snapshot().pods
-        followed, changes = frozenset(self._followed), self._mirror.changes
-        waiting = self._responses[number] = asyncio.get_running_loop().create_future()
-        if announced:
-            self._stdin.write(pack_frame(ANNOUNCED))
-        self._post_message(NumberedRequest(number, request, followed, changes, announced))
-        self._requested.set()
-        seconds = request.budget + PATIENCE
+    async def _solve_apart(self, request: Request[R], precedence: int) -> R:
+        pods, seconds = self._context.mirror.snapshot().pods, request.budget + PATIENCE
+        child = self._start_child(request, precedence)
+        for other in self._children:
+            if other.precedence < precedence:
+                other.interrupt()
+        self._children.append(child)
         try:
-            async with asyncio.timeout(seconds):
-                numbered = await waiting
+            async with asyncio.timeout(seconds), self._turn:
+                output = await child.read_output()
         except TimeoutError:
-            if self._process is not None:
-                self._process.kill()
             raise NoResponseError(f"the planner took more than {seconds:g} s") from None
+        except OSError:
+            output = b""
         finally:
-            del self._responses[number]
-        if numbered.error:
-            raise RequestFailedError(numbered.error)
+            self._children.remove(child)
+            await child.end()
+        if output.endswith(FAILURE):
+            raise RequestFailedError(output[:-1].decode())
+        if child.process.status or not output.endswith(RESPONSE):
+            raise NoResponseError(f"the planner process ended: status {child.process.status}")
         # By the pods of the request, because some may be deleted by now.
-        response: R = load_response(numbered.response, pods.__getitem__)
+        response: R = load_response(output, pods.__getitem__)
         return response
 
-    async def _run_process(self) -> None:
-        """Start a planner process, and return after its termination.
-
-        Raises WorkerEndedError and OSError.
-        """
-        pipe = asyncio.subprocess.PIPE
-        process = await asyncio.create_subprocess_exec(
-            sys.executable,
-            *("-m", "kubedsm.planner.child_process"),
-            stdin=pipe,
-            stdout=pipe,
-            # Signals of a terminal or an init system are for the scheduler alone.
-            start_new_session=True,
-        )
-        if process.stdin is None or process.stdout is None:
-            raise RuntimeError("the worker's input and output are not piped")
-        self._process = process
-        try:
-            async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(self._replicate_mirror(process.stdin))
-                tasks.create_task(self._read_responses(process, process.stdout))
-        finally:
-            self._mirror.publish = self._stdin = self._process = None
-            self._outbox.clear()
-            for waiting in self._responses.values():
-                if not waiting.done():
-                    waiting.set_exception(NoResponseError("the planner process ended"))
-            await _end_process(process, process.stdin)
-
-    async def _replicate_mirror(self, stdin: asyncio.StreamWriter) -> None:
-        first: Iterator[Message] = chain((self._make_configuration(),), self._mirror.replay())
-        self._mirror.publish = self._post_message
-        while chunk := list(islice(first, CHUNK)):
-            await self._write(stdin, chunk)
-        self._stdin, self._startup_until = stdin, 0.0
-        self._listener.worker_started()
-        while True:
-            await self._outbox_filled.wait()
-            self._outbox_filled.clear()
-            with suppress(TimeoutError):
-                async with asyncio.timeout(GATHER):
-                    await self._requested.wait()
-            self._requested.clear()
-            while self._outbox:
-                count = min(CHUNK, len(self._outbox))
-                await self._write(stdin, [self._outbox.popleft() for _ in range(count)])
-
-    async def _write(self, stdin: asyncio.StreamWriter, messages: Sequence[Message]) -> None:
-        stdin.write(pack_frame(dump_message(messages)))
-        with suppress(ConnectionError):  # the reader of the other pipe notices the end
-            await stdin.drain()
-        await self._clock.sleep(0)
-
-    async def _read_responses(
-        self, process: asyncio.subprocess.Process, stdout: asyncio.StreamReader
-    ) -> None:
-        with suppress(asyncio.IncompleteReadError):
-            while True:
-                (length,) = LENGTH.unpack(await stdout.readexactly(LENGTH.size))
-                numbered: NumberedResponse = load_message(await stdout.readexactly(length))
-                waiting = self._responses.get(numbered.number)
-                if waiting is not None and not waiting.done():
-                    waiting.set_result(numbered)
-        with suppress(TimeoutError):
-            async with asyncio.timeout(GRACE):
-                await process.wait()
-        raise WorkerEndedError(f"status {process.returncode}")
-
-    def _make_configuration(self) -> Configured:
-        return Configured(write_section(self._configuration.current))
-
-    def _send_configuration(self, _: Configuration) -> None:
-        if self._mirror.publish is not None:
-            self._post_message(self._make_configuration())
-
-    def _post_message(self, message: Message) -> None:
-        self._outbox.append(message)
-        self._outbox_filled.set()
+    def _start_child(self, request: Request[Any], precedence: int) -> _Child:
+        ours, theirs = socket.socketpair()
+        ours.setblocking(False)
+        with theirs:
+            try:
+                process = fork(partial(_solve, request, self._context, theirs), [theirs.fileno()])
+            except OSError as error:
+                ours.close()
+                raise NoResponseError(f"the planner process did not start: {error}") from None
+        return _Child(process, ours, precedence)
 
 
-async def _end_process(process: asyncio.subprocess.Process, stdin: asyncio.StreamWriter) -> None:
-    """Close the planner process's input so the process exits, and kill the process after `GRACE`
-    seconds.
-    """
-    stdin.close()
-    with suppress(TimeoutError):
-        async with asyncio.timeout(GRACE):
-            await process.wait()
-    if process.returncode is None:
-        process.kill()
-        await process.wait()
+# In the child.
+
+
+class _Clock(SystemClock):
+    """Monotonic system clock for a process without an event loop."""
+
+    def monotonic(self) -> float:
+        return time.monotonic()
+
+
+class _Inbox:
+    """Messages of the scheduler to the child, read by a background thread."""
+
+    def __init__(self, line: socket.socket) -> None:
+        self._line = line
+        self.begun = threading.Event()
+        self.interrupted = False
+
+    def read(self) -> None:
+        """Read messages; end the process at the end of the input, even while solving."""
+        with suppress(OSError):
+            while message := self._line.recv(1):
+                if message == BEGIN:
+                    self.begun.set()
+                else:
+                    self.interrupted = True
+        stop_all()
+        os._exit(0)
+
+
+def _solve(request: Request[Any], context: PlanningContext, line: socket.socket) -> None:
+    """Solve the request once its turn has come, and write the output to `line`."""
+    os.nice(NICENESS)
+    inbox = _Inbox(line)
+    threading.Thread(target=inbox.read, daemon=True).start()
+    inbox.begun.wait()
+    context = attrs.evolve(context, clock=_Clock(), interrupted=lambda: inbox.interrupted)
+    try:
+        output = dump_response(request.solve(context)) + RESPONSE
+    except Exception:  # noqa: BLE001 - raised again in the scheduler
+        output = traceback.format_exc().encode() + FAILURE
+    with suppress(OSError):  # the scheduler has ended, or gave the request up
+        line.sendall(output)
+    stop_all()
+
+
+# Responses.
+
+
+def dump_response(value: object) -> bytes:
+    """Pickle a response of the planner process, with pods represented by uid."""
+    buffer = io.BytesIO()
+    _ResponsePickler(buffer, pickle.HIGHEST_PROTOCOL).dump(value)
+    return buffer.getvalue()
+
+
+def load_response(data: bytes, pod: Callable[[Uid], Pod]) -> Any:
+    return _ResponseUnpickler(io.BytesIO(data), pod).load()
+
+
+class _ResponsePickler(pickle.Pickler):
+    def persistent_id(self, obj: object) -> Uid | None:
+        return obj.uid if isinstance(obj, Pod) else None
+
+
+class _ResponseUnpickler(pickle.Unpickler):
+    def __init__(self, stream: io.BytesIO, pod: Callable[[Uid], Pod]) -> None:
+        super().__init__(stream)
+        self._pod = pod
+
+    def persistent_load(self, pid: Uid) -> Pod:
+        return self._pod(pid)

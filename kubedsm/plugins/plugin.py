@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Protocol, Self
 
 import attrs
-import numpy as np
 
 from kubedsm.model.events import Change, Matter
 from kubedsm.model.model import (
@@ -22,9 +21,10 @@ from kubedsm.model.model import (
     Resources,
     SchedulingRules,
 )
-from kubedsm.model.node_index import FreeCapacity, Ints, Mask, NodeIndex, Positions
+from kubedsm.model.node_index import FreeCapacity, Mask, NodeIndex, Positions
 from kubedsm.model.residents import Residents, Selection
-from kubedsm.model.surroundings import UNLIMITED, Surroundings
+from kubedsm.model.surroundings import Surroundings
+from kubedsm.plugins.storage import Storage
 
 
 @attrs.frozen(slots=True)
@@ -84,27 +84,18 @@ class Scene:
     room: FreeCapacity
     residents: Residents
     surroundings: Surroundings
-    _limits: dict[str, Ints] = attrs.field(factory=dict)
+    #: shared by the states of the same nodes and surroundings
+    storage: Storage = attrs.field()
+
+    @storage.default
+    def _index_storage(self) -> Storage:
+        return Storage(self.nodes, self.surroundings)
 
     @classmethod
     def bare(cls, nodes: NodeIndex, room: FreeCapacity) -> Self:
         """Construct a cluster state without running pods, from nodes and free capacity alone."""
         surroundings = Surroundings()
         return cls(nodes, room, Residents(nodes, surroundings, None), surroundings)
-
-    def volume_limits(self, driver: str) -> Ints:
-        """Return the maximum number of volumes of the CSI driver that may be attached to each
-        node.
-        """
-        limits = self._limits.get(driver)
-        if limits is None:
-            known = self.surroundings.csi_nodes or {}
-            limits = np.full(len(self.nodes), UNLIMITED, dtype=np.int64)
-            for name, position in self.nodes.positions.items():
-                if (name,) in known:
-                    limits[position] = known[name,].limit(driver)
-            self._limits[driver] = limits
-        return limits
 
 
 def node_labels(rules: SchedulingRules) -> Iterator[str]:

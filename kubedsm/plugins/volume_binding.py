@@ -2,31 +2,25 @@
 
 A claim whose StorageClass has volumeBindingMode WaitForFirstConsumer is bound after the choice of
 the node: to the smallest suitable PersistentVolume, or to a volume that the provisioner creates for
-that node. Until then the claims of placed pods occupy volumes and storage capacity: `assign_claims`
-derives these assignments from the pods' nodes.
+that node. Until then the claims of placed pods occupy volumes and storage capacity (`storage`).
 Source: k8s.io/kubernetes/pkg/scheduler/framework/plugins/volumebinding.
 """
 
-from collections.abc import Collection, Iterable, Iterator
-from operator import attrgetter
-from typing import NamedTuple
-
-import numpy as np
+from collections.abc import Collection, Iterable, Iterator, Mapping
 
 from kubedsm.model.events import Change
-from kubedsm.model.model import ClaimReference, NodeName, SchedulingRules
-from kubedsm.model.node_index import Ints, Mask, NodeIndex
-from kubedsm.model.selectors import NodeSelectorTerm, selects
+from kubedsm.model.model import ClaimReference, SchedulingRules
+from kubedsm.model.node_index import Mask
 from kubedsm.model.surroundings import (
     Claim,
     CSIDriver,
     Key,
     StorageCapacity,
-    StorageClass,
     Surroundings,
     Volume,
 )
 from kubedsm.plugins.plugin import Cluster, EquivalenceClass, Plugin, RejectedNodes, Scene
+from kubedsm.plugins.storage import Assignment
 from kubedsm.plugins.volumes import has_own_volume_changed
 
 UNREACHABLE = "node(s) didn't match PersistentVolume's node affinity"
@@ -38,17 +32,6 @@ UNOBSERVED = (
     "pod has unbound PersistentVolumeClaims, and KubeDSM may not list {}:"
     " grant what `kubedsm rbac` prints"
 )
-#: provisioner of classes with static volumes only
-_NO_PROVISIONER = ("", "kubernetes.io/no-provisioner")
-
-
-class Assignment(NamedTuple):
-    """Node, and static PersistentVolume or else dynamic provisioning, of an unbound claim."""
-
-    claim: Claim
-    node: NodeName
-    #: empty: the provisioner creates a volume
-    volume: str
 
 
 def _claims_rejected(rules: SchedulingRules, surroundings: Surroundings) -> str:
@@ -103,23 +86,25 @@ def volume_binding(candidate: EquivalenceClass, scene: Scene) -> Iterator[Reject
     waiting = list_waiting(surroundings, candidate.rules.claim_keys)
     if not waiting:
         return
-    assigned = assign_claims(scene)
+    storage = scene.storage
+    assigned = storage.assign(scene.residents)
     for claim in waiting:
-        given = assigned.get(claim.key)
+        given = assigned.by_claim.get(claim.key)
         node = claim.selected_node if given is None else given.node
         if given is not None and given.volume:
             static: Volume = surroundings.of(Volume)[given.volume,]
-            yield RejectedNodes(~_reach(static.nodes, nodes), (NO_VOLUME,))
+            reached = nodes.every() if static.nodes is None else nodes.match_terms(static.nodes)
+            yield RejectedNodes(~reached, (NO_VOLUME,))
         elif node:
             yield RejectedNodes(~nodes.match_names((node,)), (NO_VOLUME,))
-        else:
+        elif claim.failed_on:
             yield RejectedNodes(nodes.match_names(claim.failed_on), (FAILED_BEFORE,))
-    free = [claim for claim in waiting if claim.key not in assigned]
-    taken = [each.volume for each in assigned.values() if each.volume]
-    for claim, matched in zip(free, _match_volumes(free, taken, scene), strict=True):
+    free = [claim for claim in waiting if claim.key not in assigned.by_claim]
+    matches = _match_volumes(free, assigned.volumes, scene)
+    for claim, matched in zip(free, matches, strict=True):
         dynamic = ~matched.any(axis=0)
-        yield RejectedNodes(dynamic & ~_find_provisionable(claim, scene), (NO_VOLUME,))
-        enough = _find_storage(claim, assigned.values(), scene)
+        yield RejectedNodes(dynamic & ~storage.provisionable(claim), (NO_VOLUME,))
+        enough = storage.find_sufficient(claim, assigned)
         yield RejectedNodes(dynamic & ~enough, (NO_STORAGE,))
 
 
@@ -131,120 +116,23 @@ def list_waiting(surroundings: Surroundings, keys: Collection[Key]) -> list[Clai
     return list(filter(surroundings.waits, claims))
 
 
-def assign_claims(scene: Scene) -> dict[Key, Assignment]:
-    """Return the assignment of each waiting claim that a placed pod uses, in the order of placing.
-
-    Of one pod's claims the smaller ones get volumes first, as by kube-scheduler.
-    """
-    found: dict[Key, Assignment] = {}
-    mounted, taken = scene.residents.claims, list[str]()
-    waiting = scene.surroundings.waiting_claims
-    for claim in [waiting[key] for key in mounted if key in waiting]:
-        users = scene.residents.where(mounted[claim.key])
-        if not len(users):
-            continue
-        position = int(users.min())
-        [static] = _match_volumes([claim], taken, scene, position)
-        volumes = _list_volumes(claim, scene.surroundings)
-        rows = static.any(axis=1)
-        volume = volumes[int(rows.argmax())].name if rows.any() else ""
-        taken.append(volume)
-        found[claim.key] = Assignment(claim, scene.nodes.names[position], volume)
-    return found
+def assign_claims(scene: Scene) -> Mapping[Key, Assignment]:
+    """Return the assignment of each waiting claim that a placed pod uses, in placing order."""
+    return scene.storage.assign(scene.residents).by_claim
 
 
-def _list_volumes(claim: Claim, surroundings: Surroundings) -> list[Volume]:
-    """Return the PersistentVolumes suitable for the claim regardless of nodes, smallest first.
-
-    A volume whose claimRef names the claim excludes all others.
-    """
-    if claim.selected_node:
-        return []
-    volumes = [volume for volume in surroundings.of(Volume).values() if _suits(volume, claim)]
-    own = [volume for volume in volumes if volume.is_for(claim)]
-    return sorted(own or volumes, key=attrgetter("capacity", "name"))
-
-
-def _suits(volume: Volume, claim: Claim) -> bool:
-    if (
-        volume.capacity < claim.storage
-        or volume.block is not claim.block
-        or volume.terminating
-        or not set(claim.access_modes).issubset(volume.access_modes)
-    ):
-        return False
-    return volume.is_for(claim) or (
-        volume.claim is None
-        and volume.available
-        and volume.storage_class == claim.storage_class
-        and (claim.selector is None or selects(claim.selector, volume.labels))
-    )
-
-
-def _match_volumes(
-    claims: Iterable[Claim], taken: Collection[str], scene: Scene, only: int | None = None
-) -> Iterator[Mask]:
+def _match_volumes(claims: Iterable[Claim], taken: Collection[str], scene: Scene) -> Iterator[Mask]:
     """Yield for each claim the static volume on each node, as a mask (volumes x nodes).
 
-    taken: names of volumes that are assigned to other claims. only: position of the only node to
-    be matched.
+    taken: names of volumes that are assigned to other claims.
     """
     given: dict[str, Mask] = {}
     for claim in claims:
-        volumes = _list_volumes(claim, scene.surroundings)
-        chosen = np.zeros((len(volumes), len(scene.nodes)), dtype=np.bool_)
-        left = scene.nodes.every() if only is None else scene.nodes.at((only,))
-        for row, volume in enumerate(volumes):
-            if volume.name not in taken:
-                known = given.get(volume.name, scene.nodes.none())
-                chosen[row] = left & _reach(volume.nodes, scene.nodes) & ~known
-                left &= ~chosen[row]
-                given[volume.name] = known | chosen[row]
+        volumes = scene.storage.static_volumes(claim)
+        chosen = volumes.match(taken, given)
         yield chosen
-
-
-def _reach(terms: tuple[NodeSelectorTerm, ...] | None, nodes: NodeIndex) -> Mask:
-    return nodes.every() if terms is None else nodes.match_terms(terms)
-
-
-def _find_provisionable(claim: Claim, scene: Scene) -> Mask:
-    """Return the mask of nodes for which the claim's StorageClass can create volumes."""
-    of = scene.surroundings.of(StorageClass).get((claim.storage_class,))
-    if of is None or of.provisioner in _NO_PROVISIONER:
-        return scene.nodes.none()
-    if any(volume.is_for(claim) for volume in scene.surroundings.of(Volume).values()):
-        return scene.nodes.none()  # the PV controller binds that volume, whatever is provisioned
-    return _reach(of.topologies, scene.nodes)
-
-
-def _find_storage(claim: Claim, assigned: Iterable[Assignment], scene: Scene) -> Mask:
-    """Return the mask of nodes with sufficient storage capacity for the claim.
-
-    Claims assigned to nodes of a topology segment reduce the segment's capacity.
-    """
-    nodes, surroundings = scene.nodes, scene.surroundings
-    of = surroundings.of(StorageClass).get((claim.storage_class,))
-    driver = None if of is None else surroundings.of(CSIDriver).get((of.provisioner,))
-    if driver is None or not driver.reports_capacity or surroundings.capacities is None:
-        return nodes.every()
-    charged: Ints = np.zeros(len(nodes), dtype=np.int64)
-    for other, node, volume in assigned:
-        if not volume and other.storage_class == claim.storage_class:
-            charged[nodes.positions[node]] += other.storage
-    enough = nodes.none()
-    for each in surroundings.capacities.values():
-        if each.storage_class == claim.storage_class and each.nodes is not None:
-            segment = _reach((NodeSelectorTerm(each.nodes),) if each.nodes else None, nodes)
-            if _has_storage(each, claim.storage, int(charged[segment].sum())):
-                enough |= segment
-    return enough
-
-
-def _has_storage(segment: StorageCapacity, size: int, charged: int) -> bool:
-    limit = segment.capacity if segment.maximum is None else segment.maximum
-    if limit is None or size > limit:
-        return False
-    return not charged or segment.capacity is None or size + charged <= segment.capacity
+        for name, mask in zip(volumes.names, chosen, strict=True):
+            given[name] = given[name] | mask if name in given else mask
 
 
 def _may_bind(change: Change, candidate: EquivalenceClass, cluster: Cluster) -> bool:

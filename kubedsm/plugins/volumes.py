@@ -158,7 +158,7 @@ def node_volume_limits(candidate: EquivalenceClass, scene: Scene) -> Iterator[Re
                 new += 1
                 new[residents.where(residents.volumes.get(volume, {}))] -= 1
         count = residents.column(residents.attached.get(driver, {})) + new
-        yield RejectedNodes((new > 0) & (count > scene.volume_limits(driver)), (TOO_MANY,))
+        yield RejectedNodes((new > 0) & (count > scene.storage.volume_limits(driver)), (TOO_MANY,))
 
 
 def _may_attach(change: Change, candidate: EquivalenceClass, cluster: Cluster) -> bool:

@@ -302,6 +302,7 @@ def list_requested_moves(suggestion: Suggestion) -> tuple[RequestedMove, ...]:
             group=move.group,
             gain=move.gain,
             rebalances=move.rebalances,
+            preferred=move.preferred,
             load_scores=move.load_scores,
         )
         for move in suggestion.moves
@@ -407,5 +408,6 @@ def _validate_move(
         group=each.group,
         gain=each.gain,
         rebalances=each.rebalances,
+        preferred=each.preferred,
         load_scores=each.load_scores,
     )

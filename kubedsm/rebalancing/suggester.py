@@ -29,7 +29,7 @@ from kubedsm.objective.gains import Gains, leading_gain
 from kubedsm.optimizer.moving.plans import Towards
 from kubedsm.optimizer.moving.site_moves import shares_with
 from kubedsm.optimizer.moving.suggestion import Leg, Move, MoveKind, Suggestion, count_edge_changes
-from kubedsm.optimizer.moving.within_tier import is_still_worthwhile, still_spreads
+from kubedsm.optimizer.moving.within_tier import is_still_worthwhile, still_rebalances
 from kubedsm.optimizer.programming.in_order import describe_unproven
 from kubedsm.planner.hypothesis import Hypothesis
 from kubedsm.planner.rebalancing_requests import SuggestRequest, SuggestResponse, migration_mode
@@ -192,7 +192,7 @@ class Migrator(Controller):
         if all(move.load_scores for move in moves):
             return all(is_still_worthwhile(snapshot, policy.load, move) for move in moves)
         if all(move.rebalances for move in moves):
-            return any(still_spreads(snapshot, move) for move in moves)
+            return any(still_rebalances(snapshot, move) for move in moves)
         snapshot, qos_targets = policy.resolve(snapshot)
         sited = any(qos_targets(move.pod.workload).demand is not None for move in moves)
         if not sited and all(move.kind is MoveKind.EDGE_TO_EDGE for move in moves):

@@ -2,25 +2,24 @@
 
 Solver libraries print, exceed time limits, crash, and are not interruptible everywhere. Therefore a
 separate process loads the library, with discarded output and a private pipe for requests. The first
-request starts the process. A process that exceeds the deadline is killed; the next request starts a
-replacement.
+request forks the process, which shares the memory of this one. A process that exceeds the deadline
+is killed; the next request starts a replacement.
 """
 
 import atexit
 import math
 import multiprocessing
 import os
-import subprocess
-import sys
 import threading
 import time
-from functools import cache
+from functools import cache, partial
 from multiprocessing.connection import Connection
 
 import attrs
 
 from kubedsm.model.deadline import STEPS_PER_SECOND, URGENT_SHARE, Deadline
 from kubedsm.optimizer.programming.programme import Ints, Programme, Solved, Status
+from kubedsm.solvers.forked_process import ForkedProcess, fork
 
 #: Seconds beyond its budget after which a solver is killed.
 GRACE = 0.3
@@ -75,7 +74,7 @@ class SolverProcess:
     def __init__(self, library: str) -> None:
         self._library = library
         self._lock = threading.Lock()
-        self._process: subprocess.Popen[bytes] | None = None
+        self._process: ForkedProcess | None = None
         self._line: Connection | None = None
         self._not_before = -math.inf
 
@@ -96,7 +95,7 @@ class SolverProcess:
         return answer
 
     def _is_ready(self) -> bool:
-        if self._process is not None and self._process.poll() is None:
+        if self._process is not None and self._process.is_alive():
             return True
         self.stop()
         if time.monotonic() < self._not_before:
@@ -105,14 +104,8 @@ class SolverProcess:
         with theirs:
             self._line = ours
             try:
-                self._process = subprocess.Popen(  # noqa: S603 - this program
-                    [sys.executable, "-m", "kubedsm.solvers", self._library, str(theirs.fileno())],
-                    pass_fds=[theirs.fileno()],
-                    stdin=subprocess.DEVNULL,
-                    stdout=subprocess.DEVNULL,
-                    stderr=subprocess.DEVNULL,
-                    # Signals of a terminal are for the parent.
-                    start_new_session=True,
+                self._process = fork(
+                    partial(_serve_requests, self._library, theirs), [theirs.fileno()], silent=True
                 )
             except OSError:
                 self._process = None
@@ -157,7 +150,6 @@ class SolverProcess:
             self._line.close()
         if self._process is not None:
             self._process.kill()
-            self._process.wait()
         self._line = self._process = None
 
     def forget(self) -> None:
@@ -165,19 +157,21 @@ class SolverProcess:
         self._lock = threading.Lock()
         if self._line is not None:
             self._line.close()
-        if self._process is not None:
-            self._process.returncode = 0  # otherwise the finaliser would complain
         self._line = self._process = None
 
 
-def _kill_after(
-    seconds: float, process: subprocess.Popen[bytes], late: threading.Event
-) -> threading.Timer:
+def _serve_requests(library: str, line: Connection) -> None:
+    from kubedsm.solvers.solver_loop import serve  # noqa: PLC0415 - only the solver process
+
+    serve(library, line)
+
+
+def _kill_after(seconds: float, process: ForkedProcess, late: threading.Event) -> threading.Timer:
     """Kill the solver process after the deadline, from a thread: even sending may block."""
 
     def kill() -> None:
         late.set()
-        process.kill()
+        process.send_kill()
 
     timer = threading.Timer(min(seconds, threading.TIMEOUT_MAX), kill)
     timer.daemon = True

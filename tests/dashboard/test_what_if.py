@@ -18,9 +18,9 @@ from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import Resources, Tier
 from kubedsm.objective.lasting import Quiet
 from kubedsm.planner.hypothesis import Hypothesis
-from kubedsm.planner.protocol import dump_message, dump_response, load_message, load_response
 from kubedsm.planner.requests import PlanningContext
 from kubedsm.planner.what_if import WhatIfRequest
+from kubedsm.planner.worker import dump_response, load_response
 from support.asked import lines_of, section
 from support.fixed_clock import FixedClock
 from support.placement_instances import node, pod, resources
@@ -58,11 +58,11 @@ def said(query, known=None):
 
 
 def asked(query="", known=None):
-    """As a worker process is asked: the question and the answer are sent."""
+    """As a planner process is asked: the answer is sent."""
     known = known or known_cluster()
     hypothesis = said(query, known)
     question = WhatIfRequest(frozenset(), frozenset(), Quiet(), 2.0, hypothesis=hypothesis)
-    answer = load_message(dump_message(question)).solve(known)
+    answer = question.solve(known)
     return load_response(dump_response(answer), known.mirror.snapshot().pods.__getitem__)
 
 

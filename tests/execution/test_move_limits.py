@@ -97,6 +97,17 @@ def test_a_workload_that_fails_again_and_again_rests_longer_each_time():
     assert WEB not in made.list_resting(760.0 + BACK_OFF.first)
 
 
+def test_pods_of_a_workload_that_fail_at_once_count_as_one_attempt():
+    made = cooldowns()
+    for now in (100.0, 101.0, 102.0):
+        made.begin(WEB, now, failed=True)
+    until = 102.0 + 60.0 + BACK_OFF.first
+    assert WEB in made.list_resting(until - 0.1)
+    assert WEB not in made.list_resting(until)
+    made.begin(WEB, until, failed=True)
+    assert WEB in made.list_resting(until + 59.9 + BACK_OFF.delay_after(1))
+
+
 def test_late_replacements_in_a_row_leave_a_workload_alone():
     made = cooldowns(0.0)
 

@@ -233,7 +233,6 @@ async def test_what_is_not_proven_and_what_workers_do_not_answer_is_counted():
     placed = Certificate("pods placed", Status.FEASIBLE, 188, 203, of="priority 100")
     instruments.optimality_unproven("batch", (placed, Certificate("QoS", Status.FEASIBLE, 3)))
     instruments.optimality_unproven("batch", ())
-    instruments.worker_started()
     instruments.request_unanswered("preemption")
     text = format_metrics(instruments.registry).decode()
     assert total(text, "kubedsm_unproven_decisions_total", kind="batch") == 2
@@ -242,7 +241,6 @@ async def test_what_is_not_proven_and_what_workers_do_not_answer_is_counted():
     gaps = "kubedsm_decision_gap_ratio"
     assert total(text, f"{gaps}_count") == 1
     assert total(text, f"{gaps}_sum", kind="batch", goal="pods_placed") == pytest.approx(15 / 203)
-    assert total(text, "kubedsm_worker_starts_total") == 1
     unanswered = "kubedsm_unanswered_questions_total"
     assert total(text, unanswered, question="preemption") == 1
     assert total(text, unanswered, question="suggestion") == 0

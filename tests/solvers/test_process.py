@@ -63,7 +63,11 @@ def stub(tmp_path, monkeypatch):
     """Replace highspy in solver processes; afterwards none of them is left."""
 
     def replaced(code):
-        monkeypatch.setenv("PYTHONPATH", write_stub(tmp_path, code))
+        path = write_stub(tmp_path, code)
+        monkeypatch.setenv("PYTHONPATH", path)
+        monkeypatch.syspath_prepend(path.partition(os.pathsep)[0])
+        for loaded in ("highspy", "kubedsm.solvers.highs_library"):
+            monkeypatch.delitem(sys.modules, loaded, raising=False)
         process.stop_all()
 
     yield replaced

@@ -109,6 +109,7 @@ class RequestedMove(msgspec.Struct, frozen=True, rename="camel", omit_defaults=T
     group: int = 0
     gain: float = 0.0
     rebalances: bool = False
+    preferred: bool = False
     load_scores: tuple[float, float] | None = None
 
 

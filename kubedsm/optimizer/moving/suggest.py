@@ -5,7 +5,7 @@ paper. Both propose feasible migrations in groups; each group is selected by its
 """
 
 from collections.abc import Iterable, Mapping
-from itertools import islice
+from itertools import chain, islice
 from typing import Literal
 
 import attrs
@@ -47,7 +47,12 @@ from kubedsm.optimizer.moving.suggestion import (
     split_into_legs,
     sum_gains,
 )
-from kubedsm.optimizer.moving.within_tier import OneMore, balance_load, list_spreading
+from kubedsm.optimizer.moving.within_tier import (
+    OneMore,
+    balance_load,
+    list_preferring,
+    list_spreading,
+)
 from kubedsm.optimizer.placing.batch import edge_fragmentation
 from kubedsm.optimizer.programming.in_order import Certificate
 from kubedsm.optimizer.programming.programme import Status
@@ -83,8 +88,9 @@ def suggest(
     be made for pods without a feasible node.
 
     Suggesting terminates, because each suggestion leads to a strictly greater QoS; or, at equal
-    QoS, to strictly fewer pairs of replicas on a node or in a zone (with spread), or to no more and
-    strictly less fragmentation (with defragment). QoS compares by the highest changed priority.
+    QoS, to a pod on a strictly preferred node, to strictly fewer pairs of replicas on a node or in
+    a zone (with spread), or to no more and strictly less fragmentation (with defragment). QoS
+    compares by the highest changed priority.
     Without beneficial migrations, a migration may balance load. After the deadline the best so far
     is returned, unproven.
 
@@ -131,9 +137,9 @@ def suggest(
         beside = attrs.evolve(one_more, others=(*found.moves, *found.awaited))
         worths = Worths(gains, lasting) if limits.price else gains
         found = _add_site_moves(found, SiteMoves(beside, gains, worths, sites))
-    if exact and limits.spread:
+    if exact:
         beside = attrs.evolve(one_more, others=(*found.moves, *found.awaited))
-        found = _spread_workload(found, beside, gains, qos_targets, lasting)
+        found = _rebalance_workload(found, beside, gains, qos_targets, lasting)
     if exact and load is not None and not (found.moves or found.awaited):
         move = balance_load(one_more, load)
         found = found if move is None else _add_migration(found, move, one_more)
@@ -248,17 +254,20 @@ def _certify_moves(problem: EdgeProblem, proposal: Proposal, moves: Moves) -> Ce
     )
 
 
-def _spread_workload(
+def _rebalance_workload(
     found: Suggestion,
     one_more: OneMore,
     gains: Gains,
     qos_targets: QosTargets,
     lasting: Lasting,
 ) -> Suggestion:
-    """Add one worthwhile migration of a workload whose replicas share nodes."""
+    """Add one worthwhile migration of a pod to a node that it prefers, or else of a workload whose
+    replicas share nodes.
+    """
     left: list[NotTaken] = []
     price = one_more.limits.price
-    for move, worth in list_spreading(one_more, gains, qos_targets, lasting):
+    ways = (list_preferring, list_spreading) if one_more.limits.spread else (list_preferring,)
+    for move, worth in chain(*(way(one_more, gains, qos_targets, lasting) for way in ways)):
         if not price or worth > price:
             return _add_migration(found, move, one_more)
         left.append(NotTaken(move.pod, Cause.BELOW_ITS_PRICE.of(worth, price)))

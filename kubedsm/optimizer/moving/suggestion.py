@@ -51,8 +51,10 @@ class Move:
     gain: float = 0.0
     #: migrations of the plan that the migration belongs to, this one included; 0: no plan
     plan: int = 0
-    #: spreads replicas of the workload over nodes
+    #: spreads replicas of the workload over nodes, or brings the pod to a preferred node
     rebalances: bool = False
+    #: the pod's node affinity prefers the target
+    preferred: bool = False
     #: pending pods that get the capacity
     room_for: str = ""
     #: load score of the pod at source and target, if the migration balances load
@@ -60,8 +62,8 @@ class Move:
 
     @property
     def evens(self) -> bool:
-        """True if the migration stays within a tier for replica spread or load balance, without QoS
-        gain.
+        """True if the migration stays within a tier for a preference, replica spread or load
+        balance, without QoS gain.
         """
         return self.rebalances or self.load_scores is not None
 
@@ -73,6 +75,8 @@ class Move:
             return f"to balance load: score {here:.0f} -> {there:.0f}"
         if self.room_for:
             return f"to free capacity for {self.room_for}"
+        if self.preferred:
+            return f"to {self.target}, which the pod's node affinity prefers"
         if self.rebalances:
             return f"to spread {self.pod.workload} over nodes"
         of_plan = f" of a plan of {self.plan}" if self.plan else ""

@@ -1,5 +1,8 @@
-"""Migrations within a tier, without changed edge shares: spreading workloads, balancing load.
+"""Migrations within a tier, without changed edge shares: to preferred nodes, spreading workloads,
+balancing load.
 
+Preferred node affinity: a pod is migrated to a node with a greater weight of satisfied terms, if no
+other preference of the pod outweighs that, and the benefit exceeds the price.
 Spreading: if pods of a workload share a node and another node of the tier holds fewer replicas, a
 pod is migrated, provided that the benefit exceeds the price: a node failure must end as few of the
 replicas as possible. Balancing: the load-aware
@@ -17,7 +20,7 @@ import numpy as np
 
 from kubedsm.model.deadline import Deadline
 from kubedsm.model.measured import only_in
-from kubedsm.model.model import Node, NodeName, Pod, Resources, Tier, Workload
+from kubedsm.model.model import Node, NodeName, Pod, PodClass, Resources, Tier, Workload
 from kubedsm.model.node_index import Column, Mask, zone_of
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.fragmentation import Fragmentation
@@ -35,6 +38,8 @@ from kubedsm.optimizer.moving.suggestion import Move, MoveKind, SuggestLimits, c
 from kubedsm.optimizer.placing.cloud import score_with
 from kubedsm.plugins.feasibility import Feasibility
 from kubedsm.plugins.fit import shortages
+from kubedsm.plugins.node_affinity import sum_preferences
+from kubedsm.plugins.plugins import fitting_nodes
 
 #: Steps of work for a pod or node with possible migrations, and for a node of the cluster.
 _POD_STEPS, _TARGET_STEPS = 300_000, 500
@@ -64,9 +69,9 @@ class OneMore:
             tier is not Tier.EDGE or inside < self.limits.max_edge_reorder
         )
 
-    def list_targets(self, pod: Pod) -> list[Node]:
+    def list_targets(self, pod: Pod, *, preferred: bool = False) -> list[Node]:
         """Return the other nodes of the tier that accept the pod without a greater preference
-        penalty.
+        penalty, or (preferred) with a lesser one.
         """
         source = self.snapshot.nodes[self.snapshot.placed[pod.uid]]
         if source.tier is None or not self.is_allowed(source.tier):
@@ -84,7 +89,8 @@ class OneMore:
             and self._keeps_site(pod, source.name, node.name)
         ]
         here, *there = without.penalties(pod, [source.name, *(node.name for node in found)])
-        return [node for node, penalty in zip(found, there, strict=True) if penalty <= here]
+        most = here - int(preferred)
+        return [node for node, penalty in zip(found, there, strict=True) if penalty <= most]
 
     def is_out_of_time(self) -> bool:
         """Count the computation for one more pod or node; return True after the deadline."""
@@ -156,8 +162,12 @@ def spread_benefit(
     return here / total * fewer / (total - 1)
 
 
-def still_spreads(snapshot: Snapshot, move: Move) -> bool:
-    """Return True if the migration still separates replicas of the pod's workload."""
+def still_rebalances(snapshot: Snapshot, move: Move) -> bool:
+    """Return True if the migration still separates replicas of the pod's workload, or brings the
+    pod to a node that it prefers.
+    """
+    if move.preferred:
+        return _is_preferred(snapshot, move)
     spread, source = ReplicaSpread.of(snapshot, [move.pod.workload]), move.source
     known = source is not None and {source, move.target} <= spread.zones.keys()
     if not known or source is None or move.pod.workload not in spread.on_node:
@@ -246,37 +256,141 @@ def _youngest_first(pod: Pod) -> tuple[float, str, str]:
 
 
 def _best_spreading(one_more: OneMore, spread: ReplicaSpread, pod: Pod) -> Move | None:
-    """Return the migration to the fewest replicas on the node, then in the zone, then with the
-    least cost.
+    source = one_more.snapshot.placed[pod.uid]
+    targets = {
+        node.name: 0.0
+        for node in one_more.list_targets(pod)
+        if spread_benefit(spread, pod.workload, source, node.name) > 0
+    }
+    moves = _rank_targets(one_more, spread, pod, targets)
+    return next(filter(one_more.keeps_rules, moves), None)
+
+
+def _rank_targets(
+    one_more: OneMore, spread: ReplicaSpread, pod: Pod, targets: Mapping[NodeName, float]
+) -> Iterator[Move]:
+    """Yield the migrations of a pod to the targets by decreasing value, then fewest replicas on the
+    node, then in the zone, then least cost.
     """
     snapshot, room = one_more.snapshot, one_more.room
     source = snapshot.nodes[snapshot.placed[pod.uid]]
-    targets = [
-        node
-        for node in one_more.list_targets(pod)
-        if spread_benefit(spread, pod.workload, source.name, node.name) > 0
-    ]
     if source.tier is None or not targets:
-        return None
+        return
+    nodes = [snapshot.nodes[name] for name in targets]
     # The ranking cost of each node, as for new pods.
     if source.tier is Tier.EDGE:
-        costs = one_more.fragmentation.added(pod.requests, targets, room)
+        costs = one_more.fragmentation.added(pod.requests, nodes, room)
     else:
-        costs = [-score_with(pod.requests, node, room[node.name]) for node in targets]
+        costs = [-score_with(pod.requests, node, room[node.name]) for node in nodes]
     on_node, in_zone = spread.on_node[pod.workload], spread.in_zone[pod.workload]
     ranked = sorted(
         (
+            -targets[node.name],
             on_node[node.name],
             in_zone[zone_of(node)] - (zone_of(node) == zone_of(source)),
             cost,
             turn,
             node.name,
         )
-        for turn, (node, cost) in enumerate(zip(targets, costs, strict=True))
+        for turn, (node, cost) in enumerate(zip(nodes, costs, strict=True))
     )
     kind = MoveKind.between(source.tier, source.tier)
-    moves = (Move(pod, source.name, name, kind, rebalances=True) for *_, name in ranked)
-    return next(filter(one_more.keeps_rules, moves), None)
+    for value, *_, name in ranked:
+        yield Move(pod, source.name, name, kind, rebalances=True, preferred=value < 0)
+
+
+@attrs.frozen(eq=False)
+class _Preference:
+    """Preferred node affinity of a pod class: the part of its weight that each node satisfies."""
+
+    parts: Floats
+    #: greatest part on a node with capacity, by tier
+    best: Mapping[Tier, float]
+
+    @classmethod
+    def of(cls, pod_class: PodClass, snapshot: Snapshot) -> Self:
+        rules, index = pod_class.rules, snapshot.index
+        weight = sum(weight for weight, _ in rules.preferences.node_affinity)
+        parts = np.asarray(sum_preferences(rules, index) / max(weight, 1))
+        fitting = fitting_nodes(pod_class, index, snapshot.room)
+        best = {tier: parts[fitting & index.at(index.of_tier(tier))] for tier in Tier}
+        return cls(parts, {tier: float(there.max(initial=0.0)) for tier, there in best.items()})
+
+
+def _is_preferred(snapshot: Snapshot, move: Move) -> bool:
+    """Return True if the pod's node affinity prefers the target to the source."""
+    positions = snapshot.index.positions
+    if move.source not in positions or move.target not in positions:
+        return False
+    weights = sum_preferences(move.pod.pod_class.rules, snapshot.index)
+    return bool(weights[positions[move.target]] > weights[positions[NodeName(move.source or "")]])
+
+
+def list_preferring(
+    one_more: OneMore, gains: Gains, qos_targets: QosTargets, lasting: Lasting
+) -> Iterator[tuple[Move, float]]:
+    """Yield one migration for each workload to a node that the pod prefers by its node affinity,
+    with benefit in pod-seconds, most important workload first.
+
+    A pod with all terms satisfied instead of none counts as much as a pod at the edge. Benefits of
+    at most the price are yielded without a search for permitted targets.
+    """
+    snapshot, positions = one_more.snapshot, one_more.snapshot.index.positions
+    elsewhere = {move.pod.workload for move in one_more.others}
+    known: dict[PodClass, _Preference] = {}
+    found: dict[Workload, list[tuple[float, Pod]]] = {}
+    for uid, name in snapshot.placed.items():
+        pod = snapshot.pods[uid]
+        if not pod.pod_class.rules.preferences.node_affinity or pod.workload in elsewhere:
+            continue
+        tier = snapshot.nodes[name].tier if name in snapshot.nodes else None
+        if tier is None or not one_more.is_allowed(tier) or one_more.movable(pod):
+            continue
+        if pod.pod_class not in known:
+            known[pod.pod_class] = _Preference.of(pod.pod_class, snapshot)
+        preference = known[pod.pod_class]
+        most = preference.best[tier] - float(preference.parts[positions[name]])
+        if most > 0:
+            found.setdefault(pod.workload, []).append((most, pod))
+
+    def turn(workload: Workload) -> tuple[int, float, Workload]:
+        return gains.level[workload], -qos_targets(workload).weight, workload
+
+    for workload in sorted(found, key=turn):
+        pods = sorted(found[workload], key=lambda each: (-each[0], *leaving_turn(each[1])))
+        move = _prefer_node(one_more, known, pods, lasting(workload))
+        if move is not None:
+            yield move
+
+
+def _prefer_node(
+    one_more: OneMore,
+    preferences: Mapping[PodClass, _Preference],
+    pods: Sequence[tuple[float, Pod]],
+    seconds: float,
+) -> tuple[Move, float] | None:
+    """Return the best migration of a workload's pods with its benefit; without a target if the
+    benefit is at most the price.
+    """
+    snapshot, positions = one_more.snapshot, one_more.snapshot.index.positions
+    spread = ReplicaSpread.of(snapshot, {pod.workload for _, pod in pods})
+    for most, pod in pods:
+        source = snapshot.placed[pod.uid]
+        if one_more.is_out_of_time():
+            break
+        if one_more.limits.price and most * seconds <= one_more.limits.price:
+            return Move(pod, source, source, None), most * seconds
+        parts = preferences[pod.pod_class].parts
+        gains = parts - parts[positions[source]]
+        targets = {
+            node.name: gain
+            for node in one_more.list_targets(pod, preferred=True)
+            if (gain := float(gains[positions[node.name]])) > 0
+        }
+        for move in _rank_targets(one_more, spread, pod, targets):
+            if _keeps_fragmentation(one_more, move) and one_more.keeps_rules(move):
+                return move, targets[move.target] * seconds
+    return None
 
 
 #: least combined score improvement of both nodes: smaller differences may be rounding
@@ -335,16 +449,22 @@ def _list_balancing(
 
 def _is_harmless(one_more: OneMore, move: Move) -> bool:
     """Return whether the migration keeps replicas apart and does not fragment the edge."""
-    snapshot, source, target = one_more.snapshot, move.source, move.target
+    workload, source = move.pod.workload, move.source
     if source is None:
         return False
-    workload, requests = move.pod.workload, move.pod.requests
-    spread = ReplicaSpread.of(snapshot, {workload})
+    spread = ReplicaSpread.of(one_more.snapshot, {workload})
     spread.put(workload, source, -1)
-    if spread.company(workload, target) > spread.company(workload, source):
+    if spread.company(workload, move.target) > spread.company(workload, source):
         return False
-    if not one_more.limits.defragment or move.kind is not MoveKind.EDGE_TO_EDGE:
+    return _keeps_fragmentation(one_more, move)
+
+
+def _keeps_fragmentation(one_more: OneMore, move: Move) -> bool:
+    """Return whether the migration does not fragment the edge, if that is a reason to migrate."""
+    snapshot, source, target = one_more.snapshot, move.source, move.target
+    if source is None or not one_more.limits.defragment or move.kind is not MoveKind.EDGE_TO_EDGE:
         return True
+    requests = move.pod.requests
     nodes = [snapshot.nodes[name] for name in (source, target)]
     free = {node.name: snapshot.free[node.name] for node in nodes}
     before = one_more.fragmentation.of(nodes, free)

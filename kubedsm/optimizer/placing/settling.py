@@ -38,6 +38,7 @@ class OpenNodes:
         self._steps: list[tuple[Pod, NodeName, bool]] = []
         #: state after the first `_taken` steps
         self._known = feasibility
+        self._before = feasibility
         self._taken = 0
         self._surroundings = surroundings
         self._alike: dict[EquivalenceClass, EquivalenceClass] = {}
@@ -46,11 +47,14 @@ class OpenNodes:
             like = feasibility.equivalence(pod)
             # Interned for faster lookup.
             self._likes[pod.uid] = self._alike.setdefault(like, like)
+        #: a placed pod may open nodes to other pods of the batch, by affinity or spread
+        self.may_grow = any(like.rules.affinity or like.rules.spread for like in self._alike)
         self._wishes = {term for like in self._alike for _, term in wishes_of(like.rules)}
         #: mask, and number of steps it includes
         self._masks: dict[EquivalenceClass, tuple[Mask, int]] = {}
         self._indifferent: dict[EquivalenceClass, bool] = {}
-        self._concerning: dict[tuple[EquivalenceClass, EquivalenceClass], bool] = {}
+        self._concerning: dict[tuple[int, int], bool] = {}
+        self._contended: dict[EquivalenceClass, frozenset[tuple[str, object]]] = {}
 
     def like(self, pod: Pod) -> EquivalenceClass:
         return self._likes[pod.uid]
@@ -69,8 +73,10 @@ class OpenNodes:
         """Return the nodes permitted for the pod, as a shared mask that must not be modified."""
         like = self._likes[pod.uid]
         mask, seen = self._masks.get(like, (None, 0))
+        if mask is None:
+            mask = self._before.verdict(pod).otherwise_open
         steps = self._steps[seen:]
-        if mask is None or any(self._concerns(self._likes[p.uid], like) for p, _, _ in steps):
+        if any(self._concerns(self._likes[p.uid], like) for p, _, _ in steps):
             mask = self.feasibility.verdict(pod).otherwise_open
         self._masks[like] = mask, len(self._steps)
         return mask
@@ -94,25 +100,35 @@ class OpenNodes:
 
     def _concerns(self, comer: EquivalenceClass, like: EquivalenceClass) -> bool:
         """Determine whether placing or removing the pod may change the nodes of another class."""
-        pair = comer, like
-        if pair not in self._concerning:
+        pair = id(comer), id(like)  # interned
+        known = self._concerning.get(pair)
+        if known is None:
             theirs, own = comer.rules, like.rules
-            self._concerning[pair] = (
-                any(map(all, zip(_exclusive_claims(comer), _exclusive_claims(like), strict=True)))
+            known = self._concerning[pair] = (
+                not self._list_contended(comer).isdisjoint(self._list_contended(like))
                 or any(self._is_about(term, comer) for term in own.affinity)
                 or any(self._is_about(term, comer) for term in own.anti_affinity)
                 or any(self._is_about(term, like) for term in theirs.anti_affinity)
             )
-        return self._concerning[pair]
+        return known
 
     def _is_about(self, term: PodAffinityTerm, like: EquivalenceClass) -> bool:
         selection = Selection.of(term)
         return selection.covers(like.namespace, like.label_map, self._surroundings)
 
-
-def _exclusive_claims(like: EquivalenceClass) -> tuple[object, ...]:
-    """Return the exclusive resources of a pod: host ports, volume claims and disks."""
-    return like.rules.ports, like.rules.claims, like.rules.disks
+    def _list_contended(self, like: EquivalenceClass) -> frozenset[tuple[str, object]]:
+        """Return what pods of the class compete for: host ports, disks, claims and storage."""
+        found = self._contended.get(like)
+        if found is None:
+            rules, storage = like.rules, self._before.scene.storage
+            found = self._contended[like] = frozenset(
+                (
+                    *(("port", port.port) for port in rules.ports),
+                    *(("disk", disk.identity) for disk in rules.disks),
+                    *storage.list_contended(rules.claim_keys),
+                )
+            )
+        return found
 
 
 #: QoS gained by one more edge pod of a workload, next to additional ones by site; with demand by
@@ -200,6 +216,12 @@ class Settling:
         Pods whose constraints later pods might violate are placed last.
         """
         waiting = sorted(planned, key=lambda e: bool(_topology_keys(e[0].pod_class.rules)))
+        if not self.open.may_grow:
+            for pod, _ in self._as_planned(waiting):
+                best = self._best_node(pod)
+                if best is not None:
+                    self.put(pod, best)
+            return
         while waiting := self._as_planned(waiting):
             for index, (pod, _) in enumerate(waiting):
                 best = self._best_node(pod)
@@ -222,7 +244,7 @@ class Settling:
                 self.deadline.check(self._steps)
                 if self._is_allowed(pod, node):
                     self.put(pod, node)
-                    progress = True
+                    progress = self.open.may_grow
                 else:
                     left.append((pod, node))
             waiting = left

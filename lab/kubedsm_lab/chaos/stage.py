@@ -50,14 +50,20 @@ NOT_STARTED = "not started"
 
 @attrs.frozen(slots=True)
 class Placed:
-    """Number of a workload's pods at the edge, in the cloud, and pending."""
+    """Number of a workload's pods at the edge, in the cloud, and pending; and at each edge site."""
 
     edge: int = 0
     cloud: int = 0
     waiting: int = 0
+    #: in name order
+    sites: tuple[tuple[str, int], ...] = ()
 
     def __str__(self) -> str:
-        return f"{self.edge} at the edge, {self.cloud} in the cloud, {self.waiting} waiting"
+        sites = ", ".join(f"{site} {number}" for site, number in self.sites)
+        at_sites = f" ({sites})" if sites else ""
+        return (
+            f"{self.edge} at the edge{at_sites}, {self.cloud} in the cloud, {self.waiting} waiting"
+        )
 
 
 #: by workload; workloads without pods are left out
@@ -203,13 +209,19 @@ class Stage:
     # Observations.
 
     def count_placements(self) -> End:
-        tiers = {n["metadata"]["name"]: labels_of(n) for n in self.api.list(NODES)}
-        counted: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        nodes = {n["metadata"]["name"]: labels_of(n) for n in self.api.list(NODES)}
+        tiers: defaultdict[str, Counter[str]] = defaultdict(Counter)
+        sites: defaultdict[str, Counter[str]] = defaultdict(Counter)
         for pod in filter(is_active, self.hands.list_pods()):
-            tier = tiers.get(node_of(pod), {}).get("kubedsm.io/tier", "cloud")
-            where = tier if node_of(pod) else "waiting"
-            counted[labels_of(pod).get("app", "")][where] += 1
-        return {app: Placed(**counts) for app, counts in sorted(counted.items())}
+            app, labels = labels_of(pod).get("app", ""), nodes.get(node_of(pod), {})
+            where = labels.get("kubedsm.io/tier", "cloud") if node_of(pod) else "waiting"
+            tiers[app][where] += 1
+            if site := labels.get("topology.kubernetes.io/zone"):
+                sites[app][site] += 1
+        return {
+            app: Placed(**counts, sites=tuple(sorted(sites[app].items())))
+            for app, counts in sorted(tiers.items())
+        }
 
     def list_leftovers(self) -> list[str]:
         """Return violations of I5: migration plans, reservations and migration labels that remain

@@ -21,7 +21,10 @@ from kubedsm_lab.emulator.paper import node
 EDGE, CLOUD = node("e1", "edge", "4", "8Gi"), node("c1", "cloud", "20", "40Gi")
 ONE_PLACE = node("e1", "edge", "1", "8Gi")
 TWO = tuple(node(name, "edge", "2", "8Gi") for name in ("e1", "e2"))
-SITE = tuple(node(name, "edge", "2", "8Gi", zone="north") for name in ("e1", "e2"))
+SITE, OTHER_SITE, NEW_SITE = (
+    tuple(node(name, "edge", "2", "8Gi", zone=zone) for name in names)
+    for zone, names in (("north", ("e1", "e2")), ("south", ("e3", "e4")), ("west", ("e5",)))
+)
 IN_PIECES = tuple(node(name, "cloud", "2", "8Gi") for name in ("c1", "c2"))
 AT_THE_EDGE: Object = {"nodeSelector": {"kubedsm.io/tier": "edge"}}
 #: seconds to wait for a migration to begin
@@ -260,12 +263,29 @@ async def _lose_site(stage: Stage) -> None:
     """Make all edge nodes of a site unreachable for 20 s, as in a network partition."""
     stage.hands.create_workload("web", 2)
     stage.hands.create_workload("shop", 1)
+    await _partition_site(stage)
+
+
+async def _partition_site(stage: Stage) -> None:
     await stage.clock.sleep(4.0)
     for name in ("e1", "e2"):
         stage.hands.lose_node(name)
     await stage.clock.sleep(20.0)
     for name in ("e1", "e2"):
         stage.hands.regain_node(name)
+
+
+async def _serve_sites(stage: Stage) -> None:
+    """Serve users of three sites: one loses its link for 20 s, and one is added 20 s later."""
+    demand = {"web": {"north": 2, "south": 1, "west": 1}, "shop": {"south": 1}}
+    services = {f"default/{name}": {"demand": weights} for name, weights in demand.items()}
+    stage.hands.write_configuration({"services": services})
+    stage.hands.create_workload("web", 4)
+    stage.hands.create_workload("shop", 2)
+    await _partition_site(stage)
+    await stage.clock.sleep(20.0)
+    for each in NEW_SITE:
+        stage.hands.add_node(each)
 
 
 async def _change_configuration(stage: Stage) -> None:
@@ -376,6 +396,7 @@ WORKLOADS = {
         Workload("namespace-deleted", _delete_namespace_meanwhile, nodes=(CLOUD,)),
         Workload("node-loss", _lose_node, nodes=(*TWO, CLOUD)),
         Workload("site-loss", _lose_site, nodes=(*SITE, CLOUD), unhurried=False),
+        Workload("site-demand", _serve_sites, nodes=(*SITE, *OTHER_SITE, CLOUD), unhurried=False),
         Workload("configuration", _change_configuration),
         Workload("preemption", _preempt_pods),
         Workload("packing", _pack_pods, nodes=IN_PIECES),

@@ -34,6 +34,7 @@ WORKLOADS = (
     "namespace-deleted",
     "node-loss",
     "site-loss",
+    "site-demand",
     "configuration",
     "preemption",
     "packing",

@@ -215,6 +215,14 @@ def spread_over(service: str, *, at_most: int) -> Expectation:
     )
 
 
+def gathered(service: str, nodes: Sequence[str], *, at_least: int) -> Expectation:
+    """Expect a least number of pods of a service on some nodes at the end."""
+    return Expectation(
+        f"at least {at_least} pods of {service} on {' and '.join(nodes)}",
+        lambda course: sum(course.count_pods(service)[name] for name in nodes) >= at_least,
+    )
+
+
 def reported(reason: str, about: str, *, at_most: int) -> Expectation:
     """Expect between one and `at_most` Events with a reason about an object."""
     return Expectation(
@@ -279,6 +287,14 @@ def start_slowly(seconds: float) -> Object:
     container = service_objects("web", "1", "100Mi")[0]["spec"]["template"]["spec"]["containers"][0]
     probe = {"initialDelaySeconds": round(seconds), "tcpSocket": {"port": 8080}}
     return {"containers": [{**container, "readinessProbe": probe}]}
+
+
+def prefer_zone(zone: str) -> Object:
+    """Return the affinity of pods that prefer the nodes of a zone."""
+    key = "topology.kubernetes.io/zone"
+    term = {"matchExpressions": [{"key": key, "operator": "In", "values": [zone]}]}
+    preferred = [{"weight": 1, "preference": term}]
+    return {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": preferred}}
 
 
 def spoil_pods(service: str, node: str) -> Act:

@@ -16,8 +16,10 @@ from kubedsm_lab.replay.judgement.scene import (
     drain,
     each_edge_share,
     edge_share,
+    gathered,
     migrations,
     nothing_lost,
+    prefer_zone,
     remove_node,
     replacements,
     reported,
@@ -435,6 +437,33 @@ _QUEUE_OF_SERVICES = Scene(
     ),
 )
 
+_NORTH, _SOUTH = ("n1", "n2"), ("s1", "s2")
+_PREFERRED_SITE = Scene(
+    story="Four pods prefer the site north by node affinity, and start at the south, as another"
+    " service has the north. When that is gone, they go north with one migration each, two on a"
+    " node.",
+    services=("web",),
+    others=("former",),
+    nodes=(
+        *(node(name, "edge", "2", "8Gi", zone="north") for name in _NORTH),
+        *(node(name, "edge", "2", "8Gi", zone="south") for name in _SOUTH),
+        CLOUD,
+    ),
+    acts=(
+        (0, deploy("former", 4, affinity=prefer_zone("north"))),
+        (30, deploy("web", 4, affinity=prefer_zone("north"))),
+        (300, scale("former", 0)),
+    ),
+    duration=1200,
+    expected=(
+        edge_share("web", at_least=1.0, since=60),
+        gathered("web", _NORTH, at_least=4),
+        spread_over("web", at_most=2),
+        migrations(4),
+        nothing_lost(),
+    ),
+)
+
 SCENES: Mapping[str, Scene] = {
     "antiphase": _ANTIPHASE,
     "hour of rest": _HOUR_OF_REST,
@@ -463,4 +492,5 @@ SCENES: Mapping[str, Scene] = {
     "short job": _SHORT_JOB,
     "late service": _LATE_SERVICE,
     "queue of services": _QUEUE_OF_SERVICES,
+    "preferred site": _PREFERRED_SITE,
 }

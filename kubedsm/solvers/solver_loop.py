@@ -1,10 +1,9 @@
-"""Solver process: load one library and answer requests until the parent is gone."""
+"""Main loop of the solver process: load one library, answer requests until the parent is gone."""
 
 import importlib
 import math
 import os
 import signal
-import sys
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
@@ -42,8 +41,8 @@ class Listener:
             os._exit(0)
 
 
-def main(library: str, descriptor: int) -> None:
-    line = Connection(descriptor)
+def serve(library: str, line: Connection) -> None:
+    """Load the library and answer requests on `line`; never return."""
     listener = Listener(line)
     solved: Callable[[Request, Event], Solved]
     solved = importlib.import_module(LIBRARY_MODULES[library]).solve_request
@@ -57,7 +56,3 @@ def main(library: str, descriptor: int) -> None:
         answer = solved(request, listener.stopped)
         signal.setitimer(signal.ITIMER_REAL, 0)
         line.send(answer)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))

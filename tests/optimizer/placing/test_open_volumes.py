@@ -1,0 +1,148 @@
+"""Batches of pods with volume claims: open nodes as pods come and go, and work for each pod."""
+
+import random
+
+import attrs
+import pytest
+
+from kubedsm.model.model import ClaimReference, SchedulingRules, Tier
+from kubedsm.model.selectors import NodeSelectorTerm, Requirement
+from kubedsm.model.surroundings import (
+    Claim,
+    CSIDriver,
+    CSINode,
+    StorageCapacity,
+    StorageClass,
+    Surroundings,
+    Volume,
+)
+from kubedsm.objective.objective import Objective, QosTarget
+from kubedsm.optimizer.placing.immediate import immediate_schedule
+from kubedsm.optimizer.placing.settling import OpenNodes
+from kubedsm.plugins.feasibility import Feasibility
+from kubedsm.plugins.plugin import Scene
+from support import drawing
+from support.literal_volumes import unbound
+from support.placement_instances import node, pod, resources, snapshot
+from support.rule_instances import HOST
+
+CSI, LOCAL, STATIC = "csi.example.com", "local-path", "static"
+CLASSES = (
+    StorageClass(STATIC, waits_for_consumer=True, provisioner="kubernetes.io/no-provisioner"),
+    StorageClass(LOCAL, waits_for_consumer=True, provisioner="rancher.io/local-path"),
+    StorageClass(CSI, waits_for_consumer=True, provisioner=CSI),
+)
+
+
+def at(name):
+    return (Requirement(HOST, "In", (name,)),)
+
+
+def knowing(*things):
+    known = Surroundings()
+    for kind in (Claim, Volume, StorageClass, CSIDriver, StorageCapacity, CSINode):
+        known = known.with_kind(kind)
+    for thing in (*CLASSES, *things):
+        known = known.with_object(thing)
+    return known
+
+
+def edge_nodes(count):
+    return [node(f"n{n}", Tier.EDGE, labels={HOST: f"n{n}"}) for n in range(count)]
+
+
+def mounting(name, *claims):
+    rules = SchedulingRules(claims=tuple(ClaimReference("shop", claim) for claim in claims))
+    return pod(name, f"db-{int(name[1:]) % 20}", resources(0.5, 1), rules=rules)
+
+
+def drawn(seed):
+    """Return a cluster in which pods compete for volumes, storage and attachments."""
+    rng = random.Random(seed)
+    nodes = edge_nodes(4)
+    hosts = [each.name for each in nodes]
+    things = [CSIDriver(CSI, reports_capacity=rng.random() < 0.5)]
+    things += [CSINode(host, {CSI: rng.randint(1, 3)}) for host in hosts if rng.random() < 0.4]
+    things += [StorageCapacity("s", host, CSI, at(host), rng.randint(1, 9)) for host in hosts]
+    for number in range(rng.randint(0, 5)):
+        where = (NodeSelectorTerm(at(rng.choice(hosts))),) if rng.random() < 0.8 else None
+        of = rng.choice((STATIC, STATIC, LOCAL))
+        things.append(
+            Volume(
+                f"v{number}",
+                where,
+                capacity=rng.randint(2, 6),
+                storage_class=of,
+                access_modes=("ReadWriteOnce",),
+                available=True,
+            )
+        )
+    names = [f"c{number}" for number in range(6)]
+    things += [
+        unbound(name, rng.randint(1, 4), rng.choice((STATIC, LOCAL, CSI, CSI))) for name in names
+    ]
+    batch = [mounting(f"p{n}", *rng.sample(names, rng.choice((1, 1, 2)))) for n in range(5)]
+    shot = snapshot(nodes, batch)
+    return attrs.evolve(shot, surroundings=knowing(*things)), batch
+
+
+def test_open_nodes_are_those_of_a_cluster_with_the_same_pods():
+    closed = 0
+    for seed in drawing.drawn(range(300)):
+        rng = random.Random(seed)
+        shot, batch = drawn(seed)
+        rules = Feasibility.of(shot)
+        known, homes = OpenNodes(rules, shot.surroundings, batch), {}
+        for _ in range(10):
+            each = rng.choice(batch)
+            if each.uid in homes:
+                known.take(each, homes.pop(each.uid))
+                rules = rules.without_pod(each.uid)
+            else:
+                homes[each.uid] = rng.choice(rules.index.names)
+                known.put(each, homes[each.uid])
+                rules = rules.with_pod(each, homes[each.uid])
+            # Without any assignment or offer of the states before.
+            fresh = Scene(rules.index, rules.room, rules.scene.residents, shot.surroundings)
+            fresh = attrs.evolve(rules, scene=fresh, verdicts={}, static={}, widened={})
+            for out in (other for other in batch if other.uid not in homes):
+                found = known.of(out) & ~fresh.room.short(out.requests)
+                assert (found == fresh.taking(out)).all(), seed
+                closed += not found.all()
+    assert closed > 300
+
+
+def _list_things(of, count, nodes):
+    """Return claims of one StorageClass for `count` pods, with volumes or storage on each node."""
+    hosts = [each.name for each in nodes]
+    yield from (unbound(f"c{n}", 5, of) for n in range(count))
+    if of == STATIC:
+        for number in range(count):
+            where = (NodeSelectorTerm(at(hosts[number % len(hosts)])),)
+            yield Volume(
+                f"v{number}",
+                where,
+                capacity=5,
+                storage_class=STATIC,
+                access_modes=("ReadWriteOnce",),
+                available=True,
+            )
+    if of == CSI:
+        yield CSIDriver(CSI, reports_capacity=True)
+        yield from (CSINode(host, {CSI: 5}) for host in hosts)
+        yield from (StorageCapacity("s", host, CSI, at(host), 30) for host in hosts)
+
+
+@pytest.mark.parametrize(("of", "most"), [(LOCAL, 1), (CSI, 3), (STATIC, 5)])
+def test_a_batch_with_claims_judges_each_pod_a_few_times(of, most, monkeypatch):
+    count, nodes = 60, edge_nodes(60)
+    batch = [mounting(f"p{n}", f"c{n}") for n in range(count)]
+    known = knowing(*_list_things(of, count, nodes))
+    shot = attrs.evolve(snapshot(nodes, batch), surroundings=known)
+    judged, judge = [], Feasibility._judge_class
+    monkeypatch.setattr(
+        Feasibility, "_judge_class", lambda self, like: judged.append(like) or judge(self, like)
+    )
+    decision = immediate_schedule(shot, batch, lambda _: QosTarget(), Objective())
+    assert len(decision.bindings) == count
+    assert len(judged) <= most * count
