@@ -42,7 +42,7 @@ from kubedsm.scheduling.scheduling_queue import QueueStatistics
 from kubedsm_lab.emulator.api.decoding import BODIES, FIELD_TYPES, model_of
 from kubedsm_lab.emulator.api.resources import SERVED
 from loadgen.cli import loadgen
-from plans.steps import state_diagram
+from plans.steps import TERMINAL, TRANSITIONS, StepState
 
 DOCS = Path(__file__).parent
 ROOT = DOCS.parent
@@ -367,6 +367,18 @@ def write_packages() -> str:
 
 # Pages
 
+
+def write_states() -> str:
+    """Return the transition table of plan steps as a Mermaid state diagram."""
+    edges: dict[tuple[StepState, StepState], list[str]] = {}
+    for (state, trigger), after in TRANSITIONS.items():
+        edges.setdefault((state, after), []).append(trigger)
+    lines = ["stateDiagram-v2", f"    [*] --> {StepState.WAITING}"]
+    lines += [f"    {a} --> {b}: {' / '.join(triggers)}" for (a, b), triggers in edges.items()]
+    lines += [f"    {state} --> [*]" for state in StepState if state in TERMINAL]
+    return "\n".join(["```mermaid", *lines, "```", ""])
+
+
 PARTS: dict[str, Callable[[], str]] = {
     "configuration": write_configuration,
     "queries": write_queries,
@@ -389,7 +401,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "limits": write_limits,
     "diagram": write_diagram,
     "packages": write_packages,
-    "plan-states": lambda: f"```mermaid\n{state_diagram()}```\n",
+    "plan-states": write_states,
 }
 
 

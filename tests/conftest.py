@@ -11,7 +11,9 @@ from hypothesis import settings
 from kubedsm.process.supervisor import Supervisor
 from support import drawing
 
-settings.register_profile("long", max_examples=10_000)
+# On a busy machine an example takes as long as it takes.
+settings.register_profile("short", deadline=None)
+settings.register_profile("long", deadline=None, max_examples=10_000)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -24,8 +26,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    settings.load_profile("long" if config.getoption("--long") else "short")
     if config.getoption("--long"):
-        settings.load_profile("long")
         # Workers of xdist inherit the base of the fresh seeds.
         os.environ.setdefault(drawing.LONG, str(secrets.randbelow(10**6)))
     # Before the first async test pytest-asyncio asks for the current loop. If there never was one,
@@ -45,9 +47,22 @@ def pytest_report_header() -> str | None:
     return base and f"long run; the same fresh seeds again: {drawing.LONG}={base}"
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    # Tests of processes wait for real time: a worker more keeps the CPU busy meanwhile.
+    return (os.cpu_count() or 1) + 1
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if not config.getoption("--long"):
-        later = [item for item in items if item.get_closest_marker("long")]
+        # A given cluster gets all of its tests.
+        given = config.getoption("--kubeconfig", None)
+        later = [
+            item
+            for item in items
+            if item.get_closest_marker("long")
+            and not (given and item.get_closest_marker("any_cluster"))
+        ]
         config.hook.pytest_deselected(items=later)
         items[:] = [item for item in items if item not in later]
 

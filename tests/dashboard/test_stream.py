@@ -101,6 +101,22 @@ async def test_what_may_soon_be_over_is_seen_with_nobody_viewing():
         assert said == ["begun", "short", "over"]
 
 
+@pytest.mark.parametrize(
+    ("viewers", "stirring", "looks"),
+    [(0, False, 10 / GLANCE), (3, False, 10 / LOOK), (0, True, 10 / AT_ONCE)],
+)
+async def test_between_two_looks_is_a_pause_even_if_something_always_stirs(
+    viewers, stirring, looks
+):
+    scene, seen = ToldScene(), []
+    look = scene.look
+    scene.look = lambda: seen.append(look()) or (scene.stirred.set() if stirring else None)
+    async with looking(scene) as stream:
+        stream.viewers, seen[:] = viewers, []
+        await asyncio.sleep(10)
+        assert len(seen) == pytest.approx(looks, abs=1)
+
+
 def changes(version, **rows):
     """At the moment of its version; a row is its headline, or None."""
     status = {key: said and StatusRow(said) for key, said in rows.items()}

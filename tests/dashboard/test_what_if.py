@@ -213,3 +213,10 @@ def test_what_is_asked_is_understood():
     assert said("qos=shop/web:1e-1&replicas=shop/web: 0").qos == (("shop/web", 0.1),)
     with pytest.raises(BadRequestError, match="requests: shop/web: cpu: "):
         said("requests=shop/web:cpu=-1")
+    known = known_cluster()
+    for number in range(6):
+        known.mirror.apply(PodApplied(running(f"w{number}-1", f"w{number}", "c1")))
+    many = [f"replicas=shop/w{number}:-100" for number in range(6)]
+    assert len(said("&".join(many[:5]), known).replicas) == 5
+    with pytest.raises(BadRequestError, match=r"^replicas: more than 500 in all$"):
+        said("&".join(many), known)

@@ -87,8 +87,8 @@ def test_a_namespace_opts_in_and_no_pod_is_stranded_while_every_replica_is_down(
         scheduler.process.kill()
     apply(kubectl, tmp_path, deployment("early", 2))
     time.sleep(FALLBACK + 1)
-    apply(kubectl, tmp_path, deployment("late", 100))
-    server.until(lambda: schedulers(kubectl, "late") == {("default-scheduler", True): 100})
+    apply(kubectl, tmp_path, deployment("late", 20))
+    server.until(lambda: schedulers(kubectl, "late") == {("default-scheduler", True): 20})
     # Created before anybody could know; the one command releases them.
     assert schedulers(kubectl, "early") == {("kubedsm", False): 2}
     done = command(server, "uninstall")

@@ -1,7 +1,8 @@
 """Place, migrate, roll back, change the leader: on any cluster, real or emulated.
 
 `pytest tests/e2e --kubeconfig FILE` runs these tests on the cluster of an administrator's
-kubeconfig; without the option they run on `kubedsm emulate --tls`. The cluster needs two Ready
+kubeconfig; without the option they run on `kubedsm emulate --tls`, where those of policies, volumes
+and standbys are left to the long run: other modules test these there. The cluster needs two Ready
 nodes without taints; hollow nodes are enough. A scheduler that runs there already is not disturbed:
 pods, tiers, Lease and rights of the tests have names of their own. All changes are undone.
 """
@@ -217,6 +218,7 @@ def test_explain_and_the_page_know_the_pods(cluster, scheduler, placed):
     assert name in done.stdout
 
 
+@pytest.mark.long
 def test_the_shipped_policy_refuses_patches_that_no_migration_makes(cluster, migrated):
     text = (MANIFESTS / "components" / "guarded-patches" / "policy.yaml").read_text()
     ours = text.replace("spec.schedulerName == 'kubedsm'", f"spec.schedulerName == '{SCHEDULER}'")
@@ -257,6 +259,7 @@ def test_the_shipped_policy_refuses_patches_that_no_migration_makes(cluster, mig
         cluster.delete(policy["kind"], policy["metadata"]["name"])
 
 
+@pytest.mark.long
 def test_a_stateful_set_gets_its_volumes_and_returns_to_them(cluster, placed):
     """The shipped example: local volumes on nodes that the scheduler chooses."""
     classes = cluster.list("StorageClass")
@@ -311,6 +314,7 @@ def test_a_stateful_set_gets_its_volumes_and_returns_to_them(cluster, placed):
             cluster.delete("PersistentVolumeClaim", claim["metadata"]["name"])
 
 
+@pytest.mark.long
 def test_a_standby_takes_over_from_a_killed_leader(cluster, scheduler):
     kubeconfig = cluster.kubeconfig_for(cluster.token())
     second = Scheduler(cluster, kubeconfig, cluster.folder / "second.log")

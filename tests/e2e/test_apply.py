@@ -18,6 +18,8 @@ pytestmark = [pytest.mark.http, needs_kubectl]
 FOREIGN = ("NetworkPolicy", "PrometheusRule", "ServiceMonitor")
 #: the page first: the emulated cluster leaves what a patch adds to a list at its end
 FOLDERS = sorted([MANIFESTS, *(MANIFESTS / "overlays").iterdir()], key=lambda f: f.name != "page")
+#: applied on each other by default; the others in the long run, as .ci/run follows their pages
+FIRST = ("page", "k3s")
 #: the node that runs the API server
 SERVER = "n5"
 #: kubectl sends the selector of a budget each time, to be replaced as a whole
@@ -47,7 +49,13 @@ def got(kubectl, *what):
     return json.loads(kubectl("-n", "kubedsm", "get", *what, "-o", "json"))
 
 
-@pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.name)
+@pytest.mark.parametrize(
+    "folder",
+    [
+        pytest.param(each, marks=() if each.name in FIRST else pytest.mark.long, id=each.name)
+        for each in FOLDERS
+    ],
+)
 def test_it_is_applied_rolled_out_and_then_unchanged(kubectl, tmp_path, folder):
     """Whatever was applied before."""
     objects = [given for given in built(folder).values() if given["kind"] not in FOREIGN]

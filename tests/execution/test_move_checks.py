@@ -169,6 +169,12 @@ async def test_a_service_that_selects_by_template_hash_refuses_only_to_detach():
     assert isinstance(await still.check(RECREATE), Accepted)
 
 
+async def test_a_pod_of_a_stateful_set_is_recreated_and_never_detached():
+    still = Still("StatefulSet")
+    assert "ReplicaSet can be detached" in await still.check(SURGE)
+    assert isinstance(await still.check(RECREATE), Accepted)
+
+
 OWNER = LiveOwner(gone=False, wanted=3, owner_wants=3, ready_others=2)
 FATES = {
     "the owner needs it": ({}, False, Fate.REATTACH),

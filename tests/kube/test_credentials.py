@@ -162,6 +162,23 @@ async def test_a_token_file_is_read_again_when_its_token_is_no_longer_accepted(t
     assert seen == ["Bearer first", "Bearer second", "Bearer second"]
 
 
+async def test_a_rejection_of_a_token_that_is_replaced_by_now_renews_nothing(tmp_path):
+    """Two requests with one token are rejected; the second rejection comes after the renewal."""
+    token = tmp_path / "token"
+    token.write_text("first\n")
+    path = config(tmp_path, "http://127.0.0.1:1", user={"tokenFile": "token"})
+    known = await credentials.from_kubeconfig(path, None, {})
+    first = await known.authorization()
+    token.write_text("second\n")
+    known.note_rejection(first)
+    assert await known.authorization() == "Bearer second"
+    token.write_text("third\n")
+    known.note_rejection(first)
+    assert await known.authorization() == "Bearer second"
+    known.note_rejection("Bearer second")
+    assert await known.authorization() == "Bearer third"
+
+
 PLUGIN = """
 import json, pathlib, sys
 count = pathlib.Path(sys.argv[1])

@@ -7,6 +7,9 @@ change. Then make the bug anew, print it, and take it back.
 
 Each is put into a copy of the tree, where its own tests run, and with `--all` those of the whole
 suite if they pass. What survives is either a test that is missing or code that does nothing.
+
+`--drawn N` draws N mutants per package from those that mutmut makes , and prints survivors as
+diffs and the share that tests notice.
 """
 
 import ast
@@ -188,13 +191,38 @@ def _read(only: Sequence[str]) -> list[Mutant]:
     return [m for m in found if not only or m.name.startswith(tuple(only))]
 
 
+def print_score(packages: Sequence[str], number: int, seed: int) -> bool:
+    """Judge drawn mutants. Raises click.ClickException without mutmut."""
+    sys.path.insert(0, str(HERE.parent))
+    try:
+        from support import drawn_mutants  # noqa: PLC0415 - seeded bugs need no mutmut
+    except ModuleNotFoundError as error:
+        remedy = "pip install -c constraints.txt -e '.[dev]'"
+        raise click.ClickException(f"{error.name} is missing: {remedy}") from None
+    return drawn_mutants.print_score(packages, number, seed)
+
+
 @click.command(help=__doc__)
 @click.option("--only", multiple=True, metavar="NAME", help="The beginning of a mutant's name.")
 @click.option("--jobs", type=click.IntRange(min=1), default=os.cpu_count() or 1, show_default=True)
 @click.option("--all", "by_all", is_flag=True, help="Run the whole suite on what survives.")
 @click.option("--check", is_flag=True, help="Run nothing: only see whether all of them apply.")
+@click.option("--drawn", type=click.IntRange(min=1), metavar="N", help="Mutants per package.")
+@click.option("--seed", default=1, show_default=True, help="Seed of --drawn.")
+@click.option("--package", "packages", multiple=True, help="Of --drawn, all by default.")
 @click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table")
-def main(only: tuple[str, ...], jobs: int, by_all: bool, check: bool, output: str) -> None:
+def main(
+    only: tuple[str, ...],
+    jobs: int,
+    by_all: bool,
+    check: bool,
+    drawn: int | None,
+    seed: int,
+    packages: tuple[str, ...],
+    output: str,
+) -> None:
+    if drawn is not None:
+        sys.exit(not print_score(packages, drawn, seed))
     try:
         mutants = _read(only)
     except StaleError as error:

@@ -22,6 +22,11 @@ def begun(pod, node, timeout=10.0):
     return advance(bind_plan("p", pod, node, timeout), Begun(), 0.0)
 
 
+def test_an_event_without_meaning_does_not_begin_a_plan():
+    plan = bind_plan("p", "a", "n2", 10.0)
+    assert advance(plan, CallRefused(0, "no"), 0.0) == (plan, ())
+
+
 def states(plan):
     return [step.state.value for step in plan.steps]
 

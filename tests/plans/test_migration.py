@@ -19,7 +19,7 @@ from plans.events import (
     ReplacementClaimed,
     TimePassed,
 )
-from plans.migration import MoveMode, MoveOrder, migration_plan
+from plans.migration import MoveMode, MoveOrder, migration_plan, restore_plan
 from plans.steps import TERMINAL, StepKind, StepState
 
 SURGE = MoveOrder("m", "old", "e1", MoveMode.SURGE, deadline=60)
@@ -28,12 +28,16 @@ FIRST_LEG = attrs.evolve(SURGE, target="cloud")
 SECOND_LEG = attrs.evolve(SURGE, id="m2", pod="", second_leg_of="m")
 
 
+#: a clock is not near 0
+EPOCH = 1e6
+
+
 class Story:
     """A plan told event by event; remembers what was asked."""
 
     def __init__(self, *orders):
         self.plan = migration_plan("p", orders)
-        self.now = 0.0
+        self.now = EPOCH
         self.asked = []
         self.verified = []
         self.settled = {}
@@ -53,7 +57,7 @@ class Story:
         return self
 
     def at(self, now):
-        self.now = now
+        self.now = EPOCH + now
         return self.tell(TimePassed())
 
     def kinds(self):
@@ -140,6 +144,22 @@ def test_a_replacement_that_is_not_ready_in_time_is_read_before_the_way_back():
     assert story.kinds()[-1] == "restore"
 
 
+def test_a_replacement_that_is_ready_no_more_while_it_settles_is_the_reason():
+    story = Story(SURGE).tell(*WAY).tell(BOUND)
+    settling = story.plan.steps[story.number(StepKind.SETTLE)]
+    assert (settling.state, settling.reason) == (
+        StepState.FAILED,
+        "the replacement is no longer Ready",
+    )
+    assert story.kinds()[-1] == "restore"
+
+
+def test_a_plan_that_restores_has_one_step_and_no_target():
+    plan = restore_plan("old")
+    assert plan.restores_only
+    assert [(step.pod, step.node) for step in plan.steps] == [("old", "")]
+
+
 @pytest.mark.parametrize("ready", [False, True])
 def test_a_replacement_that_is_being_deleted_is_not_waited_for(ready):
     story = Story(SURGE).tell(*WAY[:4])
@@ -169,7 +189,14 @@ def test_who_waits_for_a_pod_to_go_waits_its_grace_period_longer(order, way, kin
     story.tell(*way[:5]).at(2.0).tell(*way[5:])
     step = story.plan.steps[story.number(kind)]
     asked = 2.0 if len(way) > 5 else 0.0
-    assert step.deadline == asked + 60 + 30
+    assert step.deadline == EPOCH + asked + 60 + 30
+
+
+def test_a_detachment_that_is_not_seen_in_time_has_failed():
+    story = Story(SURGE).tell(ACCEPTED).at(60)
+    story.tell(PodSeen("old", "c1", ready=True, live=True))
+    step = story.plan.steps[story.number(StepKind.DETACH)]
+    assert (step.state, step.reason) == (StepState.FAILED, "the deadline passed")
 
 
 def test_an_eviction_that_is_refused_for_ever_is_taken_back():
@@ -272,7 +299,13 @@ def test_what_waits_for_room_does_not_start_while_the_pod_terminates_there():
 def test_what_is_overdue_is_read_each_minute_however_long_it_could_take():
     story = Story(SURGE).tell(*WAY[:4]).tell(PodGone("new")).at(600)
     assert story.verified == ["restore"]
-    assert story.plan.next_deadline == 660
+    assert story.plan.next_deadline == EPOCH + 660
+
+
+def test_an_unproved_step_is_given_up_ten_minutes_after_the_first_look_and_not_at_the_second():
+    story = Story(SURGE).tell(*WAY[:4]).tell(PodGone("new")).at(600).at(660).at(1140)
+    assert story.verified == ["restore"] * 3
+    assert story.at(1200).settled["m", "restore"] == "failed"
 
 
 @pytest.mark.parametrize("gone_first", [True, False])
@@ -329,6 +362,7 @@ def test_the_second_leg_moves_the_replacement_of_the_first():
     story.tell(MoveAccepted("b"), PodSeen("pod-b", "n2", ready=True, detached=True))
     story.tell(ReplacementClaimed("b", "b2"), PodSeen("b2", "n", ready=True))
     story.tell(PodSeen("b2", "n", ready=True)).at(0)
+    assert ("a", "start", "a2") not in story.asked
     story.tell(PodSeen("pod-b", "n2", terminating=True), PodGone("pod-b"))
     assert ("a", "start", "a2") in story.asked
 

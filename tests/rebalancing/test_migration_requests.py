@@ -126,7 +126,7 @@ async def test_an_id_that_nothing_is_proposed_under_is_refused_with_the_one_that
         assert answer.text.endswith(f"the current proposal is {suggestion.id}")
 
 
-async def test_a_second_request_waits_for_nobody():
+async def test_a_second_request_waits_for_nobody_and_a_third_is_taken_after_the_first():
     async with proposing() as scene:
         moves = list_requested_moves(await scene.until_proposed())
         scene.ask("r1", moves=moves[:1])
@@ -135,6 +135,9 @@ async def test_a_second_request_waits_for_nobody():
         answer = await scene.answer("r2")
         assert (answer.state, answer.cause) == ("refused", "busy")
         assert (await scene.answer("r1")).state == "ended"
+        scene.ask("r3", moves=moves[1:])
+        assert (await scene.answer("r3")).state == "ended"
+        assert scene.world.placed("web") == {"e1": 2}
 
 
 async def test_what_is_no_request_is_said_once_and_what_is_old_is_left_alone():

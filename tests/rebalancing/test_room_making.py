@@ -278,6 +278,8 @@ async def test_pods_of_lower_priority_go_for_others_only_by_leave_of_their_budge
             await world.until(lambda: world.events("PackingFailed"), 30)
             await asyncio.sleep(60)
             assert (placed(world), placed(world, "low"), len(calls.done)) == (0, 1, 0)
+            for event in world.events("PackingFailed"):
+                assert event["message"].startswith("Packing: no migration begins: ")
         else:
             await world.until(lambda: placed(world) == 1, 30)
             await asyncio.sleep(20)

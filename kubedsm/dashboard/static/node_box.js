@@ -9,7 +9,7 @@ const SLIVER = 0.25;
 /** Square pixels per pod from which pods are drawn one by one. */
 const ROOMY = 90;
 /** Size in pixels of a box from which its pods are drawn; height of its heading. */
-const [LEAST, HEAD] = [{ width: 34, height: 28 }, 16];
+const [LEAST, HEAD] = [{ width: 52, height: 40 }, 16];
 /** Pixels: width of a letter, and of a service's letter; height of a service's name. */
 const [LETTER, POD_LETTER, NAMED] = [6.1, 5.6, 14];
 /** Fewest letters of a service's name that say something. */
@@ -76,6 +76,8 @@ function draw({ name, short, row, pods, width, height, px, chosen, lit, found, c
     <div class=${classes.filter(Boolean).join(" ")} role="button" tabindex="-1" data-node=${name}
       data-state=${state || undefined} aria-label=${label.filter(Boolean).join(", ")}
       style=${{ "--width": width, ...(small ? fill(row, pods, lit, colour) : {}) }}>
+      ${px > 0 && small && h >= HEAD && html`
+        <span class="name">${shortened(short, Math.floor((w - 3) / LETTER))}</span>`}
       ${px > 0 && !small && html`
         <${Heading} ...${{ name, short, state, w, h, filled: `${resource} ${percent(part)}` }} />
         <${Pods} ...${{ row, pods, resource, w, h, chosen, lit, colour }} />
