@@ -33,7 +33,8 @@ export function Cluster({ tables, at, title, imagines, state: { chosen, site, fi
   const pods = usePodsByNode(tables);
   const areas = useMemo(() => groupNodes(tables.nodes, site), [tables.nodes, site]);
   const unit = useUnit(view, picture, JSON.stringify(areas.map(({ sites }) => sites.map(
-    ([name, nodes]) => [name, nodes.map(({ name: node, width }) => [node, width])]))));
+    ([name, nodes]) => [name, nodes.map(({ name: node, width }) => [node, width])]))),
+    areas.reduce((sum, { total }) => sum + total, 0));
   const zoom = useZoom(view, picture);
   const names = useMemo(() => ranked(tables.workloads), [tables.workloads]).join();
   const colour = useMemo(() => (workload) => colourOf(workload, names.split(",")), [names]);
@@ -222,9 +223,13 @@ function usePodsByNode({ pods, moves }) {
   }, [pods, moves]);
 }
 
-/** Pixels of the unit: the largest with which everything fits into the view. */
-function useUnit(view, picture, key) {
-  const [unit, setUnit] = useState(0);
+/**
+ * Pixels of the unit: the largest with which everything fits into the view. `total`: square units of
+ * all boxes. Until other boxes are measured, the unit is at most what their sum allows: drawn too
+ * large, each of thousands of pods would be drawn for nothing.
+ */
+function useUnit(view, picture, key, total) {
+  const [{ unit, square }, setUnit] = useState({ unit: 0, square: 0 });
   useLayoutEffect(() => {
     const observer = new ResizeObserver(() => {
       const { clientWidth, clientHeight } = view.current;
@@ -240,12 +245,12 @@ function useUnit(view, picture, key) {
       }
       style.setProperty("--unit", `${low}px`);
       classList.remove("fitting");
-      setUnit(low);
+      setUnit({ unit: low, square: clientWidth * clientHeight });
     });
     observer.observe(view.current);
     return () => observer.disconnect();
   }, [key]);
-  return unit;
+  return Math.min(unit, Math.sqrt(square / total) || 0);
 }
 
 /** Zoom by wheel and keys; the view scrolls. Labels are drawn again once the zoom rests. */
