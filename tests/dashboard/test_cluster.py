@@ -4,6 +4,7 @@ import re
 from contextlib import asynccontextmanager
 
 import msgspec
+import pytest
 
 from kubedsm.dashboard.rows import MoveRow, PodRow, StatusRow, WorkloadRow
 from kubedsm.dashboard.server.access import Access, TokenFile
@@ -44,6 +45,27 @@ async def test_what_there_is_of_a_cluster_is_drawn(browser):
                 assert said == f"{resource} {100 * part:.0f}%"
                 told += 1
         assert told
+
+
+@pytest.mark.parametrize(("width", "dark"), [(1440, False), (1024, True), (390, False)])
+async def test_long_names_are_cut_where_they_are_the_same(browser, width, dark):
+    domain = ".eu-west-1.compute.internal"
+    made = MadeCluster(50, 1_000, sites=6, domain=domain)
+    async with page_of_made(made) as url, browser.page(url, width, dark=dark) as page:
+        await expect(page.locator("[data-node]")).to_have_count(50)
+        await expect(page.locator(".node .name").first).to_be_visible()
+        shown = await page.locator(".node").evaluate_all(
+            """nodes => nodes.map((each) => [each.dataset.node,
+                each.querySelector('.name')?.textContent, each.offsetWidth, each.offsetHeight])"""
+        )
+        for node, name, *size in shown:
+            # Within a tier, a number tells the nodes apart.
+            assert name or size < [30, 16], (node, size)
+            assert not name or node.removesuffix(domain).endswith(name.strip("…"))
+        assert any(name == "edge-1" for _, name, *_ in shown) == (width > 390)
+        assert await page.evaluate("document.documentElement.scrollWidth") <= width
+        await keep(page, f"fifty-{width}")
+        assert await violations(page) == []
 
 
 async def test_boxes_are_as_large_as_their_nodes_and_keys_go_from_one_to_another(browser):

@@ -3,7 +3,7 @@
 import { Arcs } from "./arcs.js";
 import { title as describe } from "./descriptions.js";
 import { matches } from "./find.js";
-import { distinct, ownName, percent } from "./formats.js";
+import { distinct, fitting, ownName, percent } from "./formats.js";
 import { formatChanges } from "./hypothesis.js";
 import { NodeBox, requested } from "./node_box.js";
 import { colourOf, OTHERS, ranked } from "./palette.js";
@@ -21,6 +21,8 @@ const TIERS = [["edge", "Edge"], ["cloud", "Cloud"], [null, "Not ours"]];
 const ARROWS = {
   ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1],
 };
+/** Letters of a service in the legend. */
+const LONG = 28;
 /** Largest zoom; milliseconds without a change after which labels get their final size. */
 const [MOST, REST] = [40, 250];
 /** Width in pixels at which a chosen node is shown; pixels that a pointer moves before it drags. */
@@ -118,7 +120,7 @@ function useHighlight(tables, chosen, filter, names) {
 
 const NOTHING = new Set();
 
-function Area({ name, total, height, sites, tiled, short, pods, px, chosen, node, lit, found, colour,
+function Area({ name, total, height, sites, tiled, forms, pods, px, chosen, node, lit, found, colour,
   demand }) {
   return html`
     <div class="area ${name.toLowerCase()} ${tiled ? "tiled" : ""}"
@@ -131,7 +133,7 @@ function Area({ name, total, height, sites, tiled, short, pods, px, chosen, node
           ${site && html`<h4>${site}${demandAt(demand, site)}</h4>`}
           <div class="nodes">${nodes.map((each) => html`
             <${NodeBox} key=${each.name} ...${{ ...each, height, px, lit, colour }}
-              short=${short.get(each.name)} found=${found.has(each.name)}
+              forms=${forms.get(each.name)} found=${found.has(each.name)}
               pods=${pods.get(each.name) ?? NONE}
               chosen=${node === each.name ? chosen : null} />`)}</div>
         </div>`)}</div>`}
@@ -185,10 +187,10 @@ function groupNodes(nodes, chosenSite) {
     const height = Math.sqrt(total / own.length / ASPECT);
     for (const node of own) node.width = node.size / height;
     const sites = [...Map.groupBy(own, ({ row }) => row.site ?? "")];
-    const short = new Map(sites.flatMap(([, some]) => [
+    const forms = new Map(sites.flatMap(([, some]) => [
       ...distinct((some.length > 1 ? some : own).map((node) => node.name))]));
     return {
-      name, total, height, short, tiled: sites.length > FEW,
+      name, total, height, forms, tiled: sites.length > FEW,
       sites: sites.sort(([one], [other]) => byName(one, other)),
     };
   }).filter(({ sites }) => sites.length);
@@ -339,14 +341,14 @@ function Legend({ measured, names, colour, chosen, set }) {
   const sample = (state, words) => html`<li><i class="pod ${state}" /> ${words}</li>`;
   const all = names ? names.split(",") : NONE;
   const own = all.filter((name) => colour(name) !== OTHERS);
-  const short = distinct(own.map(ownName));
+  const forms = distinct(own.map(ownName));
   return html`
     <ul class="legend" aria-label="Services by colour">
       ${own.map((name) => html`
         <li key=${name}><button class="name" aria-pressed=${String(chosen?.key === name)} title=${name}
           onClick=${() => set({ chosen: { kind: "workload", key: name } })}>
           <i class="pod" style=${{ "--colour": colour(name) }} /> ${
-            ownName(name).length <= 24 ? ownName(name) : short.get(ownName(name))}</button></li>`)}
+            fitting(forms.get(ownName(name)), LONG)}</button></li>`)}
       ${all.length > own.length && html`<li><i class="pod" style=${{ "--colour": OTHERS }} />
         ${" "}${all.length - own.length} others</li>`}
     </ul>

@@ -90,19 +90,14 @@ export function percent(part) {
   return `${Math.round(100 * part)}%`;
 }
 
-/** Return the end of a name, where names differ, if the name is longer than that many letters. */
-export function shortened(name, letters) {
-  if (name.length <= letters) return name;
-  return letters < 3 ? "" : `…${name.slice(1 - letters).replace(/^[-./…]+/, "")}`;
-}
-
 /**
- * Return short forms of names by name: a beginning and an end that all of them have in common are
- * left out, as in ip-10-0-7-3.internal and ip-10-0-9-8.internal: …7-3 and …9-8.
+ * Return the forms of names by name, longest first: the name, the name without the end that all names
+ * have in common, and without the common beginning, too. Of ip-10-7-3.internal and
+ * ip-10-9-8.internal: ip-10-7-3 and …7-3.
  */
 export function distinct(names) {
   const [first = "", ...others] = names;
-  if (!others.length) return new Map(names.map((name) => [name, name]));
+  if (!others.length) return new Map(names.map((name) => [name, [name]]));
   const common = (same) => {
     let length = 0;
     while (length < first.length && others.every((name) => same(name, length))) length += 1;
@@ -114,9 +109,16 @@ export function distinct(names) {
   const head = first.slice(0, begin).search(/[^-./]*$/);
   const tail = end - (first.slice(first.length - end).match(/^[^-./]*/)?.[0].length ?? 0);
   return new Map(names.map((name) => {
-    const short = name.slice(head, Math.max(head + 1, name.length - tail));
-    return [name, head > 3 ? `…${short}` : name.slice(0, Math.max(head + 1, name.length - tail))];
+    const kept = name.slice(0, Math.max(head + 1, name.length - tail));
+    return [name, [name, kept, head ? `…${kept.slice(head)}` : kept]];
   }));
+}
+
+/** Return the longest form that has at most that many letters, else the end of the shortest. */
+export function fitting(forms, letters) {
+  const found = forms.find((form) => form.length <= letters);
+  if (found !== undefined) return found;
+  return letters < 3 ? "" : `…${forms.at(-1).slice(1 - letters).replace(/^[-./…]+/, "")}`;
 }
 
 /** Without its namespace. */

@@ -1,6 +1,6 @@
 /** Box of one node: its name and state, and its pods as parts of its scarcest resource. */
 
-import { ownName, percent, shortened } from "./formats.js";
+import { fitting, ownName, percent } from "./formats.js";
 import { html, useMemo } from "./vendor/htm-preact.js";
 
 const RESOURCES = ["cpu", "memory", "pods"];
@@ -47,18 +47,18 @@ export function utilisation(row, pods) {
 }
 
 /**
- * `px`: pixels of the unit. `short`: the name without what the names of all nodes have in common.
+ * `px`: pixels of the unit. `forms`: shorter and shorter forms of the name.
  * `chosen`: what is chosen on this node. `lit`: highlighted workloads, if any. `found`: the name
  * matches the search.
  */
-export function NodeBox({ name, short, row, pods, width, height, px, chosen, lit, found, colour }) {
+export function NodeBox({ name, forms, row, pods, width, height, px, chosen, lit, found, colour }) {
   return useMemo(
-    () => draw({ name, short, row, pods, width, height, px, chosen, lit, found, colour }),
-    [name, short, row, pods, width, height, px, chosen, lit, found, colour],
+    () => draw({ name, forms, row, pods, width, height, px, chosen, lit, found, colour }),
+    [name, forms, row, pods, width, height, px, chosen, lit, found, colour],
   );
 }
 
-function draw({ name, short, row, pods, width, height, px, chosen, lit, found, colour }) {
+function draw({ name, forms, row, pods, width, height, px, chosen, lit, found, colour }) {
   const { state = "", cordoned, tier, site } = row;
   const { resource, part, used } = utilisation(row, pods);
   const [w, h] = [width * px, height * px];
@@ -77,9 +77,9 @@ function draw({ name, short, row, pods, width, height, px, chosen, lit, found, c
       data-state=${state || undefined} aria-label=${label.filter(Boolean).join(", ")}
       style=${{ "--width": width, ...(small ? fill(row, pods, lit, colour) : {}) }}>
       ${px > 0 && small && h >= HEAD && html`
-        <span class="name">${shortened(short, Math.floor((w - 3) / LETTER))}</span>`}
+        <span class="name">${fitting(forms, Math.floor((w - 3) / LETTER))}</span>`}
       ${px > 0 && !small && html`
-        <${Heading} ...${{ name, short, state, w, h, filled: `${resource} ${percent(part)}` }} />
+        <${Heading} ...${{ forms, state, w, h, filled: `${resource} ${percent(part)}` }} />
         <${Pods} ...${{ row, pods, resource, w, h, chosen, lit, colour }} />
         ${used != null && html`
           <i class="load" style=${{ "--used": percent(Math.min(1, used)) }} />`}`}
@@ -101,15 +101,15 @@ export function fill(row, pods, lit, colour) {
   };
 }
 
-function Heading({ name, short, state, w, h, filled }) {
+function Heading({ forms, state, w, h, filled }) {
   const letters = Math.floor((w - 8 - (state ? 14 : 0)) / LETTER);
-  const roomy = letters >= Math.min(short.length, 12) + filled.length + 1;
+  const roomy = letters >= Math.min(forms.at(-1).length, 12) + filled.length + 1;
   const own = roomy ? letters - filled.length - 1 : letters;
   const worded = state && h >= 60 && w >= state.length * LETTER + 4;
   return html`
     <p class="head">
       ${state && html`<svg class="mark" viewBox="0 0 12 12"><path d=${MARKS[state]} /></svg>`}
-      <span class="name">${name.length <= own ? name : shortened(short, own)}</span>
+      <span class="name">${fitting(forms, own)}</span>
       ${roomy && html`<span class="fullness">${filled}</span>`}
     </p>
     ${worded && html`<span class="word">${state}</span>`}`;
@@ -139,7 +139,7 @@ function Group({ workload, own, row, resource, w, h, detailed, chosen, lit, colo
   return html`
     <div class=${`group ${lit?.has(workload) ? "chosen" : lit ? "dim" : ""} ${share}`}
       data-workload=${workload} style=${{ flexBasis: `${100 * sum}%`, "--colour": colour }}>
-      ${named && html`<span>${shortened(name, letters)}</span>`}
+      ${named && html`<span>${fitting([name], letters)}</span>`}
       ${detailed && own.map(([key, { state, move }], index) => {
         const held = state === "held";
         const marked = chosen?.kind === "pod" && chosen.key === key ? "chosen" : "";

@@ -1,18 +1,22 @@
 /** Grid of sites, for clusters with more sites than can be drawn node by node. */
 
-import { percent } from "./formats.js";
+import { distinct, fitting, percent } from "./formats.js";
 import { fill, requested } from "./node_box.js";
 import { html, useMemo } from "./vendor/htm-preact.js";
 
 /** Sites that are drawn node by node. */
 export const FEW = 12;
+/** Letters of a name that fit into a tile. */
+const LONG = 14;
 const NONE = [];
 
 /** Tiles of the sites; a tile has a cell for each node. Clicks are handled by the picture. */
 export function SiteGrid({ sites, pods, ...more }) {
+  const forms = distinct(sites.map(([site]) => site));
   return html`
     <div class="tiles">${sites.map(([site, nodes]) => html`
       <${Tile} key=${site} ...${{ site, nodes, ...more }}
+        name=${fitting(forms.get(site), LONG) || "no site"}
         versions=${nodes.map(({ name }) => pods.get(name) ?? NONE)} />`)}</div>`;
 }
 
@@ -30,7 +34,7 @@ function fullness(nodes, versions) {
   return memory > cpu ? `memory ${percent(memory)}` : `cpu ${percent(cpu)}`;
 }
 
-function Tile({ site, nodes, versions, node, lit, found, colour, demand }) {
+function Tile({ site, name: shown, nodes, versions, node, lit, found, colour, demand }) {
   return useMemo(() => {
     const ill = nodes.filter(({ row }) => row.state).length;
     const full = fullness(nodes, versions);
@@ -43,13 +47,12 @@ function Tile({ site, nodes, versions, node, lit, found, colour, demand }) {
     return html`
       <div class="tile" role="button" tabindex="-1" data-site=${site}
         aria-label=${`Site ${site || "without a name"}, ${says}, ${full}; zoom in`}>
-        <p class="head"><span class="name">${site || "no site"}</span>
-          <span class="fullness">${full}</span></p>
+        <p class="name">${shown}</p>
         <div class="cells">${nodes.map(({ name, row }, index) => html`
           <i class=${`small cell ${node === name ? "chosen" : ""} ${found?.has(name) ? "found" : ""}`}
             data-node=${name} data-state=${row.state || undefined}
             style=${fill(row, versions[index], lit, colour)} />`)}</div>
-        <p class=${ill ? "warn" : "soft"} title=${says}>${says}</p>
+        <p class=${ill ? "warn" : "soft"}>${ill || served ? says : full}</p>
       </div>`;
-  }, [site, node, lit, found, colour, demand, ...nodes, ...versions]);
+  }, [site, shown, node, lit, found, colour, demand, ...nodes, ...versions]);
 }
