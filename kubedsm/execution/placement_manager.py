@@ -21,6 +21,7 @@ from structlog import contextvars
 
 from kubedsm.events.controller import Controller
 from kubedsm.execution.bind_calls import BindCalls, IsPending, Report, observation
+from kubedsm.execution.image_pulls import ImagePulls
 from kubedsm.execution.limits import Limits
 from kubedsm.execution.migration_calls import Accepted, MigrationCalls
 from kubedsm.execution.migrations import (
@@ -126,12 +127,17 @@ class PlacementManager(Controller):
     _inbox: deque[tuple[str, PlanEvent, float]] = attrs.field(factory=deque, init=False)
     _handling: bool = attrs.field(default=False, init=False)
     _tasks: asyncio.TaskGroup | None = attrs.field(default=None, init=False)
+    _pulls: ImagePulls = attrs.field(init=False)
     _deadlines_changed: asyncio.Event = attrs.field(factory=asyncio.Event, init=False)
     #: time until which `run` waits
     _alarm: float = attrs.field(default=math.inf, init=False)
     _sweeping: bool = attrs.field(default=False, init=False)
     #: set while no plan is under way
     quiet: asyncio.Event = attrs.field(factory=asyncio.Event, init=False)
+
+    @_pulls.default
+    def _begin_without_pulls(self) -> ImagePulls:
+        return ImagePulls(self.handle)
 
     def __attrs_post_init__(self) -> None:
         self.quiet.set()
@@ -460,6 +466,7 @@ class PlacementManager(Controller):
                 self.spawn_task("volumes", partial(self._volumes.avoid_node, failed, node))
         if not step.move:
             return
+        self._pulls.observe_step(step)
         wait = self.migrations.end_step(running.plan, step, STALLED)
         if wait:
             self.spawn_task("turns", partial(self._admit_later, wait))
@@ -511,4 +518,5 @@ class PlacementManager(Controller):
             "migration begun", pod=str(pod), source=pod.node_name, target=step.node, mode=mode.value
         )
         settle = checked.min_ready + self.migrations.limits.drain_delay
-        self.report(plan_id, MoveAccepted(step.move, settle, checked.grace, checked.ready_within))
+        within = self._pulls.extend_deadline(step, pod, checked.ready_within)
+        self.report(plan_id, MoveAccepted(step.move, settle, checked.grace, within))

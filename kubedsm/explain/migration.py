@@ -22,7 +22,8 @@ from kubedsm.explain.explanation import (
 from kubedsm.explain.facts import MigrationFacts
 from kubedsm.explain.migration_outcome import MoveOutcome, Outcome
 from kubedsm.explain.migration_progress import Names, Progress
-from kubedsm.model.model import Share
+from kubedsm.model.images import estimate_pull, list_missing
+from kubedsm.model.model import NodeName, Pod, Share
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.planner.rebalancing_requests import migration_mode
 from kubedsm.planner.what_if import describe_purpose
@@ -47,6 +48,16 @@ def pod_names(outcome: MoveOutcome, progress: Progress) -> Names:
     replacement = str(outcome.replacement) if outcome.replacement else progress.replacement
     pod = progress.pod or str(outcome.move.pod)
     return Names(pod, replacement or "the new pod", outcome.move.target)
+
+
+def describe_pull(pod: Pod, name: NodeName, snapshot: Snapshot) -> Iterator[Words]:
+    """Describe each image of the pod that the node has to pull: name, size and expected time."""
+    target = snapshot.nodes.get(name)
+    missing = {} if target is None else list_missing(pod, target, snapshot.index)
+    for image, size in missing.items():
+        seconds = estimate_pull(size, name, snapshot.pull_speeds)
+        about = f": {size / 1e6:.0f} MB, about {seconds:.0f} s."
+        yield f"Image {image} is missing on ", node_link(name), about
 
 
 @attrs.frozen(slots=True)
@@ -147,13 +158,16 @@ class MigrationExplainer:
             yield ("It is made only together with ", *join_links(group), ".")
 
     def _describe_cost(self) -> Iterator[Words]:
-        if text := _MODES[migration_mode(self.outcome.move.pod, self.configuration)]:
+        move = self.outcome.move
+        if text := _MODES[migration_mode(move.pod, self.configuration)]:
             yield (text,)
         began, ended = self.progress.began, self.progress.ended
         if began and ended:
             yield (f"It took {ended - began:.0f} s, until ", moment(ended), ".")
         elif began:
             yield ("It began at ", moment(began), ".")
+        if not self.progress.ended and self.state in _VERBS:
+            yield from describe_pull(move.pod, move.target, self.snapshot)
         if price := self.configuration.migration.price:
             yield (f"Its benefit has to exceed {price:g} s of a pod at the edge.",)
 

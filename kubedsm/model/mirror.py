@@ -131,6 +131,8 @@ class ClusterMirror:
         self.surroundings = Surroundings()
         #: last sample
         self.measured = NOTHING_MEASURED
+        #: bytes per second of the last observed image pull, by node
+        self.pull_speeds: Map[NodeName, float] = Map()
         #: used and reserved capacity
         self._taken: dict[NodeName, Resources] = {}
         self._tally = Tally(scheduler_name)
@@ -169,12 +171,7 @@ class ClusterMirror:
                 self.surroundings = self.surroundings.without_versions()
                 return Change()
             case NodeApplied(node):
-                before = self._nodes.get(node.name)
-                after = attrs.evolve(node, tier=self.tiers.of(node.labels))
-                if after != before:
-                    self.changes += 1
-                    self._set_node(node.name, after)
-                return Change(node_before=before, node_after=after)
+                return self._apply_node(node)
             case NodeDeleted(name):
                 before = self._nodes.get(name)
                 if before is not None:
@@ -185,6 +182,16 @@ class ClusterMirror:
                 return Change(measured_before=known, measured_after=self.measured)
             case _:
                 return self._apply_surrounding(event)
+
+    def _apply_node(self, node: Node) -> Change:
+        before = self._nodes.get(node.name)
+        after = attrs.evolve(node, tier=self.tiers.of(node.labels))
+        if after != before:
+            self.changes += 1
+            self._set_node(node.name, after)
+        elif after.images != before.images:
+            self._set_node(node.name, after)
+        return Change(node_before=before, node_after=after)
 
     def _apply_surrounding(
         self, event: SurroundingApplied | SurroundingDeleted | KindKnown | NodeAvoided
@@ -499,6 +506,7 @@ class ClusterMirror:
             scheduler_name=self._scheduler_name,
             surroundings=self.surroundings,
             measured=self.measured,
+            pull_speeds=self.pull_speeds,
             at=at,
             counted=Counted(census, index, room, residents),
         )

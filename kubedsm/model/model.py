@@ -307,7 +307,7 @@ class Node:
     tier: Tier | None = None
     #: IP addresses and host names
     addresses: tuple[str, ...] = ()
-    #: image sizes in bytes; image changes alone do not update the node
+    #: image sizes in bytes; image changes alone are no change of the node
     images: Mapping[str, int] = attrs.field(factory=dict, eq=False)
 
 

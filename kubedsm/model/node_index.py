@@ -237,6 +237,14 @@ class NodeIndex:
         return Counter(image for node in self._by_name.values() for image in node.images)
 
     @cached_property
+    def image_sizes(self) -> Mapping[str, int]:
+        """Bytes of each container image that any node reports."""
+        sizes: dict[str, int] = {}
+        for node in self._by_name.values():
+            sizes.update(node.images)
+        return sizes
+
+    @cached_property
     def interleaved(self) -> Positions:
         """Positions of all nodes, alternating between zones."""
         listed = [self.positions[node.name] for node in zone_interleaved(self.nodes)]

@@ -47,6 +47,8 @@ class Snapshot:
     measured: Measured = NOTHING_MEASURED
     #: time in seconds since the epoch; 0 if unknown
     at: float = 0.0
+    #: bytes per second of the last observed image pull, by node
+    pull_speeds: Mapping[NodeName, float] = attrs.field(factory=dict)
 
     #: None: counted from scratch. Required again with other nodes, pods, placements or capacity.
     counted: Counted | None = attrs.field(default=None, eq=False, repr=False)

@@ -13,6 +13,7 @@ from kubedsm.kube.wire import schema
 from kubedsm.kube.wire.annotations import MoveMark, mark_of, wishes_of
 from kubedsm.kube.wire.errors import FieldError
 from kubedsm.kube.wire.pod_requests import Amounts, Reported, Reports, pod_requests
+from kubedsm.model.images import with_tag
 from kubedsm.model.model import (
     DO_NOT_DISRUPT_ANNOTATION,
     EVERY_ADDRESS,
@@ -132,10 +133,7 @@ def pod_of(shape: schema.Pod) -> Pod:
 @lru_cache(maxsize=4096)
 def _image_names(images: tuple[str, ...]) -> tuple[str, ...]:
     """Return container image names, with the default tag added where absent."""
-    return tuple(
-        intern(image if image.rfind(":") > image.rfind("/") else f"{image}:latest")
-        for image in images
-    )
+    return tuple(intern(with_tag(image)) for image in images)
 
 
 @lru_cache(maxsize=4096)

@@ -46,6 +46,8 @@ class Timing:
     stop_delay: float = 1.0
     #: from the selection of a node to the volume for a claim
     provision_delay: float = 2.0
+    #: bytes per second of image pulls; 0: every node has every image
+    pull_speed: float = 0.0
     hpa_sync: float = 15.0
     #: HPA tolerance: relative difference from the target without scaling (not a duration)
     hpa_tolerance: float = 0.1

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 
 import attrs
 
+from kubedsm.model.images import names_of, with_tag
 from kubedsm.model.model import Resources
 from kubedsm.model.quantities import parse_millis, parse_units
 from kubedsm_lab.emulator.actors.cache import Cache, Key
@@ -109,6 +110,9 @@ class Kubelet(Controller):
     `timing.stop_delay`; the `runtime` may take longer. Pods that the runtime does not run become
     Ready after the `initialDelaySeconds` of their probes, and those of Jobs succeed after
     `timing.job_duration`, or the seconds of the command `sleep`.
+
+    With `timing.pull_speed`, a node pulls the images that its status.images lacks before it starts
+    a pod, and then reports them; sizes are those that any node reports.
     """
 
     def __init__(self, cache: Cache, runtime: ContainerRuntime, timing: Timing) -> None:
@@ -119,6 +123,8 @@ class Kubelet(Controller):
         self._used: dict[str, Resources] = {}
         self._next_address = 0
         self._disconnected: set[str] = set()
+        #: ends of the pulls of images, by node
+        self._pulls: dict[tuple[str, str], float] = {}
 
     def subscribe(self) -> None:
         self.cache.on(PODS, self._pod_changed)
@@ -201,7 +207,6 @@ class Kubelet(Controller):
 
     def _run_pod(self, pod: Object, node: Object) -> None:
         uid = pod["metadata"]["uid"]
-        now = self.clock.monotonic()
         admitted = self._admitted.get(uid)
         if admitted is None:
             requests = requests_of(pod)
@@ -209,9 +214,8 @@ class Kubelet(Controller):
             if refused is not None:
                 self.write_status(PODS, pod, {**pod["status"], **refused})
                 return
-            admitted = _Admitted(
-                node_of(pod), pod["spec"], requests, now + self._timing.start_delay
-            )
+            starts = self._pull_images(pod, node) + self._timing.start_delay
+            admitted = _Admitted(node_of(pod), pod["spec"], requests, starts)
             self._admitted[uid] = admitted
             used = self._used.get(admitted.node, Resources())
             self._used[admitted.node] = used + requests
@@ -223,6 +227,7 @@ class Kubelet(Controller):
             admitted.spec, admitted.requests = pod["spec"], requests
         if not (self.has_come(admitted.starts, key_of(pod)) and self._has_volumes(pod)):
             return
+        self._report_images(node)
         containers = self._runtime.of(uid)
         ready = containers.ready and annotations_of(pod).get(NEVER_READY) != "true"
         if containers is UP:
@@ -236,6 +241,44 @@ class Kubelet(Controller):
         of_job = (controller_of(pod) or {}).get("kind") == JOBS.kind
         if containers is UP and of_job and self.has_come(ends, key_of(pod)):
             self.write_status(PODS, pod, _success_status(pod, self.now()))
+
+    def _pull_images(self, pod: Object, node: Object) -> float:
+        """Begin to pull the images that the node lacks; return the time at which all are there."""
+        ends = self.clock.monotonic()
+        name = node["metadata"]["name"]
+        if not self._timing.pull_speed or "images" not in node["status"]:
+            return ends
+        present = {each for image in node["status"]["images"] for each in image["names"]}
+        for container in pod["spec"]["containers"]:
+            image = names_of(with_tag(container["image"]))[-1]
+            if image in present:
+                continue
+            pull = self._image_sizes().get(image, 0) / self._timing.pull_speed
+            ends = max(ends, self._pulls.setdefault((name, image), self.clock.monotonic() + pull))
+        return ends
+
+    def _image_sizes(self) -> dict[str, int]:
+        """Return the bytes of each image that any node reports."""
+        return {
+            name: image["sizeBytes"]
+            for node in self.cache.all(NODES)
+            for image in node["status"].get("images") or ()
+            for name in image["names"]
+        }
+
+    def _report_images(self, node: Object) -> None:
+        """Add the images whose pull has ended to the node's status."""
+        name, now = node["metadata"]["name"], self.clock.monotonic()
+        ended = [key for key, ends in self._pulls.items() if key[0] == name and ends <= now]
+        if not ended:
+            return
+        sizes = self._image_sizes()
+        pulled = [{"names": [image], "sizeBytes": sizes.get(image, 0)} for _, image in ended]
+        for key in ended:
+            del self._pulls[key]
+        current = self.cache.get(NODES, ("", name)) or node
+        images = [*current["status"].get("images", ()), *pulled]
+        self.write_status(NODES, current, {**current["status"], "images": images})
 
     def _has_volumes(self, pod: Object) -> bool:
         """Return whether every volume claim of the pod is bound."""
