@@ -6,8 +6,9 @@ order. A slow server therefore delays neither the pacer nor the measurement: lat
 waiting time in the queue, from the due time on.
 
 Closed loop: each client sends its next request after the previous response. A slow server throttles
-its clients, and no figure contains the requests prevented meanwhile. Each client has its own
-connection, so load balancers such as kube-proxy assign each client to one server.
+its clients, and no figure contains the requests prevented meanwhile. The clients of `ClosedLoop`
+have one URL and a connection each, so load balancers such as kube-proxy assign each client to one
+server; `ScenarioLoop` has one client per service of a scenario, as DrStress.
 """
 
 import asyncio
@@ -18,6 +19,7 @@ import attrs
 
 from loadgen.arrivals import Arrival
 from loadgen.measures import TIMEOUT, Outcome, RequestRecorder
+from loadgen.scenario import Api, Scenario
 from loadgen.transport import Transport, TransportError
 
 #: back-off in seconds of a client without a successful response
@@ -44,6 +46,17 @@ class Clients:
     timeout: float = 15.0
     #: combined requests per second of all clients; the pacer never compensates for late requests
     max_rate: float | None = None
+
+
+@attrs.frozen
+class _Pace:
+    """Timing of one client's requests, in seconds since the load run began."""
+
+    first: float
+    #: at least, between the beginnings of two requests
+    gap: float
+    #: no request begins at or after it
+    end: float
 
 
 class _Load:
@@ -97,6 +110,19 @@ class _Load:
         outcome = Outcome(arrival, self.elapsed, status, failure, served_by)
         self._recorder.end(outcome)
         return outcome
+
+    async def _send_paced(
+        self, service: str, url: str, transport: Transport, timeout: float, pace: _Pace
+    ) -> None:
+        """Send requests one after the other, as long as they begin before the end of `pace`."""
+        due = pace.first
+        while (due := max(due, self.elapsed)) < pace.end:
+            await asyncio.sleep(due - self.elapsed)
+            arrival = Arrival(self.elapsed, service)
+            self._recorder.offer(arrival, arrival.due)
+            outcome = await self._send_request(arrival, transport, url, timeout)
+            failed = outcome.error not in (None, TIMEOUT)
+            due = max(due + pace.gap, self.elapsed + _RETRY if failed else 0.0)
 
 
 class Driver(_Load):
@@ -191,15 +217,52 @@ class ClosedLoop(_Load):
                 group.create_task(self._run_client(number))
 
     async def _run_client(self, number: int) -> None:
-        rate = self._clients.max_rate
-        due, gap = (number / rate, self._clients.number / rate) if rate else (0.0, 0.0)
+        clients, rate = self._clients, self._clients.max_rate
+        first, gap = (number / rate, clients.number / rate) if rate else (0.0, 0.0)
+        pace = _Pace(first, gap, clients.seconds)
         async with self._connect() as transport:
-            while (due := max(due, self.elapsed)) < self._clients.seconds:
-                await asyncio.sleep(due - self.elapsed)
-                arrival = Arrival(self.elapsed, self._service)
-                self._recorder.offer(arrival, arrival.due)
-                outcome = await self._send_request(
-                    arrival, transport, self._url, self._clients.timeout
-                )
-                failed = outcome.error not in (None, TIMEOUT)
-                due = max(due + gap, self.elapsed + _RETRY if failed else 0.0)
+            await self._send_paced(self._service, self._url, transport, clients.timeout, pace)
+
+
+class ScenarioLoop(_Load):
+    """Closed-loop driver of a scenario, as DrStress: one client per service, at most one request
+    per period, and none before the response to the previous one.
+
+    The first request of an interval follows one period after its start. An interval whose last
+    response comes after its end delays the following ones.
+    """
+
+    def __init__(
+        self,
+        urls: Mapping[str, str],
+        transport: Transport,
+        recorder: RequestRecorder,
+        timeout: float,
+    ) -> None:
+        """Create a closed-loop driver; `urls` has the URL to request for each service, `timeout` is
+        in seconds from transmission.
+        """
+        super().__init__(recorder)
+        self._urls = urls
+        self._transport = transport
+        self._timeout = timeout
+
+    async def drive(self, scenario: Scenario, stop: asyncio.Event) -> None:
+        """Send the scenario's requests; return when each has ended.
+
+        When `stop` is set, return immediately; unfinished requests are abandoned.
+        """
+        await self._run_tasks(lambda group: [group.create_task(self._run_clients(scenario))], stop)
+
+    async def _run_clients(self, scenario: Scenario) -> None:
+        async with asyncio.TaskGroup() as group:
+            for api in scenario.apis:
+                group.create_task(self._run_client(api))
+
+    async def _run_client(self, api: Api) -> None:
+        for interval in api.intervals:
+            begin, gap = self.elapsed, interval.api_call_period / 1000
+            pace = _Pace(begin + gap, gap, begin + interval.cycle_length / 1000)
+            url = self._urls[api.name]
+            await self._send_paced(api.name, url, self._transport, self._timeout, pace)
+            await asyncio.sleep(max(0.0, pace.end - self.elapsed))

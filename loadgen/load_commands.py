@@ -53,6 +53,12 @@ from loadgen.parameters import (
     show_default=True,
     help="Timeout of a request, from when it is due.",
 )
+@click.option(
+    "--closed-loop",
+    is_flag=True,
+    help="One client per service that waits for each response, as DrStress: slow responses lower"
+    " the rate.",
+)
 @csv_option
 @output_option
 def run(**given: Any) -> None:

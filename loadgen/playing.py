@@ -14,7 +14,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from kubedsm.terminal.console import Console
 from kubedsm.terminal.whole_files import whole_file
 from loadgen.arrivals import Arrivals, schedule
-from loadgen.driver import Driver, Limits
+from loadgen.driver import Driver, Limits, ScenarioLoop
 from loadgen.measures import Outcome, RequestRecorder, Results
 from loadgen.scenario import Scenario, ScenarioError
 from loadgen.transport import EndpointError, Transport, TransportError
@@ -38,6 +38,8 @@ class Play:
     arrivals: Arrivals = "uniform"
     seed: int = 0
     limits: Limits = attrs.field(factory=Limits)
+    #: whether each service has one client that waits for each response
+    closed_loop: bool = False
 
     def __attrs_post_init__(self) -> None:
         if not self.loaded:
@@ -87,12 +89,19 @@ async def perform(
     """
     scenario = play.scenario
     recorder = RequestRecorder(scenario.services, write)
+    loop = ScenarioLoop(play.urls, transport, recorder, play.limits.timeout)
     driver = Driver(play.urls, transport, recorder, play.limits)
-    async with _progress_bar(driver, recorder, scenario.duration):
-        await driver.drive(schedule(scenario, play.arrivals, play.seed), stop)
+    async with _progress_bar(loop if play.closed_loop else driver, recorder, scenario.duration):
+        if play.closed_loop:
+            await loop.drive(scenario, stop)
+        else:
+            await driver.drive(schedule(scenario, play.arrivals, play.seed), stop)
     interrupted = stop.is_set()
-    seconds = min(driver.elapsed, scenario.duration) if interrupted else scenario.duration
-    return recorder.results(seconds, interrupted=interrupted)
+    elapsed = (loop if play.closed_loop else driver).elapsed
+    seconds = min(elapsed, scenario.duration) if interrupted else scenario.duration
+    found = recorder.results(seconds, interrupted=interrupted)
+    # A closed loop has no scheduled departures.
+    return attrs.evolve(found, pacing=None) if play.closed_loop else found
 
 
 @contextmanager
@@ -118,7 +127,7 @@ def outcomes_file(path: Path | None) -> Iterator[Callable[[Outcome], None]]:
 
 @asynccontextmanager
 async def _progress_bar(
-    driver: Driver, recorder: RequestRecorder, duration: float
+    driver: Driver | ScenarioLoop, recorder: RequestRecorder, duration: float
 ) -> AsyncIterator[None]:
     """Display the progress of a load run on an interactive terminal during the block."""
     if not sys.stderr.isatty():

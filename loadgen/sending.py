@@ -40,13 +40,17 @@ def run(
     seed: int,
     max_connections: int,
     timeout: float,
+    closed_loop: bool,
     csv_path: Path | None,
     output: str,
 ) -> None:
+    if closed_loop and arrivals != "uniform":
+        raise click.UsageError("--closed-loop excludes --arrivals: responses pace the requests")
     read = load(scenario)
     urls = _endpoint_urls(read, endpoints)
+    limits = Limits(max_connections, timeout)
     try:
-        planned = Play(read, urls, arrivals, seed, Limits(max_connections, timeout))
+        planned = Play(read, urls, arrivals, seed, limits, closed_loop)
     except ScenarioError as error:
         raise ScenarioError(error.reason, source=str(scenario)) from None
     except EndpointError as error:
@@ -55,7 +59,7 @@ def run(
     summary = {
         "scenario": str(scenario),
         "began": began.isoformat(timespec="milliseconds"),
-        "arrivals": arrivals,
+        "arrivals": "closed loop" if closed_loop else arrivals,
         "seed": seed,
         "endpoints": urls,
         **results.as_json(),

@@ -43,6 +43,7 @@ from kubedsm.process.log_throttle import LogThrottle
 from kubedsm.process.supervisor import Supervisor, Work
 from kubedsm.rebalancing.migration_effects import MigrationRecorder, MoveEffects
 from kubedsm.rebalancing.migration_requests import MigrationRequests
+from kubedsm.rebalancing.new_pods import NewPods
 from kubedsm.rebalancing.packer import Packer
 from kubedsm.rebalancing.suggester import Migrator, Suggester
 from kubedsm.scheduling.attempts import Attempts
@@ -264,7 +265,9 @@ class Runtime:
             self._deciding.append(("suggester", self.suggester.run))
             if isinstance(self.scheduler.policy, KubeDSM):
                 self.packer = Packer(self.migrator)
-                self._deciding.append(("packer", self.packer.run))
+                new_pods = NewPods(self.migrator)
+                self.scheduler.find_held = new_pods.find_held
+                self._deciding += [("packer", self.packer.run), ("new pods", new_pods.run)]
             if not dry_run:
                 self._requests = MigrationRequests(
                     cluster, live.config_map, live.approvals, self.migrator, instance

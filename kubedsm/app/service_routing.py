@@ -35,7 +35,7 @@ def list_spreading(
     one such workload.
     """
     targets = policy.qos_targets_in(snapshot)
-    sited = {w for w in snapshot.census.shares if targets(w).demand is not None}
+    sited = {w for w in snapshot.census.shares if targets(w).has_users}
     pods = [pod for pod in snapshot.pods.values() if pod.workload in sited] if sited else []
     for service in services:
         covered = {} if service.prefers_zone else {p.workload: p for p in pods if service.covers(p)}
@@ -67,7 +67,7 @@ class ServiceRouting(Controller):
     async def _check(self) -> None:
         policy = self.configuration.current.policy
         _, targets = policy.resolve(snapshot := self.mirror.snapshot())
-        if all(targets(workload).demand is None for workload in snapshot.census.shares):
+        if not any(targets(workload).has_users for workload in snapshot.census.shares):
             self.spreading = frozenset()
             return
         try:

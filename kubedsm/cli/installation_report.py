@@ -184,7 +184,11 @@ def print_overview(overview: Overview, output: str, console: Console) -> None:
         console.print(Text(f"  {part} not read: {why}", style="dim"), soft_wrap=True)
     console.print(Text(f"leader  {_describe_leader(state)}"), soft_wrap=True)
     edge = overview.edge
-    console.print(Text(f"edge    {counted(edge.nodes, 'node')}, {edge}"), soft_wrap=True)
+    deviation = ""
+    if overview.share_deviation is not None:
+        deviation = f"; deviation of edge shares {overview.share_deviation:.3f}"
+    text = f"edge    {counted(edge.nodes, 'node')}, {edge}{deviation}"
+    console.print(Text(text), soft_wrap=True)
     for each in _list_tables(overview, wide=output == "wide"):
         console.print(each)
 

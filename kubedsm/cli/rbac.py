@@ -17,7 +17,7 @@ _GROUP = "rbac.authorization.k8s.io"
     "--config",
     "config_path",
     type=click.Path(dir_okay=False),
-    show_default="none: all features",
+    show_default="none: all features but those that are off by default, such as pre-pull",
     help="Only the features that this configuration uses.",
 )
 @click.option(
@@ -49,7 +49,9 @@ def rbac(
     from kubedsm.terminal.echo import echo
     from kubedsm.terminal.fitted_table import table
 
-    unused = unused_features(configuration_at(config_path)) if config_path else set()
+    unused = {feature.name for feature in FEATURES if not feature.by_default}
+    if config_path:
+        unused = unused_features(configuration_at(config_path))
     features = [f for f in FEATURES if f.name not in unused and f.name not in without]
     if output == "json":
         print_json({"features": [_feature_json(feature) for feature in features]})

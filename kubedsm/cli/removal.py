@@ -30,7 +30,7 @@ from kubedsm.kube.calls.adoption import Template
 from kubedsm.kube.client.port import Cluster, ClusterError, Invalid, NotFound, ObjectName
 from kubedsm.kube.client.write_gate import WriteGate
 from kubedsm.kube.joining import TIMEOUT, greet
-from kubedsm.model.model import MIGRATING_LABEL, Pod, Workload
+from kubedsm.model.model import MIGRATING_LABEL, PULL_LABEL, Pod, Workload
 from kubedsm.planner.plurals import counted, named
 from kubedsm.process.clock import Clock, SystemClock
 from kubedsm.terminal.echo import echo
@@ -53,6 +53,8 @@ class Traces:
     marked: tuple[tuple[Pod, tuple[str, ...], tuple[str, ...]], ...]
     #: pods that a migration has detached from their owner
     migrating: tuple[Pod, ...]
+    #: pods that only pull images for a migration
+    pulling: tuple[Pod, ...]
     #: namespaces that have opted in, and workloads that name the scheduler or refuse the policy
     namespaces: tuple[str, ...]
     templates: tuple[Template, ...]
@@ -71,6 +73,7 @@ class Traces:
         return {
             "markedPods": [str(pod) for pod, *_ in self.marked],
             "detachedPods": [str(pod) for pod in self.migrating],
+            "pullingPods": [str(pod) for pod in self.pulling],
             "optedIn": list(self.opted_in),
             "waitingPods": [str(pod) for pod in (*self.stranded.pods, *self.stranded.bare)],
             "otherWorkloads": list(self.others),
@@ -116,6 +119,7 @@ async def find_traces(
     return Traces(
         tuple(_list_marked(mine, of)),
         tuple(pod for pod in pods if MIGRATING_LABEL in pod.labels and not pod.terminating),
+        tuple(pod for pod in pods if PULL_LABEL in pod.labels and not pod.terminating),
         tuple(await adoption.list_opted_in(cluster, timeout=TIMEOUT)),
         tuple(each for each in templates if each.scheduler_name == ours or each.refuses_policy),
         tuple(f"{owner.kind.lower()}/{owner}" for owner in owners),
@@ -173,12 +177,15 @@ async def remove_traces(
     async with elector.hold_lease(remark):
         if traces.migrating:
             await _restore_detached(gate, configuration, clock, rng)
+        await _remove_pullers(gate, traces.pulling)
         if options.opt_out:
             await _opt_out_all(gate, await find_traces(gate, configuration, clock, rng))
         await _clear_marks(gate, (await find_traces(gate, configuration, clock, rng)).marked)
         traces = await find_traces(gate, configuration, clock, rng)
     _print(traces, options, "could not be removed; try again")
-    left = traces.marked or traces.migrating or (options.opt_out and traces.opted_in)
+    left = (
+        traces.marked or traces.migrating or traces.pulling or (options.opt_out and traces.opted_in)
+    )
     return NOT_ALL if left else 0
 
 
@@ -189,6 +196,8 @@ def _print(traces: Traces, options: RemovalOptions, verdict: str) -> None:
     if traces.migrating:
         count = counted(len(traces.migrating), "detached pod")
         echo(f"migration of {count}, {verdict}: {named([str(pod) for pod in traces.migrating])}")
+    if traces.pulling:
+        echo(f"{counted(len(traces.pulling), 'pod')} for pulling images, {verdict}")
     if traces.marked:
         echo(f"labels and annotations of {counted(len(traces.marked), 'pod')}, {verdict}")
     if options.opt_out and traces.opted_in:
@@ -235,6 +244,17 @@ async def _restore_detached(
             await clock.sleep(POLL)
 
     await carry_out(cluster, configuration, restore, clock, rng)
+
+
+async def _remove_pullers(cluster: Cluster, pods: Iterable[Pod]) -> None:
+    """Evict the pods that only pull images; report refusals."""
+    for pod in pods:
+        try:
+            await writes.evict(cluster, pod, timeout=TIMEOUT)
+        except NotFound:
+            pass
+        except ClusterError as error:
+            remark(f"{pod} not removed: {error}")
 
 
 async def _opt_out_all(cluster: Cluster, traces: Traces) -> None:

@@ -108,6 +108,7 @@ class BatchSettings:
     budget: float = setting(1.5, duration("10ms", "1m"))
     patience: float = setting(60.0, duration("1s", "24h"))
     edge_wait: float = setting(2.0, duration("0s", "1m"))
+    migration_wait: float = setting(60.0, duration("0s", "10m"))
 
     def __attrs_post_init__(self) -> None:
         if self.max < self.idle:
@@ -195,6 +196,7 @@ class MigrationSettings:
     cooldown: float = setting(0.0, duration("0s", "24h"))
     drain_delay: float = setting(2.0, duration("0s", "1h"))
     deadline: float = setting(60.0, duration("100ms", "24h"))
+    pre_pull: bool = setting(False, flag())
     #: none: at any time
     windows: tuple[Window, ...] = setting((), WINDOWS)
     freezes: tuple[Freeze, ...] = setting((), FREEZES)

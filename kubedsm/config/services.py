@@ -41,6 +41,9 @@ RATE = number(0, MOST_REQUESTS)
 #: weights, or requests/s, by site
 DEMAND = by_name(LABEL_VALUE, RATE)
 
+#: part of the edge pods by failure domain
+RESILIENCE = by_name(text(re.compile("site"), "site"), number(0, 1))
+
 #: wildcard key of `services`
 EVERY_SERVICE = "*"
 _KIND = "[A-Z][A-Za-z]{0,62}"
@@ -65,6 +68,8 @@ class Service:
     rate: float | None = setting(None, RATE)
     #: proportions of the requests by the site of their users
     demand: Mapping[str, float] | None = setting(None, DEMAND)
+    #: part of the targeted edge pods that the loss of any one site must leave
+    resilience: Mapping[str, float] | None = setting(None, RESILIENCE)
     #: instead of `migration.windows`; none: at any time
     windows: tuple[Window, ...] | None = setting(None, WINDOWS)
     #: in addition to `migration.freezes`

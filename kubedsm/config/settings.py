@@ -218,6 +218,7 @@ class Configuration:
             self._demand
             if any(each.demand is not None for each in self.services.values())
             else None,
+            self._kept_part if any(each.resilience for each in self.services.values()) else None,
             self._latency_target,
             latency.edge,
             (latency.edge + latency.cloud) / 2 if neighbour is None else neighbour,
@@ -227,6 +228,9 @@ class Configuration:
 
     def _demand(self, workload: Workload) -> Mapping[str, float] | None:
         return self._entry_of(workload).demand
+
+    def _kept_part(self, workload: Workload) -> float:
+        return (self._entry_of(workload).resilience or {}).get("site", 0.0)
 
     @property
     def _latency_goal(self) -> LatencyGoal | None:

@@ -200,6 +200,8 @@ class StatusRow(_Row, frozen=True):
     edge_cpu_free: int = 0
     edge_memory: int = 0
     edge_memory_free: int = 0
+    #: standard deviation of the edge shares of workloads with a target
+    share_deviation: float | None = None
     #: number of pending pods, of unfinished migrations, and of planned migrations
     waiting: int = 0
     moving: int = 0

@@ -107,6 +107,7 @@ Key = tuple[Uid, str]
 #: topic by reason: a new Event replaces unwritten Events of the same topic
 TOPICS = {
     "Scheduled": "scheduling",
+    "WaitingForEdge": "scheduling",
     "FailedScheduling": "scheduling",
     "MigrationProposed": "migrating",
     "Migrated": "migrating",

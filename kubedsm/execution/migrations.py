@@ -145,7 +145,7 @@ class Migrations(Controller):
         left_alone = self._cooldowns.list_left_alone(now)
         for pod in self.mirror.pods() if left_alone else ():
             found = left_alone.get(pod.workload)
-            if found is not None and _template_of(pod) not in ("", found.template):
+            if found is not None and template_of(pod) not in ("", found.template):
                 del left_alone[pod.workload]
                 self._cooldowns.end_left_alone(pod.workload)
         return {
@@ -348,7 +348,7 @@ class Migrations(Controller):
             failed[workload] = failed.get(workload, False) or lost
             within = self._find_lateness(plan, order)
             if within is not None:
-                late[workload] = _template_of(planned.move.pod), within
+                late[workload] = template_of(planned.move.pod), within
         for workload, has_failed in failed.items():
             self._cooldowns.begin(workload, self.clock.monotonic(), failed=has_failed)
         for workload, (template, seconds) in late.items():
@@ -376,7 +376,7 @@ class Migrations(Controller):
         return not (leaving and lost[0].kind is StepKind.START)
 
 
-def _template_of(pod: Pod) -> str:
+def template_of(pod: Pod) -> str:
     """Return the hash of the pod's template; empty if unknown, as for a detached pod."""
     return pod.labels.get(TEMPLATE_HASH_LABEL) or pod.labels.get(_REVISION_LABEL, "")
 

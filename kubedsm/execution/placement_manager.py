@@ -169,6 +169,8 @@ class PlacementManager(Controller):
             for pod, node in list(self._volumes.follow_stranded()):
                 log.info("claims released", pod=str(pod), node=node)
                 self.begin(release_plan(f"release-{next(self._numbers)}", pod.uid, node))
+            for pod in self._pulls.list_orphans():
+                self.spawn_task("image pulls", partial(self._pulls.remove_orphan, pod))
             self._admit()  # slow migrations no longer count for the limits
             await self.clock.sleep(SWEEP)
 
@@ -502,8 +504,11 @@ class PlacementManager(Controller):
 
     async def _start(self, migration: Migration, step: Step, pod: Pod) -> None:
         plan_id, mode = migration.plan_id, migration.order.mode
+        pending = partial(self._is_pending, plan_id, step)
         checked = await self._calls.check(pod, mode)
-        if not self._is_pending(plan_id, step):
+        if not isinstance(checked, str) and await self._pulls.pull_ahead(step, pod, pending):
+            checked = await self._calls.check(pod, mode)
+        if not pending():
             return
         # No await from here on: the check is still valid when the capacity is reserved.
         reason = (

@@ -40,12 +40,14 @@ def explain_decision(
 def _describe_decision(entry: Entry, states: Sequence[str]) -> Iterator[Words]:
     did = _describe_batch(entry) if entry.kind is Kind.BATCH else _describe_migrations(states)
     yield (f"Decision {entry.number} at ", moment(entry.at), did)
+    concerned = "the workloads of these pods" if entry.kind is Kind.BATCH else "all workloads"
     yield (
-        f"The QoS score of all workloads goes from {entry.qos_before:.3f} to {entry.qos_after:.3f}"
+        f"The QoS score of {concerned} goes from {entry.qos_before:.3f} to {entry.qos_after:.3f}"
         + (", which is proven optimal." if entry.proven else "."),
     )
     if gap := describe_unproven(entry.certificates):
         yield (f"Not proven optimal: {gap}.",)
+    yield from ((f"{str(loss)[:1].upper()}{str(loss)[1:]}.",) for loss in entry.worst_losses)
     if entry.out_of_time:
         yield (f"Cut short: {OUT_OF_TIME}.",)
     if entry.looked_at is not None:

@@ -4,6 +4,7 @@ Snapshots are immutable values, so an explanation is worked out on request and c
 """
 
 import enum
+import math
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from typing import NamedTuple
@@ -11,13 +12,14 @@ from typing import NamedTuple
 import attrs
 
 from kubedsm.explain.effects import Effect
-from kubedsm.explain.facts import DecisionFacts, PodChoice, Qos
+from kubedsm.explain.facts import DecisionFacts, PodChoice, Qos, ResilienceFacts
 from kubedsm.explain.listener import Listener
 from kubedsm.explain.migration_outcome import MoveOutcome, Outcome
 from kubedsm.explain.migration_progress import Progress
 from kubedsm.model.model import NodeName, Pod, Share, Uid, Workload
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.objective import NANO
+from kubedsm.objective.site_shares import SiteLoss
 from kubedsm.optimizer.moving.suggestion import Move, Suggestion
 from kubedsm.optimizer.placing.cloud import SampledNodes
 from kubedsm.optimizer.placing.decision import Decision
@@ -45,12 +47,14 @@ class Entry:
     #: seconds since the epoch
     at: float
     kind: Kind
-    #: QoS score of all opted-in workloads
+    #: QoS score of the workloads of a batch, or of all opted-in workloads
     qos_before: float
     qos_after: float
     proven: bool
     #: of goals that are not proven optimal
     certificates: tuple[Certificate, ...] = ()
+    #: of workloads with resilience
+    worst_losses: tuple[SiteLoss, ...] = ()
     pods: tuple[PodChoice, ...] = ()
     moves: tuple[MoveOutcome, ...] = ()
     #: cloud nodes sampled for a batch; None for the whole cloud
@@ -70,6 +74,7 @@ class Entry:
             certificates=tuple(each.as_json() for each in self.certificates),
             cloud_nodes=None if self.looked_at is None else self.looked_at.as_json(),
             out_of_time=self.out_of_time,
+            resilience=tuple(map(ResilienceFacts.of, self.worst_losses)),
         )
 
     def concerns(self, name: str) -> bool:
@@ -128,6 +133,8 @@ class DecisionRecord(Listener):
     #: number of the last decision by pod uid and by migration id
     _placed_by: dict[str, int] = attrs.field(factory=dict, init=False)
     _packing: Mapping[Uid, str] = attrs.field(factory=dict, init=False)
+    #: why new pods wait for capacity, and until when
+    _waits: dict[Uid, tuple[str, float]] = attrs.field(factory=dict, init=False)
     _progress: dict[str, Progress] = attrs.field(factory=dict, init=False)
 
     def batch(self, snapshot: Snapshot, decision: Decision, messages: Mapping[Uid, str]) -> None:
@@ -155,6 +162,7 @@ class DecisionRecord(Listener):
             decision.score_after / NANO,
             decision.proven,
             decision.certificates,
+            decision.worst_losses,
             pods=tuple(choices),
             looked_at=decision.looked_at,
             out_of_time=decision.out_of_time,
@@ -178,6 +186,7 @@ class DecisionRecord(Listener):
             after.qos / NANO,
             suggestion.proven,
             suggestion.certificates,
+            suggestion.worst_losses,
             moves=tuple(moves),
             out_of_time=suggestion.out_of_time,
         )
@@ -245,6 +254,24 @@ class DecisionRecord(Listener):
     def packing_for(self, uid: Uid) -> str:
         """Return the last result of capacity packing for the pod; empty if none is recorded."""
         return self._packing.get(uid, "")
+
+    def note_wait(self, uid: Uid, why: str, until: float) -> None:
+        """Record why a new pod waits for capacity at the edge, and the latest end in seconds since
+        the epoch.
+        """
+        now = self._clock.wall()
+        self._waits = {of: each for of, each in self._waits.items() if each[1] > now}
+        self._waits[uid] = why, until
+
+    def reason_to_wait(self, uid: Uid) -> str:
+        """Return what a new pod waits for, and how much longer at most; empty without a wait."""
+        why, until = self._waits.get(uid, ("", 0.0))
+        left = math.ceil(until - self._clock.wall())
+        return f"waits for {why}, for at most {left} s" if left > 0 else ""
+
+    def end_wait(self, uid: Uid) -> None:
+        """Forget why a new pod waited."""
+        self._waits.pop(uid, None)
 
     def moves_of(self, plan_ids: Container[str]) -> list[MoveOutcome]:
         """Return the recorded migrations with the given plan ids."""

@@ -146,6 +146,7 @@ class Decisions:
         moves = tuple(each.facts(at) for at, each in self.record.moves().get(uid, ()))
         pod = snapshot.pods.get(uid)
         node = snapshot.placed.get(uid)
+        awaits = self.record.reason_to_wait(uid) or None
 
         def work_out() -> PodFacts:
             if recalled is not None and (pod is None or recalled.chosen.node == node is not None):
@@ -158,7 +159,7 @@ class Decisions:
             now = Explainer(snapshot, policy).explain(pod, "now")
             if pod.scheduler_name != snapshot.scheduler_name:
                 return now
-            now = msgspec.structs.replace(now, moves=moves, recorded=True)
+            now = msgspec.structs.replace(now, moves=moves, recorded=True, awaits=awaits)
             if recalled is None or node is not None:
                 return now
             header = recalled.header()
@@ -187,7 +188,9 @@ class Decisions:
             if pod.scheduler_name != ours:
                 return facts_of_other_scheduler(pod, ours)
             recalled = self._recall_pod(pod.uid, str(pod), moves)
-            return PodFacts(str(pod), ()) if recalled is None else recalled.header()
+            facts = PodFacts(str(pod), ()) if recalled is None else recalled.header()
+            awaits = self.record.reason_to_wait(pod.uid) or None
+            return msgspec.structs.replace(facts, awaits=awaits)
 
         return PendingPods(tuple((pod.uid, find_recorded(pod)) for pod in waiting))
 
@@ -332,7 +335,8 @@ class PendingPods:
             if deadline.passed:
                 yield recorded
             elif recorded.decided_at is None:
-                yield explainer.explain(pod, "now")
+                now = explainer.explain(pod, "now")
+                yield msgspec.structs.replace(now, awaits=recorded.awaits)
             else:
                 nodes = explainer.nodes(uid)
                 yield msgspec.structs.replace(recorded, nodes=nodes, nodes_as_of="now")

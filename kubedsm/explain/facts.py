@@ -7,6 +7,7 @@ import msgspec
 from kubedsm.explain.effects import Effect
 from kubedsm.explain.explanation import Words
 from kubedsm.model.model import NodeName, Tier, Uid
+from kubedsm.objective.site_shares import SiteLoss
 
 
 class NodeVerdict(msgspec.Struct, frozen=True, rename="camel"):
@@ -83,6 +84,8 @@ class PodFacts(msgspec.Struct, frozen=True, rename="camel"):
     summary: str | None = None
     #: last packing result for an unschedulable pod
     packing: str | None = None
+    #: capacity at the edge that a new pod waits for, and how long at most
+    awaits: str | None = None
     #: schedulerName of a foreign pod, and instructions for opting in
     left_to: str | None = None
     opt_in: str | None = None
@@ -113,10 +116,28 @@ class PodChoice(msgspec.Struct, frozen=True):
 
 
 class Qos(msgspec.Struct, frozen=True):
-    """QoS score of all workloads that use this scheduler, before and after a decision."""
+    """QoS score before and after a decision: of the workloads of a batch, or for migrations of all
+    workloads that use this scheduler.
+    """
 
     before: float
     after: float
+
+
+class ResilienceFacts(msgspec.Struct, frozen=True):
+    """Edge pods of a workload that the loss of any one site leaves."""
+
+    workload: str
+    #: site with the most pods, and their number
+    site: str
+    lost: int
+    left: int
+    #: how many `resilience` asks for
+    needed: int
+
+    @classmethod
+    def of(cls, loss: SiteLoss) -> "ResilienceFacts":
+        return cls(str(loss.workload), loss.site, loss.lost, loss.left, loss.needed)
 
 
 class DecisionFacts(msgspec.Struct, frozen=True, rename="camel"):
@@ -133,6 +154,8 @@ class DecisionFacts(msgspec.Struct, frozen=True, rename="camel"):
     cloud_nodes: dict[str, int] | None = None
     #: the time limit passed before the work limit
     out_of_time: bool = False
+    #: of workloads with resilience
+    resilience: tuple[ResilienceFacts, ...] = ()
 
 
 class WorkloadPods(msgspec.Struct, frozen=True):
@@ -205,5 +228,7 @@ class WorkloadFacts(msgspec.Struct, frozen=True):
     sites: tuple[SiteFacts, ...] = ()
     #: share of requests served from near their users; None without demand by site
     near: float | None = None
+    #: None: the loss of a site does not matter
+    resilience: ResilienceFacts | None = None
     #: reason why its migrations may not begin now, with the end of the deferral
     deferred: str = ""

@@ -116,6 +116,8 @@ def _lines_of_waiting(facts: PodFacts) -> Iterator[Words]:
     elif facts.state == "gated":
         gates = " and ".join(facts.gates) or "its scheduling gates"
         yield (f"{facts.pod} is gated: it waits until {gates} is removed.",)
+    elif facts.awaits:
+        yield (f"{facts.pod} {facts.awaits}. Afterwards it starts in the cloud.",)
     elif feasible:
         links = join_links([node_link(node.node) for node in feasible])
         tried = "it is retried soon" if facts.decided_at else "no decision was made yet"

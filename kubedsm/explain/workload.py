@@ -17,13 +17,19 @@ from kubedsm.explain.explanation import (
     pod_link,
     table,
 )
-from kubedsm.explain.facts import QosTargetFacts, SiteFacts, TierTimes, WorkloadFacts
+from kubedsm.explain.facts import (
+    QosTargetFacts,
+    ResilienceFacts,
+    SiteFacts,
+    TierTimes,
+    WorkloadFacts,
+)
 from kubedsm.explain.verdicts import count_rejections
 from kubedsm.model.model import NodeName, Pod, PodClass, Share, Tier, Workload
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.objective import QosTarget, count_target_pods
 from kubedsm.objective.qos_targets import newest_pods
-from kubedsm.objective.site_shares import SiteShare, list_sites
+from kubedsm.objective.site_shares import SiteShare, list_sites, list_worst_losses
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.planner.plurals import counted
 from kubedsm.planner.what_if import WhatIfResponse
@@ -105,9 +111,11 @@ class WorkloadExplainer:
             most = f"No more than {target.most} are scheduled to the edge"
             lines.append((f"{most}: its response time is longer there.",))
         near = None
-        if target.demand is not None and share.sites is not None:
+        if target.demand is not None and target.has_users and share.sites is not None:
             near = target.demand.near(share.sites, share.total)
             lines += _describe_sites(sites, near, target)
+        losses = list_worst_losses(snapshot.census.shares, targets, (workload,))
+        lines += [(f"{str(loss)[:1].upper()}{str(loss)[1:]}.",) for loss in losses]
         facts = WorkloadFacts(
             workload=str(workload),
             kind=workload.kind,
@@ -118,6 +126,7 @@ class WorkloadExplainer:
             target=qos_target(workload, snapshot, self.configuration.policy),
             sites=tuple(SiteFacts(s.site, s.part, s.wanted, s.replicas) for s in sites),
             near=near,
+            resilience=ResilienceFacts.of(losses[0]) if losses else None,
             deferred=self.deferral,
         )
         title = f"Why {workload} has {share.edge} at the edge"

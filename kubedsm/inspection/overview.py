@@ -67,6 +67,8 @@ class Overview:
     #: workloads below their QoS target, the worst first; number of all
     below: tuple[EdgeShare, ...]
     services: int
+    #: standard deviation of the edge shares of workloads with a target
+    share_deviation: float | None
     kinds: dict[str, str]
     migrations: tuple[DetachedPod, ...]
     waiting: tuple[WaitingGroup, ...]
@@ -93,6 +95,7 @@ class Overview:
                 "memory": {"allocatable": edge.memory, "free": edge.memory_free},
             },
             "services": self.services,
+            "edgeShareDeviation": self.share_deviation,
             "belowTarget": [
                 {
                     "workload": share.workload,
@@ -157,6 +160,7 @@ def summarise(state: ClusterState, scope: Scope) -> Overview:
         facts.edge,
         tuple(listed),
         len(workloads),
+        facts.share_deviation,
         {str(workload): workload.kind for workload, _ in shares},
         tuple(p for p in state.detached if p.target and scope.has_pod(p.namespace, p.uid)),
         tuple(

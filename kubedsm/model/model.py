@@ -1,9 +1,10 @@
 """Immutable cluster values: nodes, pods, resources, scheduling rules, and tenant annotations."""
 
 import enum
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from operator import itemgetter
+from statistics import pstdev
 from typing import Literal, NamedTuple, NewType, Self
 
 import attrs
@@ -40,6 +41,8 @@ NodeName = NewType("NodeName", str)
 #: label of a pod that a migration has detached from its owner and not yet evicted; forged if the
 #: migration annotation is missing
 MIGRATING_LABEL = "kubedsm.io/migrating"
+#: pod that only pulls images ahead of a migration
+PULL_LABEL = "kubedsm.io/pre-pull"
 #: "true" on a pod that must not be migrated
 DO_NOT_DISRUPT_ANNOTATION = "kubedsm.io/do-not-disrupt"
 #: kinds of workloads whose pods end by themselves, or are not replaced: no services
@@ -424,6 +427,13 @@ def shares_after(
             share = after[workload]
             after[workload] = share.add(min(max(share.edge + change, 0), share.total) - share.edge)
     return after
+
+
+def deviation_of_shares(ratios: Sequence[float]) -> float | None:
+    """Return the standard deviation of edge shares over workloads: 0 for equal shares, None without
+    workloads.
+    """
+    return pstdev(ratios) if ratios else None
 
 
 def serving_order(pod: Pod) -> tuple[int, float, str, str]:

@@ -183,6 +183,8 @@ class NodeIndex:
         self._affinities: dict[SchedulingRules, Mask] = {}
         #: cache of `plugins.open_nodes`
         self.open_to: dict[PodClass, Mask] = {}
+        #: cache of `images.sum_localities`
+        self.localities: dict[tuple[str, ...], Ints] = {}
         self._tiers: dict[Tier, Positions] = {}
 
     @classmethod

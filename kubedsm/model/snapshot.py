@@ -9,6 +9,7 @@ import attrs
 import numpy as np
 
 from kubedsm.model.census import Census, census_of
+from kubedsm.model.images import sum_localities
 from kubedsm.model.measured import NOTHING_MEASURED, Measured
 from kubedsm.model.model import Node, NodeName, Pod, Resources, Share, Taint, Tier, Uid, Workload
 from kubedsm.model.node_index import FreeCapacity, NodeIndex, NodeRows
@@ -76,21 +77,30 @@ class Snapshot:
         keys = self.census.looked_at
         return Residents.of(self.index, self.surroundings, keys, standing(self.pods, self.placed))
 
-    def in_turn(self, tier: Tier, room: FreeCapacity | None = None, more: int = 0) -> NodeRows:
+    def in_turn(
+        self,
+        tier: Tier,
+        room: FreeCapacity | None = None,
+        more: int = 0,
+        pods: Iterable[Pod] = (),
+    ) -> NodeRows:
         """Return the tier's nodes in the order in which pods are placed on them; each pod placed so
         far shifts the start by one node.
 
         Zones are interleaved; in the cloud, nodes with the fewest pods come first. The start
         depends on the snapshot alone, so decisions are reproducible. room, more: free capacity and
-        further pods.
+        further pods. pods: to be placed; nodes with their images precede otherwise equal nodes.
         """
         room = self.room if room is None else room
         positions = self.index.of_tier(tier)
         start = (len(self.placed) + more) % max(1, len(positions))
         positions = np.roll(positions, -start)
+        lacking = -sum_localities(pods, self.index)[positions]
         if tier is Tier.CLOUD:
-            pods = (self.index.size("pods") - room.column("pods"))[positions]
-            positions = positions[np.argsort(pods, kind="stable")]
+            present = (self.index.size("pods") - room.column("pods"))[positions]
+            positions = positions[np.lexsort((lacking, present))]
+        elif lacking.any():
+            positions = positions[np.argsort(lacking, kind="stable")]
         return NodeRows(self.index, room, positions)
 
     def of_tier(self, tier: Tier) -> list[Node]:

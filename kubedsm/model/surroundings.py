@@ -225,12 +225,14 @@ class Surroundings:
     def csi_volumes_at(self, keys: Iterable[Key]) -> frozenset[CSIVolume]:
         """Return the CSI volumes of the claims with the given keys (namespace and name).
 
-        A claim without a volume counts as a volume of its StorageClass's provisioner.
+        A claim without a volume, or whose volume does not exist, counts as a volume of its
+        StorageClass's provisioner.
         """
         found = {v.csi for v in self.volumes_at(keys) if v.csi is not None}
         for claim in self.claims_at(keys):
             of = self.of(StorageClass).get((claim.storage_class,))
-            if not claim.volume and of is not None:
+            missing = self.volumes is not None and (claim.volume,) not in self.volumes
+            if of is not None and (missing or not claim.volume):
                 found.add(CSIVolume(of.provisioner, str(claim)))
         return frozenset(found)
 

@@ -9,7 +9,6 @@ an empty node (program of the KubeDSM authors). Costs are round(2^32 * measure),
 import enum
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from operator import itemgetter
 
 import attrs
 import numpy as np
@@ -37,7 +36,7 @@ def request_mix(snapshot: Snapshot) -> Mix:
     Pods larger than any node are excluded.
     """
     held = (entry for entry in snapshot.census.requests.items() if not entry[0].beyond_any_node)
-    return tuple(sorted(held, key=itemgetter(0)))
+    return tuple(sorted(held))
 
 
 def axes_of(requests: Iterable[Resources]) -> tuple[str, ...]:

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from kubedsm.model.model import Share, Workload
 from kubedsm.objective.fragmentation import Ints
-from kubedsm.objective.site_demand import SiteDemand
+from kubedsm.objective.site_demand import Reach, SiteDemand
 
 NANO = 1e9
 #: Floating-point tolerance: 7% of 100 pods is slightly more than 7, and must not require 8.
@@ -56,6 +56,26 @@ class QosTarget:
         """
         wanted = count_target_pods(self.qos, total)
         return wanted if self.most is None else min(wanted, self.most)
+
+    @property
+    def has_users(self) -> bool:
+        """True if the sites of the workload's users are known."""
+        return self.demand is not None and bool(self.demand.parts)
+
+    def reach(self, share: Share) -> Reach:
+        """Return the share of requests served near users, or without demand by site the edge share,
+        and the missing resilience.
+        """
+        if self.demand is None or share.sites is None:
+            return Reach(share.ratio)
+        return self.demand.reach(share.sites, share.total, self.count_wanted(share.total))
+
+    def reach_with_one_more(self, share: Share, sites: Sequence[str]) -> list[Reach]:
+        """Return the same with one more edge pod, for each of the given sites."""
+        if self.demand is None or share.sites is None:
+            return [self.reach(share.add(1))] * len(sites)
+        wanted = self.count_wanted(share.total)
+        return self.demand.reach_with_one_more(share.sites, share.total, wanted, sites)
 
     def count_surplus(self, share: Share) -> int:
         """Return how many of the workload's pods at the edge exceed the target."""
@@ -114,9 +134,11 @@ class Objective:
         Pods that leave an unknown site lose as much as a pod can: a lower bound.
         """
         if more < 0 and not site and qos_target.demand is not None and share.sites is not None:
-            near = qos_target.demand.near(share.sites, share.total) + more / share.total
+            near, unkept = qos_target.reach(share)
+            unkept += -more * (qos_target.demand.kept > 0)
             edge, before = share.edge + more, self.worth_of(share, qos_target)
-            return self.score_near(max(near, 0.0), edge, share.total, qos_target) - before
+            reach = Reach(max(near + more / share.total, 0.0), unkept)
+            return self.score_near(reach, edge, share.total, qos_target) - before
         after = share.add(more, site)
         return self.worth_of(after, qos_target) - self.worth_of(share, qos_target)
 
@@ -127,10 +149,10 @@ class Objective:
         before, demand = self.worth_of(share, qos_target), qos_target.demand
         if demand is None or share.sites is None:
             return [self.gain(share, qos_target)] * len(sites)
-        near = demand.near_with_one_more(share.sites, share.total, sites)
+        reached = qos_target.reach_with_one_more(share, sites)
         edge, total = share.edge + 1, share.total
-        gains = {x: self.score_near(x, edge, total, qos_target) - before for x in set(near)}
-        return [gains[x] for x in near]
+        gains = {x: self.score_near(x, edge, total, qos_target) - before for x in set(reached)}
+        return [gains[x] for x in reached]
 
     def worth_of(self, share: Share, qos_target: QosTarget) -> int:
         """Return the workload's QoS score in nano-units, by the share of requests served near users
@@ -139,21 +161,22 @@ class Objective:
         """
         if qos_target.demand is None or share.sites is None:
             return self.worth(share.edge, share.total, qos_target)
-        near = qos_target.demand.near(share.sites, share.total)
-        return self.score_near(near, share.edge, share.total, qos_target)
+        return self.score_near(qos_target.reach(share), share.edge, share.total, qos_target)
 
     def score_near(
-        self, near: float, edge: int, total: int, qos_target: QosTarget, unit: float = NANO
+        self, reach: Reach, edge: int, total: int, qos_target: QosTarget, unit: float = NANO
     ) -> int:
         """Return the QoS score of the share of requests served near users, in multiples of 1 /
-        unit, less a penalty if `edge` pods exceed the cap.
+        unit, less a penalty for each pod that is missing for resilience, and for each of the `edge`
+        pods that exceeds the cap.
         """
         if not total or qos_target.demand is None:
             return 0
         qos = min(qos_target.qos, qos_target.demand.reachable(total))
-        score = round(unit * qos_target.weight * _value_near(self, near, qos))
+        score = round(unit * qos_target.weight * _value_near(self, reach.near, qos))
         beyond = 0 if qos_target.most is None else max(0, edge - qos_target.most)
-        return score - round(unit * qos_target.weight * self.most * (beyond / total))
+        lost = (beyond + reach.unkept) / total
+        return score - round(unit * qos_target.weight * self.most * lost)
 
     def worth(self, edge: int, total: int, qos_target: QosTarget) -> int:
         """Return the workload's QoS score in nano-units, less a penalty for pods exceeding the

@@ -7,7 +7,8 @@
 4. If the objective weighs traffic, weights are multiplied by request rates: configured rates,
    then measured, then declared by tenants. The QoS is then that of requests, not of workloads.
 5. Demand by site: configured, then measured, then declared by tenants. With a latency target,
-   the near share counts requests within the target, and the QoS factor is 1.
+   the near share counts requests within the target, and the QoS factor is 1. Resilience: the part
+   of the targeted edge pods that the loss of a site must leave.
 6. Namespace fairness: the workloads of one namespace share the weight of that namespace, unless
    no other namespace competes for capacity. Without this step, a tenant that divides one Deployment
    into four has four terms in the objective.
@@ -203,17 +204,22 @@ def apply_demand(
     snapshot: Snapshot,
     workloads: Iterable[Workload] | None = None,
 ) -> QosTargets:
-    """Add users' demand by edge site to the QoS targets; with a latency target, every request
-    counts.
+    """Add users' demand by edge site, and resilience, to the QoS targets; with demand and a latency
+    target, every request counts.
     """
     changed = {}
     known: frozenset[str] | None = None
-    for workload, weights in find_demand(goal, snapshot, workloads).items():
+    weights = find_demand(goal, snapshot, workloads)
+    if goal.kept is not None:
+        present = snapshot.census.shares if workloads is None else workloads
+        weights = {workload: {} for workload in present if goal.kept(workload)} | weights
+    for workload, of_workload in weights.items():
         known = goal.known_sites(snapshot) if known is None else known
-        demand = goal.demand_of(workload, weights, known)
+        demand = goal.demand_of(workload, of_workload, known)
         if demand is not None:
             target = targets(workload)
-            qos = target.qos if goal.targets(workload) is None else 1.0
+            counts_all = demand.parts and goal.targets(workload) is not None
+            qos = 1.0 if counts_all else target.qos
             changed[workload] = attrs.evolve(target, demand=demand, qos=qos)
     return _override_targets(targets, changed)
 

@@ -5,10 +5,15 @@ A workload has n pods, and each serves 1/n of its requests. The requests of a si
 replicas there up to their capacity, and the rest to the nearest replicas with capacity to spare.
 A request has a benefit from 1 (within the latency target) to 0 (latency of the cloud). The near
 share is the sum of benefits over the requests. With a single site it is the edge share.
+
+With resilience, a part of the pods targeted at the edge must stay there if any one site is lost:
+the site with the most replicas is the worst.
 """
 
 import heapq
+import math
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from typing import NamedTuple
 
 import attrs
 
@@ -21,24 +26,37 @@ _DIGITS = 14
 _SLACK = 1e-9
 
 
+class Reach(NamedTuple):
+    """Share of a workload's requests served near users, and the edge pods missing for resilience:
+    those that should be left after the loss of a site.
+    """
+
+    near: float
+    unkept: int = 0
+
+
 @attrs.frozen(slots=True, cache_hash=True)
 class SiteDemand:
     """Fractions of a workload's requests by the edge site of their users, and the benefit of
     serving a site's users from another site.
     """
 
-    #: by site, sorted; the sum of the fractions is 1
+    #: by site, sorted; the sum of the fractions is 1. Empty: users may be anywhere
     parts: tuple[tuple[str, float], ...]
     #: benefit of a response from another site
     neighbour: float
     #: benefits of pairs with a latency of their own: users' site, serving site
     pairs: tuple[tuple[tuple[str, str], float], ...] = ()
+    #: part of the targeted edge pods that the loss of any one site must leave
+    kept: float = 0.0
     _reached: dict[int, float] = attrs.field(factory=dict, init=False, eq=False, repr=False)
 
     def reachable(self, total: int) -> float:
         """Return the greatest share of requests that `total` pods can serve near their users, if
         capacity were unlimited.
         """
+        if not self.parts:
+            return 1.0
         if total not in self._reached:
             self._reached[total] = self.near(self.apportion(total, total).items(), total)
         return self._reached[total]
@@ -64,6 +82,33 @@ class SiteDemand:
                 unmet[site] = wanted - here
         served += self._serve_elsewhere(unmet, spare, pairs)
         return round(served / total, _DIGITS) if total else 0.0
+
+    def count_kept(self, wanted: int) -> int:
+        """Return how many of `wanted` targeted edge pods the loss of any one site must leave."""
+        return math.ceil(self.kept * wanted - _SLACK)
+
+    def reach(self, replicas: Sequence[tuple[str, int]], total: int, wanted: int) -> Reach:
+        """Return the near share and the missing resilience, given the replicas by site, `total`
+        pods and `wanted` of them targeted at the edge.
+        """
+        near = self.near(replicas, total)
+        if not self.kept:
+            return Reach(near)
+        return Reach(near, max(self.count_kept(wanted) - count_without_worst(replicas), 0))
+
+    def reach_with_one_more(
+        self, replicas: Sequence[tuple[str, int]], total: int, wanted: int, sites: Sequence[str]
+    ) -> list[Reach]:
+        """Return near share and missing resilience with one more replica, for each of the sites."""
+        near = self.near_with_one_more(replicas, total, sites)
+        if not self.kept:
+            return [Reach(share) for share in near]
+        there, needed = dict(replicas), self.count_kept(wanted)
+        number, worst = sum(there.values()) + 1, max(there.values(), default=0)
+        return [
+            Reach(share, max(needed - number + max(worst, there.get(site, 0) + 1), 0))
+            for share, site in zip(near, sites, strict=True)
+        ]
 
     def _serve_elsewhere(
         self,
@@ -170,6 +215,12 @@ class SiteDemand:
         return {site: count for site, count in found.items() if count}
 
 
+def count_without_worst(replicas: Iterable[tuple[str, int]]) -> int:
+    """Return the number of replicas that are left if the site with the most of them is lost."""
+    counts = [number for _, number in replicas]
+    return sum(counts) - max(counts, default=0)
+
+
 @attrs.frozen
 class SiteGoal:
     """Inputs of placing pods near users: demand of each workload by edge site, and latencies
@@ -180,6 +231,9 @@ class SiteGoal:
     labels: tuple[str, ...]
     #: configured demand of a workload: weights by site, or None; None: no workload has any
     demand: Callable[[Workload], Mapping[str, float] | None] | None
+    #: part of a workload's targeted edge pods that the loss of a site must leave; None: no workload
+    #: has any
+    kept: Callable[[Workload], float] | None
     #: configured latency target of a workload in seconds
     targets: Callable[[Workload], float | None]
     edge: float
@@ -200,9 +254,10 @@ class SiteGoal:
         return (self.cloud - latency) / (self.cloud - within)
 
     def may_apply(self, snapshot: Snapshot) -> bool:
-        """Return False if no workload of the snapshot can have demand by site."""
+        """Return False if no workload of the snapshot can have demand or resilience by site."""
         measured, wishing = snapshot.measured.demand, snapshot.census.wishing
-        return self.demand is not None or bool(measured) or bool(wishing)
+        configured = self.demand is not None or self.kept is not None
+        return configured or bool(measured) or bool(wishing)
 
     def known_sites(self, snapshot: Snapshot) -> frozenset[str]:
         """Return the sites with edge nodes, and the sites that the latency matrix names."""
@@ -213,17 +268,19 @@ class SiteGoal:
         self, workload: Workload, weights: Mapping[str, float], known: frozenset[str]
     ) -> SiteDemand | None:
         """Return the demand of a workload at edge sites that exist; None if users are at no such
-        site.
+        site, and the loss of a site does not matter.
         """
+        kept = 0.0 if self.kept is None else self.kept(workload)
         present = {site: weight for site, weight in weights.items() if weight and site in known}
         total = sum(present.values())
         if not total:
-            return None
+            return SiteDemand((), 1.0, kept=kept) if kept else None
         target = self.targets(workload)
         return SiteDemand(
             tuple(sorted((site, weight / total) for site, weight in present.items())),
             self.benefit(self.neighbour, target),
             tuple(sorted((pair, self.benefit(time, target)) for pair, time in self.matrix.items())),
+            kept,
         )
 
 

@@ -1,13 +1,14 @@
-"""Replicas of workloads at each edge site compared with the users' demand there: for one workload,
-and for all.
+"""Replicas of workloads at each edge site compared with the users' demand there, for one workload
+and for all; and the replicas that are left if a site is lost.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import attrs
 
 from kubedsm.model.model import Share, Workload
 from kubedsm.objective.objective import QosTarget, QosTargets, count_target_pods
+from kubedsm.objective.site_demand import count_without_worst
 
 
 @attrs.frozen(slots=True)
@@ -30,7 +31,7 @@ def list_sites(share: Share, qos_target: QosTarget) -> list[SiteShare]:
     Empty without demand by site.
     """
     demand, total = qos_target.demand, share.total
-    if demand is None or share.sites is None:
+    if demand is None or share.sites is None or not demand.parts:
         return []
     number = count_target_pods(min(qos_target.qos, demand.reachable(total)), total)
     wanted = demand.apportion(number, total)
@@ -39,6 +40,48 @@ def list_sites(share: Share, qos_target: QosTarget) -> list[SiteShare]:
         SiteShare(site, parts.get(site, 0.0), wanted.get(site, 0), there.get(site, 0))
         for site in sorted(parts.keys() | there.keys())
     ]
+
+
+@attrs.frozen(slots=True)
+class SiteLoss:
+    """Certificate of resilience: edge pods of a workload that are left after the loss of its
+    largest site, and how many the configuration asks for.
+    """
+
+    workload: Workload
+    site: str
+    lost: int
+    left: int
+    needed: int
+
+    def __str__(self) -> str:
+        if not self.lost:
+            return f"{self.workload} has no pod at the edge; resilience asks for {self.needed}"
+        site = f"site {self.site}" if self.site else "the nodes without a site"
+        text = (
+            f"the loss of any one site leaves at least {self.left} pods of {self.workload} at the"
+            f" edge (worst: {site}, with {self.lost}); resilience asks for {self.needed}"
+        )
+        missing = self.needed - self.left
+        return f"{text}: {missing} too few" if missing > 0 else text
+
+
+def list_worst_losses(
+    shares: Mapping[Workload, Share], qos_targets: QosTargets, workloads: Iterable[Workload]
+) -> tuple[SiteLoss, ...]:
+    """Return the loss of the largest site of each of the workloads that must survive the loss of
+    any one site, in name order.
+    """
+    found = []
+    for workload in sorted(workloads):
+        share, target = shares.get(workload), qos_targets(workload)
+        if share is None or share.sites is None or target.demand is None or not target.demand.kept:
+            continue
+        site, lost = max(share.sites, key=lambda each: each[1], default=("", 0))
+        needed = target.demand.count_kept(target.count_wanted(share.total))
+        left = count_without_worst(share.sites)
+        found.append(SiteLoss(workload, site, lost, left, needed))
+    return tuple(found)
 
 
 @attrs.frozen(slots=True)

@@ -8,7 +8,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
 
 import kubedsm
-from kubedsm.model.model import Share, Tier, Workload
+from kubedsm.model.model import Share, Tier, Workload, deviation_of_shares
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.fragmentation import SCALE, Fragmentation, request_mix
 from kubedsm.objective.objective import QosTargets
@@ -121,6 +121,12 @@ def workload_families(
         "Part of all opted-in pods at the edge.",
         sum(each.edge for each in shares.values()) / total if total else 0.0,
     )
+    targeted = [each.ratio for workload, each in shares.items() if qos_targets(workload).qos]
+    yield _gauge(
+        "kubedsm_edge_share_deviation",
+        "Standard deviation of the edge share over workloads with a QoS target.",
+        deviation_of_shares(targeted) or 0.0,
+    )
     yield _gauge("kubedsm_workloads", "Opted-in workloads.", len(shares))
     yield _gauge(
         "kubedsm_workloads_below_promise",
@@ -175,7 +181,7 @@ def site_families(shares: Mapping[Workload, Share], qos_targets: QosTargets) -> 
     )
     for workload in choose_workloads({w: s for w, s in shares.items() if s.sites is not None}):
         share, demand = shares[workload], qos_targets(workload).demand
-        if demand is not None and share.sites is not None:
+        if demand is not None and demand.parts and share.sites is not None:
             labels = (workload.namespace, workload.kind, workload.name)
             near.add_metric(labels, demand.near(share.sites, share.total))
     yield near

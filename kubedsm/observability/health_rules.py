@@ -11,7 +11,7 @@ from typing import Literal
 import attrs
 
 from kubedsm.explain.node import node_state
-from kubedsm.model.model import Tier
+from kubedsm.model.model import Tier, deviation_of_shares
 from kubedsm.model.sites import Away
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.planner.plurals import counted, named
@@ -116,6 +116,11 @@ class HealthFacts:
     events_lost: int = 0
     #: internal errors of the last `CAUGHT_WITHIN`, by part
     caught: Mapping[str, int] = attrs.field(factory=dict)
+
+    @property
+    def share_deviation(self) -> float | None:
+        """Standard deviation of the edge shares of workloads with a target; None without any."""
+        return deviation_of_shares([s.edge / s.total for s in self.shares if s.qos and s.total])
 
     @property
     def below_target(self) -> list[EdgeShare]:

@@ -8,7 +8,15 @@ import attrs
 
 from kubedsm.config.services import Mode
 from kubedsm.config.settings import Configuration
-from kubedsm.model.model import NodeName, Pod, Resources, Tier, Uid, Workload
+from kubedsm.model.model import (
+    MIGRATING_LABEL,
+    NodeName,
+    Pod,
+    Resources,
+    Tier,
+    Uid,
+    Workload,
+)
 from kubedsm.model.sites import NOTHING_AWAY, Away
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.model.surroundings import Surroundings
@@ -77,6 +85,13 @@ class MigrationRequest:
         )
         return self.away.close_waiting(snapshot) if self.away else snapshot
 
+    def limit_moves(self, policy: KubeDSM) -> KubeDSM:
+        """Return the policy with no more migrations than the budget of the cluster permits."""
+        if self.most_moves is None:
+            return policy
+        most = min(policy.limits.max_moves, self.most_moves)
+        return attrs.evolve(policy, limits=attrs.evolve(policy.limits, max_moves=most))
+
     def movable(self, context: PlanningContext, waited_for: set[Workload]) -> Movable:
         """Return the function that decides, for each pod, why the pod must not be migrated; None if
         the pod may migrate.
@@ -84,11 +99,16 @@ class MigrationRequest:
         Workloads blocked only by a migration in progress or a cooldown are added to `waited_for`.
         """
         configuration, site_reason = context.configuration(), reason_by_site(self.away)
-        surroundings = context.mirror.snapshot().surroundings
+        snapshot = context.mirror.snapshot()
+        surroundings = snapshot.surroundings
+        # Pods of workloads that an earlier leader migrated are restored or evicted first.
+        orphaned = {p.workload for p in snapshot.pods.values() if MIGRATING_LABEL in p.labels}
 
         def reason(pod: Pod) -> Reason | None:
             found = site_reason(pod) or reason_to_stay(pod, configuration, surroundings)
             found = found or self._temporary_reason(pod, context)
+            if found is None and pod.workload in orphaned:
+                found = Cause.WORKLOAD_MOVING.of()
             if found is not None and found.cause in _TEMPORARY:
                 waited_for.add(pod.workload)
             return found
@@ -125,11 +145,10 @@ class SuggestRequest(MigrationRequest):
         policy = context.policy()
         if not isinstance(policy, MigratingPolicy):
             raise TypeError(f"{policy} does not migrate")
-        if self.most_moves is not None and isinstance(policy, KubeDSM):
-            most = min(policy.limits.max_moves, self.most_moves)
-            policy = attrs.evolve(policy, limits=attrs.evolve(policy.limits, max_moves=most))
+        towards = {}
+        if isinstance(policy, KubeDSM):
+            policy, towards = self.limit_moves(policy), {"towards": self.towards}
         waited_for = set[Workload]()
-        towards = {"towards": self.towards} if isinstance(policy, KubeDSM) else {}
         suggestion = policy.suggest(
             self.snapshot(context),
             self.movable(context, waited_for),
@@ -138,6 +157,68 @@ class SuggestRequest(MigrationRequest):
             **towards,
         )
         return SuggestResponse(suggestion, rests=bool(waited_for) or context.interrupted())
+
+
+@attrs.frozen(slots=True)
+class NewPodsRequest(MigrationRequest):
+    """Planner request for migrations that make capacity at the edge for new pods, which could
+    start in the cloud.
+    """
+
+    name = "new pods"
+    urgent = True
+    new: frozenset[Uid] = frozenset()
+    #: largest number of suggestions, carried out one after the other
+    rounds: int = 1
+
+    def solve(self, context: PlanningContext) -> tuple[Suggestion, ...]:
+        """Return suggestions that place the new pods, each for the cluster after those before.
+
+        A suggestion contains only migrations whose group makes capacity for a new pod, and pays
+        without a migration of the pod itself. Raises TypeError if the policy is not KubeDSM.
+        """
+        policy = context.policy()
+        if not isinstance(policy, KubeDSM):
+            raise TypeError(f"{policy} makes no capacity for new pods")
+        policy = self.limit_moves(policy)
+        policy = attrs.evolve(policy, limits=attrs.evolve(policy.limits, max_cloud_to_edge=0))
+        snapshot = _restrict_waiting(self.snapshot(context), self.new)
+        movable, deadline = self.movable(context, set()), context.deadline(self)
+        lasting, left, found = cache(self.quiet.lasting), set(self.new), list[Suggestion]()
+        moved = set[Uid]()
+
+        def may_move(pod: Pod) -> Reason | None:
+            return Cause.WORKLOAD_MOVING.of() if pod.uid in moved else movable(pod)
+
+        while left and len(found) < self.rounds:
+            suggested = policy.suggest(snapshot, may_move, deadline, lasting, new=left)
+            if not suggested.awaited:
+                break
+            suggestion = _keep_useful(suggested)
+            found.append(suggestion)
+            targets = {m.pod.uid: m.target for m in (*suggestion.moves, *suggestion.awaited)}
+            snapshot = snapshot.with_placed(targets)
+            moved |= targets.keys()
+            left -= targets.keys()
+        return tuple(found)
+
+
+def _keep_useful(suggestion: Suggestion) -> Suggestion:
+    """Return the suggestion with only the groups of migrations that free capacity for pods."""
+    pods: dict[int, list[str]] = {}
+    for awaited in suggestion.awaited:
+        pods.setdefault(awaited.group, []).append(str(awaited.pod))
+    moves = {
+        move.pod.uid: attrs.evolve(move, room_for=named(pods[move.group]))
+        for move in suggestion.moves
+        if move.group in pods
+    }
+    legs = (leg for leg in suggestion.legs if leg.move.group in pods)
+    return attrs.evolve(
+        suggestion,
+        moves=tuple(moves.values()),
+        legs=tuple(attrs.evolve(leg, move=moves[leg.move.pod.uid]) for leg in legs),
+    )
 
 
 @attrs.frozen(slots=True)

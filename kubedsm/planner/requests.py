@@ -190,15 +190,17 @@ class PreemptRequest:
     def solve(self, context: PlanningContext) -> PreemptResponse:
         pod, snapshot = self.pod, context.mirror.snapshot().with_free(self.reserved)
         policy = context.configuration().policy
+        snapshot, qos_targets = policy.resolve(snapshot)
         search = PreemptionSearch(
             snapshot,
             pod,
-            policy.qos_targets_in(snapshot) if self.use_qos_targets else None,
+            qos_targets if self.use_qos_targets else None,
             policy.objective,
             self.leaving,
             context.followed,
             self.budgets or (),
             context.deadline(self),
+            policy.sites.labels if policy.sites and policy.sites.may_apply(snapshot) else (),
         )
         if self.node is not None:
             found = search.on(self.node)

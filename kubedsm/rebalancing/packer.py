@@ -6,7 +6,7 @@ that began is finished or rolled back after a crash, and the pending pods wait a
 """
 
 import math
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 
 import attrs
 import structlog
@@ -18,9 +18,8 @@ from kubedsm.optimizer.moving.suggestion import Move, Suggestion
 from kubedsm.planner.plurals import counted
 from kubedsm.planner.rebalancing_requests import PackRequest, PackResponse
 from kubedsm.planner.requests import NoResponseError
-from kubedsm.plugins.fit import shortages
 from kubedsm.process.backoff import Doubling
-from kubedsm.rebalancing.suggester import LOOK, PATIENCE, REST, Migrator, State
+from kubedsm.rebalancing.suggester import PATIENCE, REST, Migrator, State
 from kubedsm.scheduling.preemptor import EvictionRefusedError
 
 log = structlog.get_logger()
@@ -104,8 +103,9 @@ class Packer:
         mode, found = migrator.configuration.current.packing_mode, packing.suggestion
         self._report_packing(refused, packing, mode, seconds)
         if found is not None and mode == "apply":
-            await self._await_calm()
-            if migrator.state[1:] == state[1:] and self._is_valid(snapshot, found):
+            await migrator.await_calm(PATIENCE)
+            still = migrator.is_calm() and migrator.frees_capacity(snapshot, found)
+            if migrator.state[1:] == state[1:] and still:
                 await self._apply_packing(snapshot, packing, seconds)
             else:
                 self._drop_outdated(seconds)
@@ -130,36 +130,10 @@ class Packer:
         log.info("packing overtaken")
         self.migrator.listener.packing_ended("overtaken", seconds)
 
-    async def _await_calm(self) -> None:
-        """Wait until migrations may begin (no open batch, migration plan or preemption), for up to
-        `PATIENCE` seconds.
-        """
-        migrator = self.migrator
-        until = migrator.clock.monotonic() + PATIENCE
-        while not migrator.is_calm() and migrator.clock.monotonic() < until:
-            await migrator.clock.sleep(LOOK)
-
     def _back_off(self, state: State | None) -> None:
         self._nothing_at, self._again_at = state, math.inf
         self._backs_off_until = self.migrator.clock.monotonic() + IN_VAIN.delay_after(self._in_vain)
         self._in_vain += 1
-
-    def _is_valid(self, snapshot: Snapshot, suggestion: Suggestion) -> bool:
-        """Return True if pods and nodes are unchanged, with no less free capacity on targets."""
-        now = self.migrator.mirror.snapshot()
-        targets = {leg.target for leg in suggestion.legs}
-        targets |= {move.target for move in suggestion.awaited}
-        known = (now.pods.get(move.pod.uid) for move in suggestion.awaited)
-        waiting = [pod for pod in known if pod is not None]
-        return (
-            self.migrator.is_calm()
-            and self.migrator.is_unchanged(snapshot, suggestion.legs)
-            and len(now.schedulable(waiting)) == len(suggestion.awaited)
-            and all(
-                node in now.nodes and not shortages(snapshot.free[node], now.free[node])
-                for node in targets
-            )
-        )
 
     def _report_packing(
         self, refused: frozenset[Uid], packing: PackResponse, mode: str, seconds: float
@@ -211,14 +185,43 @@ class Packer:
             return False
         deadline = self.migrator.configuration.current.migration.deadline
         until = self.migrator.clock.monotonic() + LONGEST * deadline
-        return await Execution(self.migrator, packing.suggestion, until).run(
-            snapshot, packing.evicted
+        execution = Execution(self.migrator, packing.suggestion, until, self.migrator.queue.refused)
+        ended = await execution.run(snapshot, packing.evicted)
+        return ended is not None and self._report_end(ended)
+
+    def _report_end(self, ended: "Ended") -> bool:
+        migrator = self.migrator
+        for pod in ended.placed:
+            text = f"Packing: migrated {counted(ended.migrated, 'pod')} to free capacity for {pod}"
+            migrator.recorder.record_event("Packed", pod, text)
+        why = f"no capacity was freed: {ended.why}"
+        for pod in ended.left:
+            migrator.record.packing_came_to(pod.uid, why)
+            migrator.recorder.record_event("PackingFailed", pod, f"Packing: {why}")
+        log.info(
+            "packing ended",
+            migrated=ended.migrated,
+            placed=len(ended.placed),
+            left=len(ended.left),
         )
+        return bool(ended.placed)
+
+
+@attrs.frozen
+class Ended:
+    """End of an execution: number of migrated pods, pending pods with and without a node, and the
+    reason in words why some have none.
+    """
+
+    migrated: int
+    placed: list[Pod]
+    left: list[Pod]
+    why: str
 
 
 @attrs.define
 class Execution:
-    """Execution of one packing: evictions, migrations, and nominations for the pending pods.
+    """Execution of one suggestion for pending pods: evictions, migrations, and nominations.
 
     Capacity released by migrations is reserved, node by node, for the waiting pods.
     """
@@ -227,18 +230,22 @@ class Execution:
     found: Suggestion
     #: limit, monotonic
     until: float
+    #: pods that the scheduler does not try to place now
+    parked: Callable[[], Container[Uid]]
     #: plan ids by group
     _plans: Mapping[int, str] = attrs.field(factory=dict, init=False)
     #: pods with a nomination
     _held: set[Uid] = attrs.field(factory=set, init=False)
     _over: bool = attrs.field(default=False, init=False)
 
-    async def run(self, snapshot: Snapshot, victims: Sequence[Pod]) -> bool:
-        """Execute the packing: evict, migrate, and wait; return True if any pod was placed."""
+    async def run(self, snapshot: Snapshot, victims: Sequence[Pod] = ()) -> Ended | None:
+        """Evict, migrate, and wait until the pending pods have a node; None if an eviction was
+        refused.
+        """
         migrator = self.migrator
         try:
             if victims and not await self._evict_victims(snapshot, victims):
-                return False
+                return None
             self._plans = migrator.execute(snapshot, self.found, self._is_needed)
             while self._is_in_progress():
                 self.hold_capacity(migrator.manager.migrations.still_to_come(self._plans.values()))
@@ -249,7 +256,7 @@ class Execution:
                 self.migrator.preemptor.give_back(uid)
             for move in self.found.moves:
                 migrator.mirror.withdraw(move.pod.uid)
-        return self._report_end()
+        return self._end()
 
     async def _evict_victims(self, snapshot: Snapshot, victims: Sequence[Pod]) -> bool:
         """Evict the packing's victims; return True if the packing's migrations are still possible
@@ -300,7 +307,8 @@ class Execution:
             return False  # a nomination must not block a pod of higher priority
         if self.migrator.manager.migrations.under_way(self._plans.values()):
             return True
-        return any(move.pod.uid not in refused for move in waiting)
+        parked = self.parked()
+        return any(move.pod.uid not in parked for move in waiting)
 
     def hold_capacity(self, coming: Container[NodeName]) -> None:
         """Nominate the pending pods of the packing once, on nodes where no migration has to come
@@ -311,22 +319,14 @@ class Execution:
                 self._held.add(move.pod.uid)
                 self.migrator.preemptor.keep(move.pod, move.target)
 
-    def _report_end(self) -> bool:
+    def _end(self) -> Ended:
         migrator = self.migrator
         moves = migrator.record.moves_of(set(self._plans.values()))
-        moved = sum(move.outcome is Outcome.COMPLETED for move in moves)
         otherwise = "deadline exceeded" if self._is_late() else "other pods took the capacity"
-        why = next((m.reason for m in moves if m.outcome in _LOST and m.reason), otherwise)
         pods = [migrator.mirror.pod(move.pod.uid) for move in self.found.awaited]
-        placed = [pod for pod in pods if pod is not None and not pod.waits_for_node]
-        for pod in placed:
-            text = f"Packing: migrated {counted(moved, 'pod')} to free capacity for {pod}"
-            migrator.recorder.record_event("Packed", pod, text)
-        left = [move.pod for move in self._list_waiting()]
-        for pod in left:
-            migrator.record.packing_came_to(pod.uid, f"no capacity was freed: {why}")
-            migrator.recorder.record_event(
-                "PackingFailed", pod, f"Packing: no capacity was freed: {why}"
-            )
-        log.info("packing ended", migrated=moved, placed=len(placed), left=len(left))
-        return bool(placed)
+        return Ended(
+            sum(move.outcome is Outcome.COMPLETED for move in moves),
+            [pod for pod in pods if pod is not None and not pod.waits_for_node],
+            [move.pod for move in self._list_waiting()],
+            next((m.reason for m in moves if m.outcome in _LOST and m.reason), otherwise),
+        )

@@ -35,6 +35,7 @@ from kubedsm.planner.hypothesis import Hypothesis
 from kubedsm.planner.rebalancing_requests import SuggestRequest, SuggestResponse, migration_mode
 from kubedsm.planner.requests import NoResponseError, Planner
 from kubedsm.planner.what_if import WhatIfRequest
+from kubedsm.plugins.fit import shortages
 from kubedsm.scheduling.preemptor import Preemptor
 from kubedsm.scheduling.scheduling_queue import SchedulingQueue
 from kubedsm.scheduling.site_monitor import Sites
@@ -72,6 +73,8 @@ class Migrator(Controller):
     sites: Sites
     #: last proposal in mode suggest, while it is valid
     proposed: Suggestion | None = attrs.field(default=None, init=False)
+    #: new pods wait for capacity at the edge: no other migration begins
+    making_room: bool = attrs.field(default=False, init=False)
     _plans: "itertools.count[int]" = attrs.field(factory=lambda: itertools.count(1), init=False)
 
     # candidates
@@ -124,11 +127,41 @@ class Migrator(Controller):
         and the capacity they use are held fixed. Quick plans are awaited, since a proposal that
         knows their outcome makes fewer migrations.
         """
+        return self.is_idle() and not self.making_room
+
+    def is_idle(self) -> bool:
+        """Return True if migrations may begin, also while new pods wait for capacity."""
         return (
             self.manager.at_rest()
             and not self.queue.busy
             and not self.preemptor.busy
             and not self.paused()
+        )
+
+    async def await_calm(self, seconds: float) -> None:
+        """Wait until migrations may begin (no open batch, migration plan or preemption), for up to
+        some seconds.
+        """
+        until = self.clock.monotonic() + seconds
+        while not self.is_idle() and self.clock.monotonic() < until:
+            await self.clock.sleep(LOOK)
+
+    def frees_capacity(self, snapshot: Snapshot, suggestion: Suggestion) -> bool:
+        """Return True if migrations for pending pods are still possible: pods and nodes are the
+        same as in the snapshot, with no less free capacity on targets.
+        """
+        now = self.mirror.snapshot()
+        targets = {leg.target for leg in suggestion.legs}
+        targets |= {move.target for move in suggestion.awaited}
+        known = (now.pods.get(move.pod.uid) for move in suggestion.awaited)
+        waiting = [pod for pod in known if pod is not None]
+        return (
+            self.is_unchanged(snapshot, suggestion.legs)
+            and len(now.schedulable(waiting)) == len(suggestion.awaited)
+            and all(
+                node in now.nodes and not shortages(snapshot.free[node], now.free[node])
+                for node in targets
+            )
         )
 
     def is_unchanged(self, snapshot: Snapshot, legs: Iterable[Leg]) -> bool:

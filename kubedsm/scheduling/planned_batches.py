@@ -129,7 +129,8 @@ class Application:
         return True
 
     def _chunks(self, response: PlaceResponse) -> Iterator[Callable[[], None]]:
-        for bindings in _split(response.decision.bindings):
+        decision = self.scheduler.hold_new_pods(self.stage, self.snapshot, response.decision)
+        for bindings in _split(decision.bindings):
             yield partial(self._place, bindings)
         yield partial(self._await_capacity, response.awaiting_capacity)
         if self.stage.last:

@@ -14,7 +14,7 @@ A batch that cannot be decided within `INLINE_BUDGET` goes to the planner: see `
 import asyncio
 import contextlib
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -35,7 +35,6 @@ from kubedsm.model.snapshot import Snapshot
 from kubedsm.model.surroundings import Surroundings
 from kubedsm.optimizer.placing.cloud import SampledNodes
 from kubedsm.optimizer.placing.decision import Binding, Decision
-from kubedsm.optimizer.placing.immediate import is_uncontended
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.optimizer.policies.policy import Policy
 from kubedsm.optimizer.programming.in_order import describe_unproven
@@ -141,6 +140,10 @@ class Scheduler(Controller):
     fallback_next: bool = attrs.field(default=False, init=False)
     #: cloud node at which the next batch's sampling starts
     sampling_start: int = attrs.field(default=0, init=False)
+    #: returns the seconds that pods wait for capacity at the edge instead of starting in the cloud
+    find_held: Callable[[Snapshot, Decision], Mapping[Uid, float]] = attrs.field(
+        default=lambda _snapshot, _decision: {}, init=False
+    )
     _reconfigured: asyncio.Event = attrs.field(factory=asyncio.Event, init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -177,7 +180,7 @@ class Scheduler(Controller):
             ready = self.queue.ready(size)
             only_stand_ins = len(self.sites.stand_ins(ready)) == len(ready) > 0
             if isinstance(self.policy, KubeDSM) and (
-                only_stand_ins or is_uncontended(self.snapshot(), ready, size)
+                only_stand_ins or self.policy.is_uncontended(self.snapshot(), ready, size)
             ):
                 return self.binds.none_under_way
         self._reconfigured.clear()
@@ -192,7 +195,7 @@ class Scheduler(Controller):
         if len(self.queue) < size or not isinstance(self.policy, KubeDSM):
             return size
         ready = self.queue.ready(CONTENDED_LIMIT)
-        contended = not is_uncontended(self.snapshot(), ready, len(ready))
+        contended = not self.policy.is_uncontended(self.snapshot(), ready, len(ready))
         return max(size, CONTENDED_LIMIT) if contended else size
 
     def _schedule_batch(self) -> None:
@@ -244,6 +247,7 @@ class Scheduler(Controller):
             snapshot, decision, awaiting_capacity = decided
             if decision.looked_at is not None:
                 self.advance_sampling(decision.looked_at)
+            decision = self.hold_new_pods(stage, snapshot, decision)
             for pod in awaiting_capacity:
                 self.queue.await_capacity(pod)
             messages: dict[Uid, str] = {}
@@ -356,6 +360,18 @@ class Scheduler(Controller):
                 independent.append(pod)
         return independent
 
+    def hold_new_pods(self, stage: Stage, snapshot: Snapshot, decision: Decision) -> Decision:
+        """Park the pods for which migrations make capacity at the edge; return the decision on the
+        other pods.
+        """
+        held = {} if stage.view else self.find_held(snapshot, decision)
+        if not held:
+            return decision
+        for uid, seconds in held.items():
+            self.queue.park(snapshot.pods[uid], seconds)
+        bindings = tuple(each for each in decision.bindings if each.pod.uid not in held)
+        return attrs.evolve(decision, bindings=bindings)
+
     # 3. Reserve and bind.
 
     def advance_sampling(self, sampled: SampledNodes) -> None:
@@ -394,6 +410,9 @@ class Scheduler(Controller):
             **({"cloud_nodes": decision.looked_at.as_json()} if decision.looked_at else {}),
             "milliseconds": round(1000 * seconds, 2),
         }
+        decided = batch.in_flight or batch.bound or batch.failed
+        if not (decided or decision.unplaced or decision.late):
+            return  # all pods wait for capacity
         if self.dry_run:
             log.info("batch", bound=0, would_bind=len(batch.in_flight), **batch.fields)
         else:

@@ -281,6 +281,14 @@ class SchedulingQueue:
         self._add_to_backoff(pod, self._await_until[pod.uid])
         self._awaiting_capacity.add(pod.uid)
 
+    def park(self, pod: Pod, seconds: float) -> None:
+        """Retry the pod after some seconds, unless another part requeues the pod before."""
+        self._add_to_backoff(pod, self._clock.monotonic() + seconds)
+
+    def backing_off(self) -> frozenset[Uid]:
+        """Return the pods that wait for a time."""
+        return frozenset(self._backoff)
+
     def begin_planning(self, pod: Pod) -> None:
         """Park the pod until the planner process responds.
 

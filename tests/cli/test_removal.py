@@ -7,7 +7,9 @@ import pytest
 
 from kubedsm.cli.options import RemovalOptions
 from kubedsm.cli.removal import NOT_ALL, remove_traces
+from kubedsm.kube.calls.image_pulls import PULL_COMMAND
 from kubedsm.kube.client.port import ObjectName
+from kubedsm.model.model import PULL_LABEL
 from kubedsm_lab.emulator.api.resources import CONFIGMAPS, DEPLOYMENTS, NAMESPACES, PODS
 from kubedsm_lab.emulator.front import EmulatedFront
 from support.move_scenes import LARGE_CLOUD, MERGE, ReadyPods, is_detached, migrating, open_edge
@@ -66,6 +68,19 @@ async def test_an_interrupted_migration_is_rolled_back_and_no_mark_is_left(inter
     assert found["optedIn"] == ["deployment/default/web"]
     assert marks(world) == set()
     assert ready.lowest >= 2
+
+
+async def test_a_pod_that_only_pulls_images_is_removed(capsys):
+    async with migrating(LARGE_CLOUD) as world:
+        world.api.create(NAMESPACES, {"metadata": {"name": "kubedsm"}})
+        container = {"name": "c", "image": "web:1", "command": [PULL_COMMAND]}
+        metadata = {"name": "web-pull", "namespace": "default", "labels": {PULL_LABEL: "true"}}
+        spec = {"nodeName": "c1", "restartPolicy": "Never", "containers": [container]}
+        world.api.create(PODS, {"metadata": metadata, "spec": spec}, namespace="default")
+        code, found = await uninstall(world, capsys, apply=False)
+        assert (code, found["pullingPods"]) == (0, ["default/web-pull"])
+        code, found = await uninstall(world, capsys)
+        assert (code, found["pullingPods"], world.pods()) == (0, [], [])
 
 
 async def test_workloads_opt_out_on_request_and_the_default_scheduler_places_them(

@@ -77,6 +77,7 @@ def test_the_page_begins_with_who_wins_and_says_why_where_it_is_behind(compare, 
     first = text.partition("## Experiments")[0]
     assert out.strip() in first
     assert "ahead in 1, level in 0, behind in 1" in first
+    assert "the same for every scheduler" not in first
     better = "| p99 | kubedsm: 75 ms | kube-scheduler: 100 ms | -25 ms (-25.0 %) | ahead |"
     assert better in first
     assert "- **packing**: p99 (behind kube-scheduler). It waits for more." in first
@@ -88,6 +89,13 @@ def test_the_page_begins_with_who_wins_and_says_why_where_it_is_behind(compare, 
     assert (tmp_path / "packing-rounds.svg").read_bytes() == PICTURE
     assert page.count("<b>Rounds</b>") == 1
     assert kept(tmp_path)["packing"]["results"] == {"rounds": 3}
+
+
+def test_a_figure_that_cannot_differ_is_not_counted_as_level(compare, tmp_path):
+    code, out, _ = compare([experiment("paper", lambda _: found(100, 100))])
+    assert code == 0
+    assert "ahead in 0, level in 0, behind in 0." in " ".join(out.split())
+    assert "1 further figures are the same for every scheduler" in " ".join(out.split())
 
 
 def test_what_is_not_run_again_stays(compare, tmp_path):
@@ -264,7 +272,7 @@ def test_figures_of_packing_are_of_the_calls_within_the_seconds():
         (burst_result.sections(burst_result.BurstResult(1, 1, emulated=True, sides=())), "burst"),
         (hpa_tables.sections([]), "hpa"),
         (nodes_result.sections(nodes_result.NodesResult(1, 1, sides=())), "nodes"),
-        (evaluation.sections([]), "paper"),
+        (evaluation.sections({"means": [], "runs": []}), "paper"),
         (load_aware.sections([]), "load-aware"),
         (packing_tables.sections([]), "packing"),
     ],

@@ -127,6 +127,12 @@ REFUSALS: dict[str | bytes, str] = {
     "services: {shop/cart: {demand: {'a b': 1}}}": (
         "services.shop/cart.demand.a b: 'a b' is not a label value, such as edge"
     ),
+    "services: {shop/cart: {resilience: {zone: 0.5}}}": (
+        "services.shop/cart.resilience.zone: 'zone' is not site"
+    ),
+    "services: {shop/cart: {resilience: {site: 1.5}}}": (
+        "services.shop/cart.resilience.site: 1.5 is not between 0 and 1"
+    ),
     "services: {shop/cart: {demand: berlin}}": (
         "services.shop/cart.demand: 'berlin' is not a mapping of keys to values"
     ),

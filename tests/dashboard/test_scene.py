@@ -169,6 +169,7 @@ async def test_what_changes_for_all_workloads_at_once_is_seen_of_all():
             viewer.look()
             row = viewer["workloads"]["default/web"]
             assert (row["edge"], row["target"]) == (2, 1.0)
+            assert viewer.status["shareDeviation"] == 0
             runtime.configuration.replace(HALF, "test", world.clock.wall())
             viewer.look()
             assert viewer["workloads"]["default/web"]["target"] == 0.5

@@ -66,8 +66,8 @@ def asked(query="", known=None):
     return load_response(dump_response(answer), known.mirror.snapshot().pods.__getitem__)
 
 
-def explained(query):
-    known = known_cluster()
+def explained(query, known=None):
+    known = known or known_cluster()
     snapshot = known.mirror.snapshot()
     return explain_what_if(asked(query, known), said(query, known), snapshot, CONFIGURATION)
 
@@ -114,6 +114,19 @@ def test_pods_of_drained_and_lost_nodes_start_elsewhere_or_wait():
     # A cordoned node keeps its pods.
     found = asked("cordon=e1&qos=shop/web:1")
     assert (placed(found), found.moves) == ([], ())
+
+
+def test_without_a_site_its_pods_are_scheduled_again_at_another():
+    known = known_cluster()
+    for name, site in (("e1", "north"), ("e2", "south")):
+        labels = {"nodetype": "edge", "kubedsm.io/site": site}
+        known.mirror.apply(NodeApplied(node(name, Tier.EDGE, 2, labels=labels)))
+    imagined = asked("lose-site=north", known)
+    assert placed(imagined) == [("shop/log-1", "e1", "e2"), ("shop/log-2", "e1", "e2")]
+    answer = explained("lose-site=north", known)
+    assert lines_of(answer)[0].startswith("2 pods would start again, and ")
+    with pytest.raises(BadRequestError, match="no edge site is called west"):
+        said("lose-site=west", known)
 
 
 def test_of_a_drained_node_daemons_stay_and_pods_without_a_controller_are_gone():

@@ -100,7 +100,7 @@ def test_annotations_of_the_emulator_have_their_names():
 
 def test_tables_of_experiments_have_the_titles_of_the_program():
     titles = re.findall(r"^## (.+)$", read("explanation/evaluation.md"), re.MULTILINE)
-    written = [section.title for section in sections([])]
+    written = [section.title for section in sections({"means": [], "runs": []})]
     assert set(titles[1:]) <= set(written)
     compared = re.findall(r"^## (.+)$", read("explanation/comparison.md"), re.MULTILINE)
     theirs = [each.title for each in EXPERIMENTS]

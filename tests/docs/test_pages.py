@@ -79,6 +79,35 @@ def test_a_shown_command_has_its_options(page):
     assert [said for there, named, said in typed(page) if not named <= there] == []
 
 
+ROWS = [
+    line
+    for line in (DOCS / "explanation/papers.md").read_text().splitlines()
+    if re.match(r"\| [^|]+ \| (`(kubedsm|loadgen) |not )", line)
+]
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_a_row_of_the_papers_has_a_command_that_parses_or_a_reason(row):
+    _, _, how, result, _ = (cell.strip() for cell in row.split("|"))
+    assert result
+    if not how.startswith("not "):
+        program, *words = how.strip("`").split()
+        parse(PROGRAMS[program], words)
+
+
+def parse(command, words):
+    """Parse words as the program does, without running a command."""
+    while isinstance(command, click.Group):
+        name, *words = words
+        command = command.get_command(None, name)
+    with command.make_context(command.name, words):
+        pass
+
+
+def test_each_paper_has_rows():
+    assert len(ROWS) >= 25
+
+
 @by_page
 def test_a_page_has_at_most_200_lines(page):
     assert len(page.read_text().splitlines()) <= 200

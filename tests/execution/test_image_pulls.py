@@ -1,51 +1,20 @@
 """Migrations to nodes that have to pull the pod's image first."""
 
 import asyncio
-from contextlib import asynccontextmanager
 
-import attrs
 import pytest
 
+from kubedsm.execution.migrations import STARTS
+from kubedsm.execution.orphan_sweep import SWEEP
+from kubedsm.kube.calls.image_pulls import PULL_COMMAND
 from kubedsm.model.images import USUAL_SPEED
-from kubedsm.model.model import NodeName
-from kubedsm_lab.emulator.api.resources import NODES
+from kubedsm.model.model import PULL_LABEL, NodeName
+from kubedsm_lab.emulator.api.resources import NODES, PODS, RESOURCE_QUOTAS
 from kubedsm_lab.emulator.paper import node
-from support.move_scenes import CONFIGURATION, ReadyPods, quiet, settle_on_cloud
-from support.worlds import QUICK, emulated
+from support.image_pulls import AHEAD, EDGE, IMAGE, PULL, SIZE, SPEED, list_images, pulling
+from support.move_scenes import ReadyPods, quiet
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
-
-IMAGE, OTHER = "docker.io/library/pause:latest", "docker.io/library/other:1"
-SIZE, SPEED = 230_000_000, 5_000_000.0
-#: seconds to pull the image
-PULL = SIZE / SPEED
-
-
-def reporting(made, *images):
-    """Return the node with the images in its status."""
-    listed = [{"names": [name], "sizeBytes": SIZE} for name in images]
-    return {**made, "status": {**made["status"], "images": listed}}
-
-
-CLOUD = reporting(node("c1", "cloud", "20", "40Gi"), IMAGE)
-EDGE = reporting(node("e1", "edge", "2", "8Gi"), OTHER)
-
-
-def list_images(world, name):
-    images = world.api.get(NODES, "", name)["status"]["images"]
-    return {each for image in images for each in image["names"]}
-
-
-@asynccontextmanager
-async def pulling(configuration=CONFIGURATION, replicas=1, **more):
-    """Run a scheduler with replicas of web in the cloud, where nodes pull images at `SPEED`."""
-    timing = attrs.evolve(QUICK, pull_speed=SPEED)
-    async with (
-        emulated(CLOUD, timing=timing, configuration=configuration) as world,
-        world.scheduler(**more),
-    ):
-        await settle_on_cloud(world, "web", replicas)
-        yield world
 
 
 async def test_a_replacement_may_take_as_long_as_its_pull():
@@ -80,4 +49,94 @@ async def test_without_reports_of_images_the_deadline_holds():
         world.api.create(NODES, silent)
         await world.until(lambda: world.placed("web") == {"e1": 1}, 15)
         await asyncio.sleep(1)
+        assert not world.runtime.mirror.pull_speeds
+
+
+def pullers(world):
+    return [pod for pod in world.pods() if PULL_LABEL in pod["metadata"].get("labels", {})]
+
+
+class Timeline:
+    """Recorder of the time with two pods of web, and of the pods that pull images."""
+
+    def __init__(self, world):
+        self.doubled, self.pullers = 0.0, []
+        self._world, self._since = world, None
+        world.api.store.subscribe(self._observe)
+
+    def _observe(self, change):
+        if change.resource is not PODS:
+            return
+        pod, now = change.object, self._world.clock.monotonic()
+        if change.type == "ADDED" and PULL_LABEL in pod["metadata"]["labels"]:
+            self.pullers.append(pod)
+        double = len(self._world.pods("web")) > 1
+        if double and self._since is None:
+            self._since = now
+        elif not double and self._since is not None:
+            self.doubled, self._since = self.doubled + now - self._since, None
+
+
+async def test_images_are_pulled_before_the_replacement_is_created():
+    async with pulling(AHEAD) as world:
+        seen, ready = Timeline(world), ReadyPods(world, "web").watch()
+        world.api.create(NODES, EDGE)
+        await world.until(lambda: world.placed("web") == {"e1": 1}, 120)
+        await quiet(world)
+        assert seen.doubled < 10 < PULL
+        assert ready.lowest == 1
+        [puller] = seen.pullers
+        spec = puller["spec"]
+        assert spec["nodeName"] == "e1"
+        assert [each["image"] for each in spec["containers"]] == ["pause"]
+        assert not pullers(world)
+        assert len(world.events("Migrated")) == 1
+
+
+async def test_without_pulling_ahead_the_surplus_lasts_for_the_pull():
+    async with pulling() as world:
+        seen = Timeline(world)
+        world.api.create(NODES, EDGE)
+        await world.until(lambda: world.placed("web") == {"e1": 1}, 120)
+        await quiet(world)
+        assert seen.doubled > PULL
+        assert not seen.pullers
+
+
+async def test_a_refusal_by_a_quota_means_a_migration_without():
+    async with pulling(AHEAD) as world:
+        quota = {
+            "metadata": {"name": "cpu", "namespace": "default"},
+            "spec": {"hard": {"requests.cpu": "10"}},
+        }
+        world.api.create(RESOURCE_QUOTAS, quota, namespace="default")
+        seen = Timeline(world)
+        world.api.create(NODES, EDGE)
+        await world.until(lambda: world.placed("web") == {"e1": 1}, 120)
+        await quiet(world)
+        assert not seen.pullers
+        assert len(world.events("Migrated")) == 1
+
+
+async def test_pods_of_a_scheduler_that_ended_are_removed_but_not_those_with_a_forged_label():
+    async with pulling(AHEAD) as world:
+        for name, command in (("left", PULL_COMMAND), ("forged", "sleep")):
+            container = {"name": "c", "image": "other:1", "command": [command]}
+            metadata = {"name": name, "namespace": "default", "labels": {PULL_LABEL: "true"}}
+            spec = {"nodeName": "c1", "restartPolicy": "Never", "containers": [container]}
+            world.api.create(PODS, {"metadata": metadata, "spec": spec}, namespace="default")
+        await asyncio.sleep(2 * SWEEP + 5)
+        assert [pod["metadata"]["name"] for pod in pullers(world)] == ["forged"]
+
+
+async def test_the_end_of_leadership_ends_a_pull():
+    async with pulling(AHEAD) as world:
+        world.api.create(NODES, EDGE)
+        await world.until(lambda: pullers(world), 20)
+        [puller] = pullers(world)
+        world.runtime.manager.abort_steps(STARTS, "test")
+        name = puller["metadata"]["name"]
+        await world.until(
+            lambda: name not in [pod["metadata"]["name"] for pod in pullers(world)], 5
+        )
         assert not world.runtime.mirror.pull_speeds

@@ -46,3 +46,33 @@ def test_a_pod_gains_by_the_site_of_each_node(shot):
     uid = pods_of("cart", 2, on="n-munich")[0].uid
     scores = {verdict.node: verdict.score for verdict in explainer.nodes(uid)}
     assert scores["n-berlin"] > scores["n-munich"] > 0
+
+
+RESILIENT = """
+site: {label: site}
+services: {"*": {resilience: {site: 0.5}}}
+"""
+
+
+def test_names_the_site_whose_loss_is_worst(shot):
+    cart = Workload("shop", "Deployment", "cart")
+    explained = WorkloadExplainer(shot, load(RESILIENT, "test"), cart).explain()
+    said = [plain_text(line) for line in explained.lines]
+    assert (
+        "The loss of any one site leaves at least 2 pods of shop/cart at the edge (worst: site"
+        " berlin, with 2); resilience asks for 2." in said
+    )
+    facts = explained.facts.resilience
+    assert (facts.site, facts.lost, facts.left, facts.needed) == ("berlin", 2, 2, 2)
+    assert explained.facts.near is None
+    assert explained.facts.sites == ()
+
+
+def test_a_decision_certifies_what_the_loss_of_a_site_leaves(shot):
+    pods = pods_of("web", 3)
+    policy = load(RESILIENT, "test").policy
+    shot = snapshot(list(shot.nodes.values()), [*shot.pods.values(), *pods])
+    decision = policy.decide_batch(shot, pods)
+    [loss] = decision.worst_losses
+    assert (loss.workload.name, loss.left, loss.needed) == ("web", 1, 2)
+    assert str(loss).endswith("resilience asks for 2: 1 too few")

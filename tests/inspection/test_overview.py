@@ -1,6 +1,7 @@
 """Overview of an installation: its health, its order, its scope, and its printed forms."""
 
 import io
+from statistics import pstdev
 
 import attrs
 import pytest
@@ -44,13 +45,16 @@ def printed_as(overview, output, capsys):
     return file.getvalue() + capsys.readouterr().out
 
 
+ROOM = "3 of 4 cores and 8 of 8 Gi free at the edge"
+
+
 def test_a_healthy_installation_is_four_lines(capsys):
     overview = summarise(WELL, Scope())
     assert overview.health.state == "healthy"
     assert printed_as(overview, "text", capsys).splitlines() == [
         "healthy: every service has its edge share",
         "leader  kubedsm-0, Lease renewed 2 s ago; scheduler 0.1.0, API server v1.36.2",
-        "edge    1 node, 3 of 4 cores and 8 of 8 Gi free at the edge",
+        f"edge    1 node, {ROOM}; deviation of edge shares 0.000",
     ]
 
 
@@ -71,6 +75,8 @@ def test_services_are_listed_by_shortfall_and_pods_by_reason(capsys):
     assert "Deployment" in printed_as(overview, "wide", capsys)
     document = overview.as_json()
     assert document["belowTarget"][0]["missing"] == 3
+    assert document["edgeShareDeviation"] == pytest.approx(pstdev([1 / 2, 0 / 3, 1]))
+    assert "; deviation of edge shares 0.408" in said
     assert document["edge"]["cpu"] == {"allocatable": 8.0, "free": 6.0}
     assert document["migrations"] == [
         {"pod": "shop/cart-1", "from": "c1", "to": "e1", "since": NOW - 7}

@@ -33,6 +33,7 @@ from kubedsm_lab.emulator.front import EmulatedFront
 from kubedsm_lab.emulator.paper import node
 from support.accesses import OWN, Accesses
 from support.faults import OUTCOMES
+from support.image_pulls import AHEAD, LARGE_EDGE, pulling
 from support.move_scenes import LARGE_CLOUD, MERGE, ONE_PLACE, migrating, open_edge, quiet
 from support.preemptions import filled, preempting, urgent
 from support.sites import two_sites
@@ -155,6 +156,19 @@ async def moving():
     return seen
 
 
+async def pulling_ahead():
+    """One pod before the other is gone, and one after; the target lacks the image of both."""
+    seen = Accesses()
+    async with pulling(AHEAD, front=seen) as world:
+        stateful(world, "db", 2)
+        await world.until_bound(3, 10)
+        await asyncio.sleep(2)
+        world.api.create(NODES, LARGE_EDGE)
+        await world.until(lambda: world.placed() == {"e1": 3}, 200)
+        await quiet(world)
+    return seen
+
+
 async def preempting_pods():
     seen = Accesses()
     async with preempting(faults=seen) as world, world.scheduler():
@@ -223,6 +237,7 @@ SCENES = (
     (demanding_sites, ("sites",)),
     (correcting_tiers, ("tiers",)),
     (moving, ("migrations",)),
+    (pulling_ahead, ("migrations", "pre-pull")),
     (preempting_pods, ("preemption",)),
     (electing, ("leader-election",)),
     (following, ("configuration",)),

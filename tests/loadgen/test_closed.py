@@ -5,8 +5,9 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from loadgen.driver import Clients, ClosedLoop
+from loadgen.driver import Clients, ClosedLoop, ScenarioLoop
 from loadgen.measures import RequestRecorder
+from loadgen.scenario import Api, Interval, Scenario
 from loadgen.transport import Answer, TransportError
 
 pytestmark = pytest.mark.looptime(idle_timeout=None)
@@ -98,3 +99,25 @@ async def test_who_gets_no_answer_or_may_not_sends_no_more_than_that():
     slow = Service(lambda _: 1.0 if slow.sent[1:] == [] else 0.0)
     await driven(slow, Clients(1, 2.0, max_rate=10.0))
     assert [at for at, _ in slow.sent] == pytest.approx([0.0, *(1 + n / 10 for n in range(10))])
+
+
+async def test_a_service_of_a_scenario_has_one_client_that_waits_as_under_drstress():
+    """One request a period at most; a late response delays the next interval."""
+    service = Service(lambda number: (0.1, 0.8)[number])
+    connections = {"http://a/": Connection(service, 0), "http://b/": Connection(service, 1)}
+
+    class Both:
+        async def get(self, url):
+            return await connections[url].get(url)
+
+    intervals = (Interval(500, 2000), Interval(1000, 2500))
+    scenario = Scenario(tuple(Api(name, f"http://{name}/", intervals) for name in "ab"))
+    outcomes, urls = [], {api.name: api.endpoint for api in scenario.apis}
+    recorder = RequestRecorder(["a", "b"], outcomes.append)
+    loop = ScenarioLoop(urls, Both(), recorder, timeout=5.0)
+    await loop.drive(scenario, asyncio.Event())
+    at = [[moment for moment, number in service.sent if number == n] for n in (0, 1)]
+    assert at[0] == pytest.approx([0.5, 1.0, 1.5, 3.0, 4.0])
+    # The second response, at 2.1 s, begins the next interval.
+    assert at[1] == pytest.approx([0.5, 1.3, 3.1, 4.1])
+    assert loop.elapsed == pytest.approx(4.9)

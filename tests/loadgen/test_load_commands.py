@@ -75,6 +75,21 @@ def test_clients_that_wait_each_keep_a_connection(capsys, tmp_path):
     assert len(rows.read_text().splitlines()) == 1 + len(asked)
 
 
+def test_a_scenario_in_the_closed_loop_has_no_pacing_and_no_other_arrivals(capsys, tmp_path):
+    intervals = [{"api_call_period": 50, "cycle_length": 320}]
+    apis = [{"name": name, "endpoint": "http://x/", "intervals": intervals} for name in "ab"]
+    scenario = tmp_path / "load.json"
+    scenario.write_text(json.dumps({"apis": apis}))
+    with serving() as (url, asked):
+        command = ("run", str(scenario), "--url", url, "--closed-loop")
+        assert run(*command, "-o", "json") == 0
+    found = json.loads(capsys.readouterr().out)
+    assert (found["arrivals"], found["pacingMs"]) == ("closed loop", None)
+    assert found["total"]["answered"] == len(asked) <= 12
+    assert run(*command, "--arrivals", "poisson") == 2
+    assert "--closed-loop excludes --arrivals" in capsys.readouterr().err
+
+
 def test_a_short_hold_as_text_and_one_that_is_interrupted_still_reports(capsys):
     with serving() as (url, _):
         command = ("hpa", "--url", url, "--clients", "1", "--hold-time", "200ms")

@@ -96,6 +96,12 @@ def test_target_by_site_is_proportional():
         ("a", 0.75, 3, 3),
         ("b", 0.25, 1, 0),
     ]
+    rows = list_sites(Share(1, 8, (("d", 1),)), plain_target(0.5, a=3, b=1))
+    assert [(s.site, s.part, s.wanted, s.replicas) for s in rows] == [
+        ("a", 0.75, 3, 0),
+        ("b", 0.25, 1, 0),
+        ("d", 0.0, 0, 1),
+    ]
 
 
 def test_totals_by_site_add_up():
@@ -112,10 +118,11 @@ def test_totals_by_site_add_up():
     assert (b.reached_share, b.target_share, b.replicas, b.missing) == (0.5, 0.75, 2, 1)
 
 
-def goal(demand=None, target=None, **more):
+def goal(demand=None, target=None, kept=None, **more):
     return SiteGoal(
         LABELS,
         None if demand is None else lambda _: demand,
+        kept and (lambda _: kept),
         lambda _: target,
         0.02,
         0.05,
@@ -144,6 +151,8 @@ def test_configured_before_measured_before_declared():
     assert resolved(measured, goal({"berlin": 1})).demand.parts == (("berlin", 1.0),)
     # An empty mapping means one pool, whatever is measured.
     assert resolved(measured, goal({})).demand is None
+    nobody = resolve_qos_targets(lambda _: QosTarget(), shot, sites=goal({"berlin": 1}), sited=())
+    assert nobody(CART).demand is None
 
 
 def test_demand_at_unknown_sites_is_left_out_unless_the_matrix_names_them():

@@ -3,11 +3,18 @@
 from collections import Counter
 from itertools import product
 
+import numpy as np
 import pytest
 
 from kubedsm.model.model import Share, Tier, Workload
-from kubedsm.objective.gains import Gains, Worths
-from kubedsm.objective.objective import Objective, QosTarget
+from kubedsm.objective.gains import Gains, Worths, less_price, net, rank_gains
+from kubedsm.objective.objective import (
+    EVENNESS,
+    Objective,
+    Prospect,
+    QosTarget,
+    scores_and_unevenness,
+)
 from kubedsm.optimizer.moving.suggest import suggest
 from kubedsm.optimizer.moving.suggestion import SuggestLimits
 from support.placement_instances import node, resources, snapshot
@@ -48,3 +55,26 @@ def test_room_that_comes_free_goes_to_the_one_with_the_lower_share(slots, moved)
     limits = SuggestLimits(price=1.0)
     found = suggest(snapshot(nodes, pods), lambda _: QosTarget(), Objective(), limits)
     assert Counter(move.pod.workload.name for move in found.moves) == moved
+
+
+def test_unevenness_of_all_is_at_most_what_it_may_be():
+    prospects = [
+        Prospect(np.arange(total + 1), total, QosTarget(weight=weight))
+        for total, weight in ((4, 1.0), (8, 2.0))
+    ]
+    _, uneven = scores_and_unevenness(Objective(), prospects)
+    assert sum(int(each[-1]) for each in uneven) == pytest.approx(EVENNESS, abs=len(prospects))
+
+
+def test_ranks_compare_as_gains_do_from_the_highest_level_on():
+    gains = np.array([[0, 5], [1, -9], [0, 5], [0, -1], [1, 3]])
+    for given in (gains, gains[:, 1:]):
+        ranks, rows = rank_gains(given).tolist(), list(map(tuple, given.tolist()))
+        for one, other in product(range(len(rows)), repeat=2):
+            assert (ranks[one] > ranks[other]) == (rows[one] > rows[other])
+
+
+def test_a_price_is_paid_at_the_highest_level_that_changes():
+    worths, left = [(0, 5, 3), (2, 0, 0), (0, 0, 0)], [(0, 3, 3), (0, 0, 0), (-2, 0, 0)]
+    assert [net(worth, 2) for worth in worths] == left
+    assert less_price(np.array(worths), np.array([2, 2, 2])).tolist() == list(map(list, left))

@@ -38,6 +38,7 @@ async def test_edge_share_promise_and_gap_of_each_workload():
             assert metered("kubedsm_workload_edge_share", workload="db") == 0
             assert metered("kubedsm_workload_qos_gap", workload="db") == 1
             assert metered("kubedsm_edge_share") == 2 / 5
+            assert metered("kubedsm_edge_share_deviation") == 0.25
             assert metered("kubedsm_workloads") == 2
             assert metered("kubedsm_workloads_below_promise") == 1
             world.api.delete(DEPLOYMENTS, "default", "db")

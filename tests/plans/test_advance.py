@@ -73,6 +73,7 @@ def test_an_overdue_bind_is_read_live_and_holds_its_room_until_the_answer():
     plan, effects = advance(plan, TimePassed(), 20.0)
     assert effects == (plan.steps[0],)
     assert states(plan) == ["verifying"]
+    assert advance(plan, PodSeen("a"), 20.5) == (plan, ())
     plan, effects = advance(plan, PodSeen("a", live=True), 21.0)
     assert states(plan) == ["failed"]
     assert effects == (plan.steps[0],)

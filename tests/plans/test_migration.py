@@ -77,7 +77,9 @@ WAY = [ACCEPTED, DETACHED, CLAIMED, BOUND, READY]
 
 
 def test_surge_makes_before_it_breaks():
-    story = Story(SURGE).tell(*WAY)
+    story = Story(SURGE)
+    assert {step.pod for step in story.plan.steps} == {"old", ""}  # the replacement is not known
+    story.tell(*WAY)
     assert story.kinds() == [
         "start",
         "detach",
@@ -157,13 +159,15 @@ def test_a_replacement_that_is_ready_no_more_while_it_settles_is_the_reason():
 def test_a_plan_that_restores_has_one_step_and_no_target():
     plan = restore_plan("old")
     assert plan.restores_only
-    assert [(step.pod, step.node) for step in plan.steps] == [("old", "")]
+    assert [(step.id, step.pod, step.node) for step in plan.steps] == [(0, "old", "")]
 
 
 @pytest.mark.parametrize("ready", [False, True])
 def test_a_replacement_that_is_being_deleted_is_not_waited_for(ready):
     story = Story(SURGE).tell(*WAY[:4])
     story.tell(PodSeen("new", "e1", ready=ready, terminating=True))
+    reason = story.plan.steps[story.number(StepKind.AWAIT_READY)].reason
+    assert reason == "the replacement is being deleted"
     assert story.kinds()[-1] == "restore"
 
 
@@ -306,6 +310,8 @@ def test_an_unproved_step_is_given_up_ten_minutes_after_the_first_look_and_not_a
     story = Story(SURGE).tell(*WAY[:4]).tell(PodGone("new")).at(600).at(660).at(1140)
     assert story.verified == ["restore"] * 3
     assert story.at(1200).settled["m", "restore"] == "failed"
+    reason = story.plan.steps[story.number(StepKind.RESTORE)].reason
+    assert reason == "its result could not be determined"
 
 
 @pytest.mark.parametrize("gone_first", [True, False])

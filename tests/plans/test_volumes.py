@@ -27,6 +27,7 @@ def test_the_pod_is_bound_after_its_volumes():
         StepKind.BIND,
         StepKind.RELEASE_VOLUMES,
     ]
+    assert {step.node for step in plan.steps} == {"n2"}
     assert states(plan) == ["asked", "waiting", "waiting"]
     assert states(play(VolumesSeen("a"))) == ["asked", "waiting", "waiting"]
     assert states(play(VolumesSeen("other", bound=True))) == ["asked", "waiting", "waiting"]

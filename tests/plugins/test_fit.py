@@ -1,3 +1,5 @@
+import pytest
+
 from kubedsm.model.model import (
     NodeName,
     PodClass,
@@ -6,9 +8,9 @@ from kubedsm.model.model import (
     Taint,
     Tier,
 )
-from kubedsm.plugins.fit import shortages, unschedulable_message
+from kubedsm.plugins.fit import shortages, unschedulable_message, why_unschedulable
 from kubedsm.plugins.plugin import Rejection
-from support.placement_instances import GPU, resources
+from support.placement_instances import GPU, node, resources, snapshot
 
 EDGE = Tier.EDGE
 PLAIN = PodClass(resources(1, 1), SchedulingRules())
@@ -56,3 +58,27 @@ def test_what_is_about_the_pod_counts_no_nodes():
 
 def test_no_node_at_all():
     assert unschedulable_message({}) == "no nodes available to schedule pods"
+
+
+@pytest.mark.parametrize(
+    ("asked", "rule", "more"),
+    [
+        (
+            resources(5, 1),
+            "NodeResourcesFit",
+            " No node is large enough: the pod requests 5 cpu, the largest has 4 cpu.",
+        ),
+        (
+            resources(4, 8),
+            "NodeResourcesFit",
+            " No node is large enough: none has 4 cpu and 8Gi memory together.",
+        ),
+        (resources(4, 4), "NodeResourcesFit", ""),
+        (resources(5, 1), "TaintToleration", ""),
+    ],
+)
+def test_a_pod_larger_than_every_node_is_told_so(asked, rule, more):
+    nodes = [node("e1", EDGE, 4, 4), node("c1", Tier.CLOUD, 2, 8)]
+    rejections = dict.fromkeys(map(NodeName, ("e1", "c1")), Rejection(rule, ("why",)))
+    why = why_unschedulable(asked, rejections, snapshot(nodes, []).index)
+    assert why == f"0/2 nodes are available: 2 why.{more}"

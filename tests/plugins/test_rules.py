@@ -3,11 +3,13 @@
 import attrs
 import pytest
 
+from kubedsm.model.events import Change
 from kubedsm.model.model import ClaimReference, Disk, HostPort, NodeName, Taint, Toleration
 from kubedsm.model.selectors import NodeSelectorTerm, Requirement
 from kubedsm.model.surroundings import Claim, StorageClass, Surroundings, Volume
 from kubedsm.plugins.feasibility import Feasibility
 from kubedsm.plugins.fit import unschedulable_message
+from kubedsm.plugins.spread import POD_TOPOLOGY_SPREAD
 from support.placement_instances import resources
 from support.rule_instances import TAINT, ZONE, app, cluster, evenly, near, pod, zoned
 
@@ -210,6 +212,17 @@ def test_spread_over_zones():
         "n3": "",
         "n4": f"PodTopologySpread: {UNEVEN} (missing required label)",
     }
+
+
+def test_another_zone_of_a_node_may_help_a_pod_that_is_spread_and_another_label_does_not():
+    newcomer = spread()
+    snapshot = cluster(XYZ, [newcomer])
+    candidate = Feasibility.of(snapshot).equivalence(newcomer)
+    before = XYZ[0]
+    for label, helps in ((ZONE, True), ("disk", False)):
+        after = attrs.evolve(before, labels={**before.labels, label: "other"})
+        change = Change(node_before=before, node_after=after)
+        assert bool(POD_TOPOLOGY_SPREAD.hint(change, candidate, snapshot)) is helps
 
 
 def test_an_empty_selector_counts_nobody_but_the_pod_itself():

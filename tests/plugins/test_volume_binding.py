@@ -141,9 +141,21 @@ def test_pods_that_share_a_claim_follow_the_first():
     assert feasible(ONE, known, [(mounting("first", "a"), "n3")]) == ["n3"]
 
 
-def test_unobserved_storage_keeps_the_pod_waiting_with_the_reason():
-    known = attrs.evolve(knowing(unbound("a", 5, LOCAL)), storage_classes=None)
-    assert set(reasons(ONE, known).values()) == {UNOBSERVED.format("StorageClasses")}
+def test_of_volumes_alike_the_first_by_name_is_taken():
+    names = [f"v{n}" for n in (4, 1, 3, 0, 2)]
+    known = knowing(unbound("a", 5, STATIC), *(volume(name, 5, "n1") for name in names))
+    placed = Feasibility.of(cluster(NODES, [ONE], known)).with_pod(ONE, "n1")
+    [assigned] = assign_claims(placed.scene).values()
+    assert assigned.volume == "v0"
+
+
+@pytest.mark.parametrize(
+    ("unobserved", "kind"),
+    [("storage_classes", "StorageClasses"), ("volumes", "PersistentVolumes")],
+)
+def test_unobserved_storage_keeps_the_pod_waiting_with_the_reason(unobserved, kind):
+    known = attrs.evolve(knowing(unbound("a", 5, LOCAL)), **{unobserved: None})
+    assert set(reasons(ONE, known).values()) == {UNOBSERVED.format(kind)}
 
 
 def _draw(rng):

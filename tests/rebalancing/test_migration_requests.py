@@ -69,6 +69,8 @@ async def test_moves_that_are_said_are_made_in_mode_off_as_far_as_they_hold():
             ("completed", ""),
             ("dropped", "the pod is gone"),
         ]
+        each = "; ".join(map(str, answer.moves))
+        assert answer.text == f"1 of 2 migrations completed: {each}"
 
 
 STALE = {

@@ -17,7 +17,7 @@ from kubedsm_lab.replay.command import EXPERIMENTS
 from kubedsm_lab.replay.hpa.experiment import PRESET, Plan
 from kubedsm_lab.replay.hpa.processor_sharing import ClosedLoop, Processors
 from kubedsm_lab.replay.hpa.service import ModelledService
-from kubedsm_lab.replay.hpa.tables import median_interval
+from kubedsm_lab.replay.hpa.tables import format_chance, median_interval
 from kubedsm_lab.replay.hpa.trial import Outcome, play
 from support.command_line import kubedsm
 
@@ -181,3 +181,11 @@ def test_the_command_from_end_to_end(tmp_path, monkeypatch):
     assert "<td>published, cache</td>" in (tmp_path / "index.html").read_text()
     assert (tmp_path / "time-to-recover.svg").stat().st_size
     assert play(plain.trial) == plain
+
+
+def test_the_chance_of_the_published_range_has_an_interval():
+    """Half the trials take 0 s, half 180 s: four runs differ unless all are alike, 2 in 16."""
+    values = [0.0, 180.0] * 25
+    shown = format_chance(values, 180.0)
+    assert shown.startswith("0.88 (0.8")
+    assert format_chance([0.0, 180.0], 180.0) == "0.88"

@@ -8,12 +8,18 @@ from kubedsm.config.documents import DocumentError
 from kubedsm.config.settings import Configuration, with_settings
 from kubedsm.model.model import Workload
 from kubedsm_lab.baselines.registry import ON_REQUEST
+from kubedsm_lab.emulator.paper import paper_cluster
 from kubedsm_lab.replay.presets import (
     EQUAL_RATE_SCENARIOS,
     MAIN_POLICIES,
+    MIDDLE_SCENARIO,
+    ONLY_D_SCENARIO,
     PAPER_SCENARIOS,
     TRIED_VALUES,
     VARIANT_SCENARIO,
+    as_recorded,
+    closed,
+    closed_loop,
     equal_rates,
     full,
     list_tried,
@@ -76,10 +82,33 @@ def test_the_whole_evaluation_is_what_its_tables_show():
         *(name for key in TRIED_VALUES for name in list_tried(key).values()),
     } - {*ON_REQUEST}
     assert {policy for name, policy in found if name == "1.1-.4"} == everybody - set(QOS_VARIANTS)
-    assert {policy for name, policy in found if name == VARIANT_SCENARIO} == everybody
     assert {name for name, _ in found} - set(PAPER_SCENARIOS) == {
         *map(equal_rates, EQUAL_RATE_SCENARIOS),
-        name_stabilized(VARIANT_SCENARIO, 60),
-        name_stabilized(VARIANT_SCENARIO, 300),
+        name_stabilized(MIDDLE_SCENARIO, 60),
+        name_stabilized(MIDDLE_SCENARIO, 300),
+        *map(as_recorded, PAPER_SCENARIOS),
     }
     assert {run.setup.stabilization_seconds for run in runs} == {5, 60, 300}
+
+
+def test_the_figures_runs_are_on_the_authors_nodes_and_end_with_a_rest():
+    found = [run for run in full([1], Setup()) if run.setup.rest]
+    played = {(run.name, run.policy) for run in found}
+    for name in PAPER_SCENARIOS:
+        assert {(as_recorded(name), policy) for policy in MAIN_POLICIES} <= played
+    for variant in ("mid-migration", "no-migration", "c-over-a", "only-d"):
+        assert (as_recorded(VARIANT_SCENARIO), variant) in played
+    assert (as_recorded(ONLY_D_SCENARIO), "only-d") in played
+    assert all(run.setup.cluster == paper_cluster(recorded=True) for run in found)
+
+
+def test_both_loops_play_the_same_scenarios():
+    found = closed([1, 2], Setup(closed_loop=True))
+    played = Counter((run.name, run.policy, run.setup.closed_loop) for run in found)
+    assert set(played.values()) == {2}
+    assert set(played) == {
+        (naming(name), policy, naming is closed_loop)
+        for naming in (as_recorded, closed_loop)
+        for name in PAPER_SCENARIOS
+        for policy in ("kubedsm", "kube-scheduler")
+    }

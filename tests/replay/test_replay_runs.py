@@ -55,6 +55,25 @@ def test_kubedsm_is_above_kube_scheduler_and_random():
     assert ours > max(others)
 
 
+def test_in_the_closed_loop_nothing_queues_and_slow_answers_need_fewer_pods():
+    """With 100 ms a service has 8 answers a second at most: two pods of 5 requests a second."""
+    found = carry_out(short("kubedsm", closed_loop=True))
+    for times in found.measures.latency_ms.values():
+        assert times.mean == pytest.approx(times.network + 100, abs=0.01)
+    most = {max(pods for _, _, pods in steps) for steps in found.placements.values()}
+    assert max(most) <= 2
+    assert found == carry_out(short("kubedsm", closed_loop=True))
+
+
+def test_with_a_rest_the_load_begins_and_ends_with_one_pod_of_each_service():
+    found = carry_out(short("kube-scheduler", rest=60.0))
+    assert found.end == pytest.approx(SHORT.duration + 60)
+    for steps in found.placements.values():
+        assert (steps[0][2], steps[-1][2]) == (1, 1)
+    assert 0 < found.measures.pod_ratio < 1
+    assert carry_out(short("kube-scheduler")).measures.pod_ratio is None
+
+
 def test_nobody_is_asked_whose_answers_depend_on_the_machine(monkeypatch):
     asked = set()
     monkeypatch.setattr(settings, "solver_of", lambda kind, _: asked.add(kind))

@@ -7,7 +7,13 @@ import random
 import numpy as np
 import pytest
 
-from kubedsm_lab.replay.workload_model import Endpoint, Server, due_times, respond
+from kubedsm_lab.replay.workload_model import (
+    BlockingClient,
+    Endpoint,
+    Server,
+    due_times,
+    respond,
+)
 from loadgen.scenario import Api, Interval
 from support.drawing import drawn_cases
 
@@ -107,3 +113,67 @@ def test_random_instances_beside_a_simulation(seed):
 def test_requests_are_due_one_period_after_the_other():
     api = Api("a", "/", (Interval(500, 2000), Interval(3000, 2000), Interval(1000, 2000)))
     assert due_times(api).tolist() == [0.5, 1.0, 1.5, 2.0, 5.0, 6.0]
+
+
+def client(intervals, server, seed=0):
+    api = Api("a", "http://a/", tuple(Interval(period, length) for period, length in intervals))
+    return BlockingClient(api, server, random.Random(seed))
+
+
+def test_a_client_waits_for_each_response():
+    """One request a period, or one a response if that takes longer; none after the interval."""
+    quick = client([(500, 2000)], Server(1, 0.1)).answers(9.0, [Endpoint(0.2, ALWAYS)])
+    assert quick.times.tolist() == pytest.approx([0.3] * 3)  # at 0.5, 1, 1.5
+    slow = client([(500, 3100)], Server(1, 0.6)).answers(9.0, [Endpoint(0.2, ALWAYS)])
+    assert slow.times.tolist() == pytest.approx([0.8] * 4)  # at 0.5, 1.3, 2.1, 2.9
+    # The last response, at 3.7 s, begins the next interval.
+    asked = client([(500, 3100), (1000, 1500)], Server(1, 0.6))
+    assert len(asked.answers(9.0, [Endpoint(0.2, ALWAYS)]).times) == 5
+    assert asked.measure_rate(4.9, []) == pytest.approx(5 / 15)
+
+
+def test_a_client_without_an_endpoint_waits_for_the_first():
+    late = [Endpoint(0.0, ((0.0, 0.2), (1.4, math.inf)))]
+    found = client([(500, 2000)], Server(1, 0.1)).answers(9.0, late)
+    assert found.times.tolist() == pytest.approx([1.0, 0.1])  # at 0.5 and 1.5
+    never = client([(500, 2000)], Server(1, 0.1)).answers(9.0, [])
+    assert (never.times.tolist(), never.unanswered) == ([8.5], 1)
+
+
+@pytest.mark.parametrize("seed", drawn_cases(range(12)))
+def test_a_client_is_a_plain_loop_however_often_its_rate_is_measured(seed):
+    rng = random.Random(seed)
+    spans = [(rng.uniform(0, 20), rng.uniform(1, 20)) for _ in range(4)]
+    endpoints = [
+        Endpoint(rng.choice((EDGE, CLOUD, 0.4)), ((a, a + b), (a + b + 1, math.inf)))
+        for a, b in spans
+    ]
+    intervals = [(rng.choice((20, 70, 300, 9000)), 5000) for _ in range(6)]
+    server = Server(1, rng.choice((0.005, 0.1)))
+    whole = client(intervals, server, seed).answers(40.0, endpoints)
+    measured = client(intervals, server, seed)
+    for moment in sorted(rng.uniform(0, 40) for _ in range(9)):
+        measured.measure_rate(moment, endpoints)
+    assert measured.answers(40.0, endpoints).times.tolist() == whole.times.tolist()
+    assert plain_loop(intervals, endpoints, server, seed) == pytest.approx(whole.times.tolist())
+
+
+def plain_loop(intervals, endpoints, server, seed):
+    """The times of DrStress' requests, one after the other."""
+    rng, now, times = random.Random(seed), 0.0, []
+    for period, length in intervals:
+        timer, end = now + period / 1000, now + length / 1000
+        while timer < end:
+            entered = timer
+            while not (ready := [e for e in endpoints if is_ready(e, entered)]):
+                entered = min(a for e in endpoints for a, _ in e.served if a > entered)
+            network = ready[int(rng.random() * len(ready))].network
+            times.append(entered - timer + network + server.service_time)
+            now = timer + times[-1]
+            timer = max(timer + period / 1000, now)
+        now = max(now, end)
+    return times
+
+
+def is_ready(endpoint, moment):
+    return any(a <= moment < b for a, b in endpoint.served)

@@ -125,7 +125,7 @@ async def test_pods_that_come_while_binds_are_under_way_are_one_batch():
 
 
 async def test_a_window_that_cannot_be_judged_is_kept_open(monkeypatch, caught):
-    monkeypatch.setattr("kubedsm.scheduling.scheduling_cycle.is_uncontended", lambda *_: 1 / 0)
+    monkeypatch.setattr("kubedsm.optimizer.policies.kubedsm.is_uncontended", lambda *_: 1 / 0)
     async with emulated(EDGE, CLOUD, configuration=SLOW) as world, world.scheduler():
         await asyncio.sleep(1)
         world.deploy("web", 1)

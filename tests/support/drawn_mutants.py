@@ -229,22 +229,21 @@ def draw_mutants(package: str, number: int, seed: int) -> list[Drawn]:
     """Draw mutants of the functions of a package; the same ones for the same seed and code."""
     made = []
     for file in sorted((ROOT / PACKAGES[package][0]).rglob("*.py")):
-        path = str(file.relative_to(ROOT))
-        module, mutations, *_ = create_mutations(path, file.read_text(encoding="utf-8"))
+        path, text = str(file.relative_to(ROOT)), file.read_text(encoding="utf-8")
+        module, mutations, *_ = create_mutations(path, text)
         made += [
-            (path, module, each)
+            (path, text, module, each)
             for each in mutations
             if isinstance(each.contained_by_top_level_function, libcst.FunctionDef)
         ]
     random.Random(f"{package} {seed}").shuffle(made)
     found: list[Drawn] = []
     while made and len(found) < number:
-        path, module, mutation = made.pop()
+        path, text, module, mutation = made.pop()
         function: Any = mutation.contained_by_top_level_function
         changed: Any = function.deep_replace(mutation.original_node, mutation.mutated_node)
         old, new = module.code_for_node(function), module.code_for_node(changed)
-        after = module.code.replace(old, new)
-        if (drawn := describe_mutant(path, module.code, after)) is not None:
+        if (drawn := describe_mutant(path, text, text.replace(old, new))) is not None:
             found.append(drawn)
     return found
 

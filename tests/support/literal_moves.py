@@ -203,11 +203,13 @@ def best_by_enumeration(
     measure: Measure,
     movable: Movable,
     worth: Worth | None = None,
+    new: Container[Uid] = (),
 ) -> Best:
     """Return the best suggestion: greatest QoS, then fewest moves, pairs, and fragmentation.
 
     With `worth` (nano-units of the price), the result maximises the benefit after the price of all
-    legs, among suggestions that do not lower the QoS.
+    legs, among suggestions that do not lower the QoS. `new`: pods that could start in the cloud;
+    then no pending pod is worth more than it gains.
     """
     edge = {node.name: node for node in snapshot.of_tier(Tier.EDGE)}
     trial = _Try(snapshot, limits, edge, snapshot.of_tier(Tier.CLOUD))
@@ -229,11 +231,11 @@ def best_by_enumeration(
     price = round(limits.price * NANO)
     best = Best(at_first, at_first if worth is None else 0, 0, _after((), trial, cost_of), 0)
     tried = 0
-    for steps in _choices(snapshot, limits, trial, movable):
+    for steps in _choices(snapshot, limits, trial, movable, new):
         tried += 1
         qos, value = reached(_changes(steps, edge))
         if worth is not None:
-            value += _given(steps, limits)
+            value += _given(steps, limits, most=0 if new else limits.max_moves)
         found = Best(qos, value - price * len(steps), len(steps), 0, 0)
         if found.rank[:2] < best.rank[:2] or (worth and (qos <= at_first or found.net <= 0)):
             continue
@@ -248,10 +250,10 @@ def best_by_enumeration(
     return attrs.evolve(best, tried=tried)
 
 
-def _given(steps: Sequence[_Step], limits: SuggestLimits) -> int:
-    """Return the price granted for awaited pods: capacity for a pending pod is always paid."""
+def _given(steps: Sequence[_Step], limits: SuggestLimits, most: int) -> int:
+    """Return the price granted for awaited pods: their own, and that of `most` migrations."""
     awaited = sum(source is None for _, source, _ in steps)
-    return round(limits.price * NANO) * awaited * (1 + limits.max_moves)
+    return round(limits.price * NANO) * awaited * (1 + most)
 
 
 def _changes(steps: Sequence[_Step], edge: Container[NodeName]) -> frozenset[tuple[Workload, int]]:
@@ -296,15 +298,18 @@ def pairs_on_edge(snapshot: Snapshot, moved: Mapping[Uid, NodeName]) -> int:
 
 
 def _choices(
-    snapshot: Snapshot, limits: SuggestLimits, trial: _Try, movable: Movable
+    snapshot: Snapshot, limits: SuggestLimits, trial: _Try, movable: Movable, new: Container[Uid]
 ) -> Iterator[tuple[_Step, ...]]:
     steps = []
     for pod in sorted(snapshot.pods.values(), key=str):
         source = pod.node_name
         if source is None:
-            stranded = pod in snapshot.schedulable([pod]) and all(
-                reasons(pod.pod_class, node, snapshot.free[node.name])
-                for node in (*trial.edge.values(), *trial.cloud)
+            stranded = pod in snapshot.schedulable([pod]) and (
+                pod.uid in new
+                or all(
+                    reasons(pod.pod_class, node, snapshot.free[node.name])
+                    for node in (*trial.edge.values(), *trial.cloud)
+                )
             )
             targets = list(trial.edge) if stranded and pod.counts_for_qos else []
         elif movable(pod):

@@ -42,7 +42,10 @@ def shares_with(instance, chosen):
 
 
 def qos_with(instance, chosen, objective):
-    return quality(shares_with(instance, chosen), instance.qos_targets, objective)
+    """Return the QoS of the batch's workloads, with the given pods of the batch on the edge."""
+    shares, waiting = shares_with(instance, chosen), {pod.workload for pod in instance.batch}
+    concerned = {workload: shares[workload] for workload in waiting & shares.keys()}
+    return quality(concerned, instance.qos_targets, objective)
 
 
 def worth(shares, qos_targets, objective):

@@ -1,6 +1,8 @@
 """Small clusters with edge sites, and batches of workloads with demand by site."""
 
+import math
 import random
+from collections import Counter
 
 import attrs
 
@@ -132,14 +134,18 @@ def literal_qos(case, homes, objective):
         ]
         edge = [n for n in nodes if n.tier is Tier.EDGE]
         near, qos = len(edge) / share.total, qos_target.qos
-        if qos_target.demand is not None:
-            sites = {}
-            for n in edge:
-                sites[n.labels.get("site", "")] = sites.get(n.labels.get("site", ""), 0) + 1
+        sites = Counter(n.labels.get("site", "") for n in edge)
+        if qos_target.demand is not None and qos_target.demand.parts:
             near = literal_near(qos_target.demand, sites, share.total)
             qos = min(qos, most_reachable(qos_target.demand, share.total))
         kept, below = objective.values_around(near, qos)
         score += qos_target.weight * float(kept if near >= qos - 1e-9 else below)
+        if qos_target.demand is not None:
+            wanted = math.ceil(qos_target.qos * share.total - 1e-9)
+            needed = math.ceil(qos_target.demand.kept * wanted - 1e-9)
+            left = min((len(edge) - number for number in sites.values()), default=0)
+            lost = max(needed - left, 0) / share.total
+            score -= qos_target.weight * objective.most * lost
     return round(score, 7)
 
 
@@ -156,6 +162,19 @@ def most_reachable(demand, total):
 
     sites = [site for site, _ in demand.parts]
     return max(literal_near(demand, replicas, total) for replicas in spread(sites, total))
+
+
+def resilient(case, seed):
+    """Return the case with workloads that must keep a part of their edge pods if a site is lost,
+    with demand by site or without.
+    """
+    rng = random.Random(seed)
+    targets = {}
+    for name, target in case.targets.items():
+        kept = rng.choice((0.0, 0.25, 0.5, 0.75, 1.0))
+        demand = target.demand or SiteDemand((), 1.0)
+        targets[name] = attrs.evolve(target, demand=attrs.evolve(demand, kept=kept))
+    return counted(attrs.evolve(case, targets=targets))
 
 
 def plain_target(qos=1.0, **weights):

@@ -20,12 +20,12 @@ from support.literal_moves import best_by_enumeration
 from support.literal_paper import LiteralPaper
 
 
-def enumerated(case, measure, worth=None):
+def enumerated(case, measure, worth=None, new=()):
     """Return the best suggestion over all choices of moves."""
     shot = case.snapshot
     movable = default_movable(shot)
     return best_by_enumeration(
-        shot, case.qos_targets, case.objective, case.limits, measure, movable, worth
+        shot, case.qos_targets, case.objective, case.limits, measure, movable, worth, new
     )
 
 

@@ -1,7 +1,6 @@
 """Hypothetical changes of a what-if request, parsed from the query of the URL."""
 
 import re
-from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from math import isfinite
 from typing import TypeVar
@@ -11,8 +10,8 @@ import attrs
 from kubedsm.config.duration import DurationError, format_duration, parse_duration
 from kubedsm.config.settings import Configuration
 from kubedsm.model.model import NodeName, Workload
-from kubedsm.model.node_index import site_of
 from kubedsm.model.quantities import QuantityError, parse_millis, parse_units
+from kubedsm.model.sites import sites_of
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.planner.hypothesis import Hypothesis
 
@@ -104,13 +103,11 @@ class _Parser:
         return frozenset(map(NodeName, names))
 
     def _nodes_of_sites(self) -> frozenset[NodeName]:
-        wanted, nodes = self.given.get("lose-site", ()), defaultdict[str, list[NodeName]](list)
-        for name, node in self.snapshot.nodes.items():
-            nodes[site_of(node, self.configuration.site.label)].append(name)
-        nodes.pop("", None)
+        wanted = self.given.get("lose-site", ())
+        sites = sites_of(self.snapshot.nodes.values(), self.configuration.site.label)
         for site in wanted:
-            _require_known("lose-site", site, nodes, "edge site")
-        return frozenset(name for site in wanted for name in nodes[site])
+            _require_known("lose-site", site, sites, "edge site")
+        return frozenset(node.name for site in wanted for node in sites[site])
 
 
 def _require_known(what: str, name: str, known: Collection[str], kind: str) -> None:

@@ -96,8 +96,8 @@ export function Cluster({ tables, at, title, imagines, state: { chosen, site, fi
           onClick=${choose} onPointerOver=${point}
           aria-label="Nodes; arrow keys go from one to the next">
           ${areas.map((area) => html`
-            <${Area} key=${area.name} px=${unit * zoom.scale}
-              ...${{ ...area, pods, chosen, node, colour, demand, lit, found }} />`)}
+            <${Area} key=${area.name} ...${{
+              ...area, pods, chosen, node, colour, demand, lit, found, unit, zoom }} />`)}
           <${Arcs} moves=${tables.moves} ...${{ picture, chosen, at, scale: zoom.scale }} />
         </div>
       </div>
@@ -120,8 +120,9 @@ function useHighlight(tables, chosen, filter, names) {
 
 const NOTHING = new Set();
 
-function Area({ name, total, height, sites, tiled, forms, pods, px, chosen, node, lit, found, colour,
-  demand }) {
+function Area({ name, total, height, sites, tiled, forms, pods, unit, zoom, chosen, node, lit, found,
+  colour, demand }) {
+  const pixels = (each) => (zoom.near?.has(each) === false ? unit : unit * zoom.scale);
   return html`
     <div class="area ${name.toLowerCase()} ${tiled ? "tiled" : ""}"
       style=${{ flexGrow: total, "--row": height }}>
@@ -132,7 +133,8 @@ function Area({ name, total, height, sites, tiled, forms, pods, px, chosen, node
         <div class=${site ? "site" : ""} key=${site}>
           ${site && html`<h4>${site}${demandAt(demand, site)}</h4>`}
           <div class="nodes">${nodes.map((each) => html`
-            <${NodeBox} key=${each.name} ...${{ ...each, height, px, lit, colour }}
+            <${NodeBox} key=${each.name} ...${{ ...each, height, lit, colour }}
+              px=${pixels(each.name)}
               forms=${forms.get(each.name)} found=${found.has(each.name)}
               pods=${pods.get(each.name) ?? NONE}
               chosen=${node === each.name ? chosen : null} />`)}</div>
@@ -255,9 +257,12 @@ function useUnit(view, picture, key, total) {
   return Math.min(unit, Math.sqrt(square / total) || 0);
 }
 
-/** Zoom by wheel and keys; the view scrolls. Labels are drawn again once the zoom rests. */
+/**
+ * Zoom by wheel and keys; the view scrolls. Labels and pods are drawn again once the zoom rests, and
+ * only of `near` nodes, in and around the view; null: all are.
+ */
 function useZoom(view, picture) {
-  const [scale, setScale] = useState(1);
+  const [{ scale, near }, rest] = useState({ scale: 1, near: null });
   const now = useRef({ scale: 1, resting: 0, from: null, dragged: false }).current;
 
   function to(wanted, { clientX, clientY } = {}) {
@@ -271,17 +276,33 @@ function useZoom(view, picture) {
     // The compositor scales what is painted; once the zoom rests, that is painted again.
     Object.assign(picture.current.style, { willChange: "transform", transform: `scale(${next})` });
     view.current.scrollTo((scrollLeft + x) * factor - x, (scrollTop + y) * factor - y);
+    restSoon();
+  }
+
+  function restSoon() {
     clearTimeout(now.resting);
     now.resting = setTimeout(() => {
       if (!picture.current) return;
       picture.current.style.willChange = "";
-      picture.current.style.setProperty("--px", `${1 / next}px`);
-      setScale(next);
+      picture.current.style.setProperty("--px", `${1 / now.scale}px`);
+      rest({ scale: now.scale, near: now.scale === 1 ? null : findNear() });
     }, REST);
+  }
+
+  /** Names of the nodes in the view, and half a view around. */
+  function findNear() {
+    const { scrollLeft, scrollTop, clientWidth, clientHeight } = view.current;
+    const [width, height] = [clientWidth / now.scale, clientHeight / now.scale];
+    const [x, y] = [scrollLeft / now.scale, scrollTop / now.scale];
+    const boxes = [...picture.current.querySelectorAll(".node")].filter((box) => (
+      box.offsetLeft + box.offsetWidth > x - width / 2 && box.offsetLeft < x + width * 1.5
+      && box.offsetTop + box.offsetHeight > y - height / 2 && box.offsetTop < y + height * 1.5));
+    return new Set(boxes.map((box) => box.dataset.node));
   }
 
   return {
     scale,
+    near,
     to,
     by: (factor, point) => to(now.scale * factor, point),
     dragged: () => now.dragged,
@@ -293,6 +314,7 @@ function useZoom(view, picture) {
       box.scrollIntoView({ block: "nearest", inline: "nearest" });
     },
     handlers: {
+      onScroll: () => now.scale > 1 && restSoon(),
       onWheel(event) {
         if (now.scale === 1 && event.deltaY > 0) return;
         event.preventDefault();

@@ -90,9 +90,11 @@ function Spoken({ text, role }) {
 
 /** The state: of each fact its name, its value, its meaning, and whether it is unusual. */
 function facts(status, connection, moment) {
-  const { role = "alone", leader, paused, dryRun, mode } = status;
+  const { role = "alone", leader, paused, dryRun, mode, shareDeviation: deviation } = status;
   return [
     edge(status),
+    deviation !== undefined && ["deviation of edge shares", deviation.toFixed(3),
+      "Standard deviation of the edge share over services with a target; 0: equal shares."],
     ["this scheduler", `${ROLES[role]}${leader ? `; ${leader} leads` : ""}`,
       "Of several schedulers, one leads, and the others stand by.", role === "standby"],
     ...(role === "watching" ? [] : [

@@ -40,6 +40,8 @@ class Feature:
     #: in words
     does: str
     rights: tuple[Right, ...]
+    #: in use with the default configuration
+    by_default: bool = True
 
 
 @attrs.frozen(slots=True)
@@ -117,6 +119,15 @@ MIGRATIONS = Feature(
         *_list_rights("create", CORE, "pods/eviction"),
     ),
 )
+PRE_PULL = Feature(
+    "pre-pull",
+    "create a short-lived pod that pulls images ahead of a migration (migration.prePull)",
+    (
+        *_list_rights("get", CORE, "pods"),
+        *_list_rights("create", CORE, "pods", "pods/eviction"),
+    ),
+    by_default=False,
+)
 PREEMPTION = Feature(
     "preemption",
     "evict pods for one of higher priority (preemption: enabled)",
@@ -166,6 +177,7 @@ FEATURES = (
     EVENTS_WRITTEN,
     TIERS,
     MIGRATIONS,
+    PRE_PULL,
     PREEMPTION,
     SITES,
     PAUSE,
@@ -183,6 +195,8 @@ def unused_features(configuration: "Configuration") -> set[str]:
     unused = set()
     if "apply" not in {configuration.suggester.mode, configuration.packing_mode}:
         unused |= {"migrations", "requests"}
+    if not configuration.migration.pre_pull:
+        unused.add(PRE_PULL.name)
     if configuration.preemption != "enabled":
         unused.add("preemption")
     return unused

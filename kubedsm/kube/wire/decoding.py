@@ -200,7 +200,6 @@ def _read_allocatable(amounts: Amounts) -> Resources:
     return Resources.of(parse_amounts(amounts, "status.allocatable"))
 
 
-@lru_cache(maxsize=1024)
 def _read_images(images: tuple[schema.ContainerImage, ...]) -> Mapping[str, int]:
     return {intern(name): each.size_bytes or 0 for each in images for name in each.names or ()}
 

@@ -531,7 +531,8 @@ def bound_gain(problem: EdgeProblem) -> tuple[int, int]:
         waiting = min(int(problem.waiting[list(items)].sum()), most)
         number = np.arange(min(supply, waiting + limits.max_cloud_to_edge, most) + 1)
         worth = np.array([worths.of_workload(workload, n) for n in number.tolist()])
-        worth += problem.price * (np.minimum(number, waiting) * (1 + most) - number)
+        initial = problem.price + problem.placement_value
+        worth += initial * np.minimum(number, waiting) - problem.price * number
         level = worths.level[workload]
         before = by_level.get(level, np.zeros(most + 1, dtype=np.int64))
         ways = before.copy()

@@ -6,7 +6,7 @@ pods, and incompatible pairs of pods; `move_order` validates complete migration 
 """
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from itertools import product
 from types import MappingProxyType
@@ -305,7 +305,8 @@ class EdgePods:
     rules: EdgeRules | None
 
     @classmethod
-    def of(cls, snapshot: Snapshot, movable: Movable) -> Self:
+    def of(cls, snapshot: Snapshot, movable: Movable, new: Container[Uid] = ()) -> Self:
+        """Group the pods; `new`: pods that are pending although the cloud would accept them."""
         edge = {node.name for node in snapshot.of_tier(Tier.EDGE)}
         moving: list[Pod] = []
         others: list[Pod] = []
@@ -323,7 +324,7 @@ class EdgePods:
         for pod in moving:
             group = group_of(pod)
             (group.on_edge if pod.node_name in edge else group.in_cloud).append(pod)
-        for pod in _list_stranded(snapshot, others, rules):
+        for pod in _list_stranded(snapshot, others, rules, new):
             group_of(pod).stranded.append(pod)
         kinds, kind_of = _group_cloud_kinds(groups, snapshot.in_turn(Tier.CLOUD), rules)
         items = _merge_groups(groups, snapshot.in_turn(Tier.EDGE), kind_of, rules)
@@ -331,9 +332,9 @@ class EdgePods:
 
 
 def _list_stranded(
-    snapshot: Snapshot, pods: Iterable[Pod], rules: EdgeRules | None
+    snapshot: Snapshot, pods: Iterable[Pod], rules: EdgeRules | None, new: Container[Uid]
 ) -> Iterator[Pod]:
-    """Yield pending pods without a feasible node; other pending pods await scheduling.
+    """Yield pending pods without a feasible node, and `new` pods; others await scheduling.
 
     Pods exceeding every node are ignored.
     """
@@ -345,7 +346,7 @@ def _list_stranded(
     for pod in snapshot.schedulable(pods):
         if pod.counts_for_qos and not pod.requests.beyond_any_node:
             fits = rules.feasibility.feasible(pod) if rules else fits_class(pod.pod_class)
-            if not fits:
+            if pod.uid in new or not fits:
                 yield pod
 
 

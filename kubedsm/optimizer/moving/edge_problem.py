@@ -7,7 +7,7 @@ pairs of replicas on the edge: pairs on a node exactly, pairs in a zone as befor
 """
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import Self
 
@@ -21,6 +21,7 @@ from kubedsm.model.model import (
     Pod,
     Resources,
     Tier,
+    Uid,
     Workload,
 )
 from kubedsm.model.snapshot import Snapshot
@@ -158,6 +159,8 @@ class EdgeProblem:
     bounds: Bounds
     #: whether migrations may wait for cloud capacity released by other migrations
     vacating: bool = True
+    #: pending pods could start in the cloud: their capacity is worth what they gain at the edge
+    optional: bool = False
 
     @classmethod
     def of(
@@ -169,9 +172,11 @@ class EdgeProblem:
         limits: SuggestLimits,
         bounds: Bounds,
         lasting: Lasting = assume_prior,
+        new: Collection[Uid] = (),
     ) -> Self:
+        """Return the problem of a snapshot; `new`: pending pods that could start in the cloud."""
         edge = snapshot.in_turn(Tier.EDGE)
-        pods = EdgePods.of(snapshot, movable)
+        pods = EdgePods.of(snapshot, movable, new)
         packing = PlacementProblem.of(pods.kinds, snapshot.in_turn(Tier.CLOUD))
         leaving = np.zeros(len(pods.kinds), dtype=np.int64)
         for item in pods.items:
@@ -181,7 +186,8 @@ class EdgeProblem:
         axes = axes_of([*requests, *(vector for vector, _ in fragmentation.mix)])
         rows = {node.name: row for row, node in enumerate(edge.nodes)}
         free = [edge.room.column(axis)[edge.positions] for axis in axes]
-        waiting = Counter(pod.workload for item in pods.items for pod in item.stranded)
+        stranded = (pod for item in pods.items for pod in item.stranded)
+        waiting = Counter(pod.workload for pod in stranded if not new)
         return cls(
             items=pods.items,
             nodes=edge.nodes,
@@ -200,6 +206,7 @@ class EdgeProblem:
             worths=Worths(gains, lasting, waiting) if limits.price else gains,
             limits=limits,
             bounds=bounds,
+            optional=bool(new),
         )
 
     def only(self, workloads: Iterable[Workload]) -> "EdgeProblem":
@@ -275,10 +282,17 @@ class EdgeProblem:
         """Indices of edge nodes where a movable pod may arrive or from where a movable pod may
         leave.
         """
-        changeable = self.present.any(axis=1)
-        for requests, most in zip(self.requests, self.most.T, strict=True):
+        changeable = np.zeros(len(self.nodes), dtype=np.bool_)
+        distinct: set[tuple[Resources, bytes]] = set()
+        for item in self.items:
+            changeable[[self.rows[pod.node_name] for pod in item.on_edge if pod.node_name]] = True
+            accepting = item.open_to.copy()
+            accepting[[self.rows[name] for name, most in item.at_most.items() if not most]] = False
+            distinct.add((item.requests, accepting.tobytes()))
+        for requested, mask in distinct:
+            requests = np.array(signed_row(requested, self.axes), dtype=np.int64)
             fits = ((requests <= self.free) | (requests == 0)).all(axis=1)
-            changeable |= fits & (most > 0)
+            changeable |= fits & np.frombuffer(mask, dtype=np.bool_)
         return np.flatnonzero(changeable)
 
     @cached_property
@@ -316,19 +330,24 @@ class EdgeProblem:
         """Price of one migration in nano-units of benefit."""
         return round(self.limits.price * NANO)
 
+    @property
+    def placement_value(self) -> int:
+        """Benefit of capacity for a pending pod in nano-units, next to its gain of QoS: more than
+        the price of all migrations, or nothing if the pod could start in the cloud.
+        """
+        return 0 if self.optional else self.price * self.limits.max_moves
+
     def may_gain(self, workload: Workload) -> bool:
         """Return True if migrations to the edge could be beneficial for the workload."""
         share = self.gains.shares[workload]
         more = min(self.limits.max_moves, share.total - share.edge)
         waits = any(self.items[item].stranded for item in self.items_by_workload[workload])
-        return waits or self.worths.of_workload(workload, more) > 0
+        return (waits and not self.optional) or self.worths.of_workload(workload, more) > 0
 
     def cost(self, moves: Moves) -> int:
-        """Return the price of the migrations; migrations that release capacity for a pending pod
-        are always worth their price.
-        """
+        """Return the price of the migrations, less the value of capacity for pending pods."""
         awaited = sum(move.source is None for move in moves)
-        return self.price * (count_disruptions(moves) - awaited * self.limits.max_moves)
+        return self.price * count_disruptions(moves) - awaited * self.placement_value
 
     def net(self, moves: Moves) -> Gain:
         """Return the benefit of the migrations by priority level, less their price."""
@@ -349,9 +368,10 @@ class EdgeProblem:
         """Return the benefits less the price of migrations, for changes in edge pod counts, shape
         (changes, priority levels).
 
-        The initial placement of a pod is no migration, and its capacity is worth any price.
+        The initial placement of a pod is no migration.
         """
-        return less_price(worths, self.price * (moves - awaited * (1 + self.limits.max_moves)))
+        initial = self.price + self.placement_value
+        return less_price(worths, self.price * moves - initial * awaited)
 
     def costs(self, nodes: Ints, room: Ints) -> Ints:
         """Return the fragmentation cost of the edge nodes with the given indices, for the given

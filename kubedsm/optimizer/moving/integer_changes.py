@@ -80,7 +80,7 @@ class ChangesProgramme:
     def gain_weights(self, gains: Gains, level: int, price: int = 0) -> tuple[Ints, int]:
         """Return objective weights of the net gains at a priority level, and the constant term.
 
-        Capacity for a pending pod is worth any price.
+        With a price, capacity for a pending pod has its placement value.
         """
         weights = np.zeros(self.size, dtype=np.int64)
         beside = 0
@@ -91,7 +91,8 @@ class ChangesProgramme:
                 weights[steps] = np.diff(values)
                 beside += values[0]
         weights[self._moved.ravel()] -= price
-        weights[self._moved[1]] += price * (1 + self._limits.max_moves)
+        if price:
+            weights[self._moved[1]] += price + self._problem.placement_value
         return weights, beside
 
     def keep(self, level: int) -> None:

@@ -103,10 +103,14 @@ def reject_capped(snapshot: Snapshot, qos_targets: QosTargets, movable: Movable)
     """Extend a function that says why a pod must not migrate: also reject cloud pods of workloads
     with a cap on edge pods.
     """
+    shares = snapshot.census.shares
+    capped = {workload for workload in shares if is_capped(qos_targets, workload)}
+    if not capped:
+        return movable
 
     def reason(pod: Pod) -> Reason | None:
         why = movable(pod)
-        if why is None and is_capped(qos_targets, pod.workload):
+        if why is None and pod.workload in capped:
             node = snapshot.nodes.get(snapshot.placed.get(pod.uid, NodeName("")))
             if node is not None and node.tier is Tier.CLOUD:
                 return Cause.EDGE_SLOWER.of()

@@ -191,11 +191,9 @@ class SiteMoves:
 
         def key(workload: Workload) -> tuple[int, float, Workload]:
             share, target = self.shares[workload], self.gains.qos_targets(workload)
-            reached, most = share.ratio, 1.0
-            if target.demand is not None and share.sites is not None:
-                reached = target.demand.near(share.sites, share.total)
-                most = target.demand.reachable(share.total)
-            missing = min(most, target.qos) - reached
+            most = 1.0 if target.demand is None else target.demand.reachable(share.total)
+            near, unkept = target.reach(share)
+            missing = min(most, target.qos) - near + unkept / max(share.total, 1)
             return self.gains.level[workload], -missing * target.weight, workload
 
         return sorted(self._by_place, key=key)
@@ -545,7 +543,9 @@ def _may_leave(share: Share, target: QosTarget, site: str) -> bool:
     if demand is None or share.sites is None:
         return False  # every edge node is alike
     there = dict(share.sites).get(site, 0)
-    return bool(demand.pairs) or there > dict(demand.parts).get(site, 0.0) * share.total
+    return (
+        bool(demand.pairs or demand.kept) or there > dict(demand.parts).get(site, 0.0) * share.total
+    )
 
 
 def _site_at(sites: Column, position: int | None) -> str:

@@ -72,15 +72,12 @@ class StayReasons:
             gain = self._gain_one_more(gains, workload)
             if gain > 0:
                 more[workload] = gain
-        groups: dict[tuple[Workload, PodClass], list[Pod]] = {}
-        movable = (pod for item in self.problem.items for pod in item.in_cloud)
-        for pod in (*movable, *self._list_fixed()):
-            if pod.workload in more:
-                groups.setdefault((pod.workload, pod.pod_class), []).append(pod)
         useful: dict[tuple[int, float], list[Pod]] = {}
-        for (workload, pod_class), pods in groups.items():
-            score = gains.level[workload], -more[workload] / pod_size(pod_class.requests, greatest)
-            useful.setdefault(score, []).extend(pods)
+        movable = ((item.like, item.in_cloud) for item in self.problem.items)
+        for like, pods in (*movable, *((pod, [pod]) for pod in self._list_fixed())):
+            if like.workload in more:
+                relative = more[like.workload] / pod_size(like.requests, greatest)
+                useful.setdefault((gains.level[like.workload], -relative), []).extend(pods)
         for score in sorted(useful):
             yield [pod for pod in useful[score] if pod.uid not in named]
 

@@ -4,13 +4,13 @@
 paper. Both propose feasible migrations in groups; each group is selected by its benefit.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from itertools import chain, islice
 from typing import Literal
 
 import attrs
 
-from kubedsm.model.model import NodeName, Pod, Resources, Tier, shares_after
+from kubedsm.model.model import NodeName, Pod, Resources, Tier, Uid, shares_after
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.fragmentation import Fragmentation, Measure, request_mix
 from kubedsm.objective.gains import Gains, Worths, leading_gain
@@ -18,6 +18,7 @@ from kubedsm.objective.lasting import Lasting, assume_prior
 from kubedsm.objective.load import LoadGoal
 from kubedsm.objective.objective import Objective, QosTargets, quality
 from kubedsm.objective.qos_targets import is_capped, without_caps
+from kubedsm.objective.site_shares import list_worst_losses
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.moving import paper
 from kubedsm.optimizer.moving.edge_problem import EdgeProblem, Proposal
@@ -79,13 +80,14 @@ def suggest(
     load: LoadGoal | None = None,
     site_labels: tuple[str, ...] = (),
     towards: Towards | None = None,
+    new: Collection[Uid] = (),
 ) -> Suggestion:
     """Return the migrations of running pods whose benefit exceeds their disruption, with scores and
     explanations.
 
     movable: the reason why a pod must not be migrated, or None; `default_movable` applies always.
     Other pods only hold capacity. Pending pods count in the totals of their workloads; capacity may
-    be made for pods without a feasible node.
+    be made for pods without a feasible node, and for `new` pods, which could start in the cloud.
 
     Suggesting terminates, because each suggestion leads to a strictly greater QoS; or, at equal
     QoS, to a pod on a strictly preferred node, to strictly fewer pairs of replicas on a node or in
@@ -128,7 +130,9 @@ def suggest(
         if sites is not None:
             # The rest of the work is for migrations by site.
             within = attrs.evolve(bounds, deadline=bounds.deadline.part(0.5))
-        problem = EdgeProblem.of(snapshot, stays, fragmentation, gains, limits, within, lasting)
+        problem = EdgeProblem.of(
+            snapshot, stays, fragmentation, gains, limits, within, lasting, new
+        )
         found = _change_edge(snapshot, problem, before, wished, stays, towards, exact=exact)
     one_more = OneMore(
         snapshot, limits, may_move, fragmentation, bounds.deadline, sites=sites, sited=sited
@@ -295,6 +299,7 @@ def _add_site_moves(found: Suggestion, search: SiteMoves) -> Suggestion:
     return attrs.evolve(
         found,
         after=ClusterScore(quality(shares, gains.qos_targets, gains.objective), shares, fragmented),
+        worst_losses=list_worst_losses(shares, gains.qos_targets, changed),
         moves=(*found.moves, *moves),
         legs=(*found.legs, *legs),
         proven=False,

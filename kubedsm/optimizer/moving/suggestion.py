@@ -14,6 +14,7 @@ from attrs import validators
 from kubedsm.model.model import MIGRATING_LABEL, NodeName, Pod, Share, Tier, Workload
 from kubedsm.objective.gains import LEAST_GAIN, Gain, Gains, leading_gain
 from kubedsm.objective.objective import NANO
+from kubedsm.objective.site_shares import SiteLoss
 from kubedsm.optimizer.programming.in_order import Certificate
 
 #: characters of a suggestion's name
@@ -236,7 +237,7 @@ class Cause(enum.StrEnum):
     WORKLOAD_DEFERRED = "{}"
     SITE_AWAY = "a site of its workload is unreachable or still stabilising"
     EDGE_SLOWER = "the edge answers its workload's requests more slowly than the cloud"
-    BY_SITE = "its workload has demand by site"
+    BY_SITE = "its workload has demand by site, or resilience"
     REFUSED_BY_A_RULE = "{}: {}"
     NO_GAIN = "its group of migrations gains no QoS"
     BELOW_ITS_PRICE = "its group gains {:.1f} pod-seconds, no more than its price of {:.1f}"
@@ -316,6 +317,8 @@ class Suggestion:
     #: value and upper bound of the benefit, at the highest priority at which
     #: anything might be gained; None within the bounds
     certificate: Certificate | None = None
+    #: of the migrated workloads with resilience
+    worst_losses: tuple[SiteLoss, ...] = ()
     #: states compared
     states: int = 0
     #: the time limit passed before the work limit

@@ -16,6 +16,7 @@ import numpy as np
 
 from kubedsm.model.deadline import Deadline
 from kubedsm.model.model import NodeName, Pod, PodClass, Resources, Tier, Uid, serving_order
+from kubedsm.model.node_index import Column
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.fragmentation import Ints
 from kubedsm.objective.gains import Gains
@@ -329,6 +330,11 @@ class Packed:
         return all(certificate.proven for certificate in goals)
 
     @property
+    def rank(self) -> tuple[int, ...]:
+        """Number of placed pods by priority, the highest first: the greatest is the best."""
+        return tuple(number for _, number in sorted(self.after.items(), reverse=True))
+
+    @property
     def better(self) -> bool:
         """True if the packing changes anything: contains a placement, migration or eviction."""
         return bool(self.awaited)
@@ -345,12 +351,14 @@ def pack_cluster(
     allow_evictions: bool = False,
     gaps: bool = False,
     order: GoalOrder = "placed first",
+    sites: Column | None = None,
 ) -> Packed:
     """Return a plan of migrations and evictions that makes more pending pods schedulable.
 
     movable: returns why a pod must not be migrated, or None; `default_movable` always applies.
     allow_evictions: permit evictions in favour of pending pods of a higher priority.
     gaps: all migrating pods leave before any replacement starts, as in the paper; no legs.
+    sites: site of each edge node. Running pods of workloads counted by site stay at their site.
     """
     forbidden = default_movable(snapshot)
 
@@ -360,7 +368,9 @@ def pack_cluster(
     gains = Gains.of(snapshot, qos_targets, objective)
     # Cloud pods of capped workloads stay on their nodes.
     stays = reject_capped(snapshot, qos_targets, reason_to_stay)
-    problem = ClusterProblem.pose(snapshot, stays, gains, allow_evictions=allow_evictions)
+    problem = ClusterProblem.pose(
+        snapshot, stays, gains, allow_evictions=allow_evictions, sites=sites
+    )
     phases = Phases(problem, gains, tier_share, order)
     choice = _Choice(problem, phases, gaps=gaps)
     known: list[Found] = []

@@ -7,8 +7,17 @@ from typing import Self
 import attrs
 import numpy as np
 
-from kubedsm.model.model import NodeName, Pod, PodClass, Resources, Uid, Workload, serving_order
-from kubedsm.model.node_index import FreeCapacity, NodeRows, column_of
+from kubedsm.model.model import (
+    NodeName,
+    Pod,
+    PodClass,
+    Resources,
+    Tier,
+    Uid,
+    Workload,
+    serving_order,
+)
+from kubedsm.model.node_index import Column, FreeCapacity, NodeRows, column_of
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.fragmentation import Ints, axes_of
 from kubedsm.objective.gains import Gains
@@ -18,8 +27,10 @@ from kubedsm.optimizer.moving.movable import Movable
 from kubedsm.plugins.feasibility import EquivalenceClass
 from kubedsm.plugins.plugins import open_nodes
 
+#: Tier and code of the site, if a pod stays there.
+_Place = tuple[Tier | None, int] | None
 #: Key of a kind; workload only if its edge share has a benefit.
-_Alike = tuple[PodClass | EquivalenceClass, Workload | None]
+_Alike = tuple[PodClass | EquivalenceClass, Workload | None, _Place]
 
 
 @attrs.frozen(eq=False, kw_only=True)
@@ -46,13 +57,20 @@ class ClusterProblem(PlacementProblem):
 
     @classmethod
     def pose(
-        cls, snapshot: Snapshot, movable: Movable, gains: Gains, *, allow_evictions: bool
+        cls,
+        snapshot: Snapshot,
+        movable: Movable,
+        gains: Gains,
+        *,
+        allow_evictions: bool,
+        sites: Column | None = None,
     ) -> Self:
         """Construct the packing problem (groups of interchangeable pods, nodes, current placement)
         from a snapshot.
 
         movable: returns why a pod must not be migrated, or None. Fixed pods only occupy capacity.
         If evictions are allowed, other pods may be evicted for pending pods of a higher priority.
+        sites: site of each edge node. Running pods of workloads counted by site stay at their site.
         """
         rows = NodeRows(snapshot.index, snapshot.room, np.flatnonzero(~snapshot.index.tierless))
         ours = (p for p in snapshot.pods.values() if p.scheduler_name == snapshot.scheduler_name)
@@ -63,7 +81,7 @@ class ClusterProblem(PlacementProblem):
         emptied = attrs.evolve(
             rows, room=_empty_nodes(rows, snapshot, [*running, *waiting], running)
         )
-        found = _group_kinds([*running, *waiting], emptied, rules, gains)
+        found = _group_kinds([*running, *waiting], emptied, rules, gains, sites)
         kinds = [kind for kind, _ in found]
         problem = PlacementProblem.of(kinds, emptied)
         old = _count_running(kinds, rows)
@@ -186,7 +204,11 @@ def _empty_nodes(
 
 
 def _group_kinds(
-    pods: Iterable[Pod], rows: NodeRows, rules: EdgeRules | None, gains: Gains
+    pods: Iterable[Pod],
+    rows: NodeRows,
+    rules: EdgeRules | None,
+    gains: Gains,
+    sites: Column | None,
 ) -> list[tuple[Kind, Workload | None]]:
     @cache
     def worth(workload: Workload) -> bool:
@@ -196,16 +218,29 @@ def _group_kinds(
         changes = (share.total - share.edge, -share.edge)
         return any(gains.of_workload(workload, change) for change in changes)
 
+    def find_place(pod: Pod) -> _Place:
+        """Return tier and site at which a running pod stays; None: anywhere."""
+        share = gains.shares.get(pod.workload)
+        if sites is None or pod.node_name is None or share is None or share.sites is None:
+            return None
+        position = rows.index.positions[pod.node_name]
+        return rows.index.nodes[position].tier, int(sites.codes[position])
+
     alike: dict[_Alike, list[Pod]] = {}
     for pod in pods:
         key = pod.pod_class if rules is None else rules.feasibility.equivalence(pod)
-        alike.setdefault((key, pod.workload if worth(pod.workload) else None), []).append(pod)
+        workload = pod.workload if worth(pod.workload) else None
+        alike.setdefault((key, workload, find_place(pod)), []).append(pod)
     found = []
-    for (_, workload), members in alike.items():
+    for (_, workload, place), members in alike.items():
         members.sort(key=serving_order)
         one = members[0]
         mask = open_nodes(one.pod_class, rows.index) if rules is None else rules.open_to(one)
         fitting = rows.mask & mask & ~rows.room.short(one.requests)
+        if place is not None and sites is not None:
+            tier, code = place
+            there = rows.index.at(rows.index.of_tier(tier)) if tier else rows.index.none()
+            fitting = fitting & there & (sites.codes == code)
         rank = Rank(priority=one.pod_class.priority)
         found.append((Kind(one.requests, tuple(members), fitting, rank), workload))
     return sorted(found, key=lambda entry: serving_order(entry[0].pods[0]))

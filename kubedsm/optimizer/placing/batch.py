@@ -356,24 +356,15 @@ class Batch:
         fragmentation: int,
         proof: Proof,
     ) -> Decision:
-        after = self.shares_after(bindings)
-        before = quality(self.shares, self.qos_targets, self.objective)
-        changed = {binding.pod.workload for binding in bindings} & after.keys()
-        then, now = (
-            quality(
-                {workload: of[workload] for workload in changed}, self.qos_targets, self.objective
-            )
-            for of in (self.shares, after)
-        )
         return Decision(
             bindings=bindings,
             unplaced=unplaced,
-            score_before=before,
-            score_after=before - then + now,
+            score_before=sum(self.by_level(()).values()),
+            score_after=sum(self.by_level(bindings).values()),
             fragmentation=fragmentation,
             proof=proof,
             shares_before=self.shares,
-            shares_after=after,
+            shares_after=self.shares_after(bindings),
         )
 
     def why_not(
@@ -430,7 +421,7 @@ def place_one_at_a_time(batch: Batch, feasibility: Feasibility) -> Settling:
         if open_to is None:
             continue
         edge, cloud = (
-            batch.snapshot.in_turn(tier, settling.room, len(settling.placed))
+            batch.snapshot.in_turn(tier, settling.room, len(settling.placed), [pod])
             for tier in (Tier.EDGE, Tier.CLOUD)
         )
         company = penalties = np.zeros(len(open_to), dtype=np.int64)

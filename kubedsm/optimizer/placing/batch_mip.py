@@ -19,7 +19,12 @@ from kubedsm.objective.objective import NANO, Objective
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.matching.problem import PlacementProblem, Turn
 from kubedsm.optimizer.placing.cloud import CloudRoom
-from kubedsm.optimizer.placing.heuristics import Placement, best_by_heuristics, steepest_slopes
+from kubedsm.optimizer.placing.heuristics import (
+    Placement,
+    best_by_heuristics,
+    is_utmost,
+    steepest_slopes,
+)
 from kubedsm.optimizer.placing.split import Demand, Picks, connect_kinds
 from kubedsm.optimizer.programming.in_order import (
     NO_PROOF,
@@ -284,33 +289,17 @@ def choose_by_solver(
     first: a quickly constructed placement to start from.
     """
     placement = best_by_heuristics(edge, cloud.problem, members, first, bounds.deadline)
+    if is_utmost(edge, cloud.problem, members, placement):
+        return Chosen(placement, attrs.evolve(NO_PROOF, placed=True, qos=True, preferences=True))
     posed = build_programme(edge, cloud.problem, members, objective, roomy=cloud.endless)
     hint = posed.hint(placement.on_edge, placement.in_cloud, placement.picks)
     limits = upper_bounds(edge, cloud.problem, members, objective)
-    limits |= _settled_evenness(posed.goals, members, objective, hint)
     goals = [attrs.evolve(goal, most=limits.get((goal.name, goal.of))) for goal in posed.goals]
     found = maximise_in_order(posed.programme, goals, bounds.solver, bounds.deadline, hint)
     if found.values is not None and bounds.solver is not None:
         placement = _read_placement(posed, found.values, cloud, len(edge.free))
     told = tuple(c for c in found.certificates if c.goal != EVEN and not c.proven)
     return Chosen(placement, derive_proof(found.certificates), told)
-
-
-def _settled_evenness(
-    goals: Sequence[Goal], members: Sequence[Demand], objective: Objective, values: Ints
-) -> dict[tuple[str, str], int]:
-    """Return the evenness of each level in which every workload has its greatest QoS.
-
-    Evenness changes only where QoS does: no other placement of that QoS is more even. So batches
-    that find room for all need no solver.
-    """
-    reached = {(goal.name, goal.of): int(goal.weights @ values) for goal in goals}
-    settled = {}
-    for called, of_level in list_levels(members):
-        scores = [members[at].scores(objective) for at in of_level]
-        if reached[QOS, called] == sum(int(of.max() - of[0]) for of in scores):
-            settled[EVEN, called] = reached[EVEN, called]
-    return settled
 
 
 def _read_placement(posed: IntegerChoice, values: Ints, cloud: CloudRoom, nodes: int) -> Placement:

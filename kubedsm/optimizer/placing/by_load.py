@@ -13,8 +13,8 @@ import attrs
 import numpy as np
 
 from kubedsm.model.deadline import NO_DEADLINE, Deadline
-from kubedsm.model.model import NodeName, Pod, Tier
-from kubedsm.model.node_index import Mask
+from kubedsm.model.model import NodeName, Pod, Share, Tier, Workload
+from kubedsm.model.node_index import Column, Mask
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.fragmentation import Fragmentation, Measure, request_mix
 from kubedsm.objective.load import LoadGoal, Loads
@@ -71,6 +71,7 @@ def balance_by_load(
     *,
     spread: bool = True,
     closed: Collection[NodeName] = (),
+    sites: Column | None = None,
 ) -> Decision:
     """Return the placement decision with its pods reassigned to other nodes of the same tier, to
     balance measured load.
@@ -78,6 +79,7 @@ def balance_by_load(
     The decision is unchanged without measurements, after the deadline, or if the reassignment would
     make an unschedulable pod schedulable. spread: whether replicas are kept apart.
     closed: nodes that receive no additional pods.
+    sites: site of each edge node. Pods of workloads counted by site keep their site.
     """
     loads = Loads.of(goal, snapshot) if goal.weight else None
     if loads is None or not decision.bindings:
@@ -86,7 +88,7 @@ def balance_by_load(
     unseen = snapshot.index.match_names(closed)
     if decision.looked_at is not None:
         unseen |= decision.looked_at.others(snapshot.index)
-    dealing = _Dealing.of(decision.bindings, loads, rules, snapshot, unseen, spread=spread)
+    dealing = _Dealing.of(decision.bindings, loads, rules, snapshot, unseen, sites, spread=spread)
     bindings = []
     for binding in decision.bindings:
         late = deadline.spend(_POD_STEPS + _NODE_STEPS * len(snapshot.nodes))
@@ -133,6 +135,8 @@ class _Dealing:
     spread: ReplicaSpread | None
     #: open nodes
     tiers: Mapping[Tier, Mask]
+    shares: Mapping[Workload, Share]
+    sites: Column | None
 
     @classmethod
     def of(
@@ -142,6 +146,7 @@ class _Dealing:
         rules: _Rules,
         snapshot: Snapshot,
         closed: Mask,
+        sites: Column | None,
         *,
         spread: bool,
     ) -> Self:
@@ -151,7 +156,7 @@ class _Dealing:
             for binding in bindings:
                 apart.put(binding.pod.workload, binding.node)
         tiers = {tier: index.at(index.of_tier(tier)) & ~closed for tier in Tier}
-        return cls(loads, rules, apart, tiers)
+        return cls(loads, rules, apart, tiers, snapshot.census.shares, sites)
 
     def place(self, binding: Binding) -> NodeName | None:
         """Choose the least loaded node for the pod; None if its node no longer accepts it."""
@@ -161,6 +166,9 @@ class _Dealing:
             return None
         here = self.loads.nodes.positions[binding.node]
         others = open_to & self.tiers[binding.tier] & self._no_less_apart(pod, here)
+        share = self.shares.get(pod.workload)
+        if self.sites is not None and share is not None and share.sites is not None:
+            others &= self.sites.codes == self.sites.codes[here]
         others[here] = False
         at = np.concatenate(([here], others.nonzero()[0]))
         worth = self.loads.goal.weight * self.loads.scores(

@@ -26,6 +26,7 @@ from kubedsm.objective.objective import (
     QosTargets,
     score_unit,
 )
+from kubedsm.objective.site_demand import Reach
 from kubedsm.optimizer.matching.best_fit import BestFit, kind_sizes
 from kubedsm.optimizer.matching.match import (
     UNREACHABLE,
@@ -74,7 +75,7 @@ class Columns:
         named: list[str] = []
         groups: list[tuple[int, ...]] = []
         for kind, of_kind in enumerate(edge.kinds):
-            wanted = _list_wanted({pod.workload for pod in of_kind.pods}, qos_targets, sites)
+            wanted = list_wanted_sites({pod.workload for pod in of_kind.pods}, qos_targets, sites)
             there = np.unique(codes[edge.feasible[:, kind]]).tolist()
             apart = [code for code in there if sites.values[code] in wanted]
             rest = tuple(code for code in there if code not in set(apart))
@@ -145,7 +146,7 @@ class Columns:
         return chosen, others
 
 
-def _list_wanted(
+def list_wanted_sites(
     workloads: Iterable[Workload], qos_targets: QosTargets, sites: Column
 ) -> set[str | None]:
     """Return the sites at which pods of the workloads have different gains."""
@@ -153,7 +154,7 @@ def _list_wanted(
     for workload in workloads:
         demand = qos_targets(workload).demand
         if demand is not None:
-            wanted.update(sites.values if demand.pairs else dict(demand.parts))
+            wanted.update(sites.values if demand.pairs or demand.kept else dict(demand.parts))
     return wanted - {None}
 
 
@@ -176,18 +177,16 @@ class _Score:
 
     def gains(self, came: _Came, sites: Sequence[str]) -> list[int]:
         """Return the gain of one more pod at each of the sites."""
-        before, share, demand = self.of(came), self._after(came), self.target.demand
-        if demand is None or share.sites is None:
-            return [self._value(share.add(1)) - before] * len(sites)
-        near = demand.near_with_one_more(share.sites, share.total, sites)
-        values = {x: self._value_at(x, share.edge + 1) - before for x in set(near)}
-        return [values[x] for x in near]
+        before, share = self.of(came), self._after(came)
+        reached = self.target.reach_with_one_more(share, sites)
+        values = {x: self._value_at(x, share.edge + 1) - before for x in set(reached)}
+        return [values[x] for x in reached]
 
     @property
-    def by_pairs(self) -> bool:
-        """True if latencies of pairs of sites matter."""
+    def is_separable(self) -> bool:
+        """True if neither latencies of pairs of sites nor the loss of a site matter."""
         demand = self.target.demand
-        return demand is not None and self.share.sites is not None and bool(demand.pairs)
+        return demand is None or self.share.sites is None or not (demand.pairs or demand.kept)
 
     def served(self) -> tuple[float, int, Mapping[str, float]]:
         """Return the demand served by the own site, the replicas, and the demand left by site, in
@@ -204,7 +203,8 @@ class _Score:
             near = number / total, (number + 1) / total
         else:
             near = demand.near_of(own, number, total), demand.near_of(own + more, number + 1, total)
-        return self._value_at(near[1], number + 1) - self._value_at(near[0], number)
+        now, then = map(Reach, near)
+        return self._value_at(then, number + 1) - self._value_at(now, number)
 
     def wants_more(self, number: int) -> bool:
         """Return True if the cap on edge pods permits one more than `number`."""
@@ -217,9 +217,9 @@ class _Score:
             number = min(number, max(self.target.most - share.edge, 0))
         edge = share.edge + number
         if demand is None or share.sites is None or demand.pairs:
-            return max(self._value(share), self._value_at(edge / max(share.total, 1), edge))
+            return max(self._value(share), self._value_at(Reach(edge / max(share.total, 1)), edge))
         near = demand.best_near(share.sites, share.total, number, sites)
-        return max(self._value(share), self._value_at(near, edge))
+        return max(self._value(share), self._value_at(Reach(near), edge))
 
     def _after(self, came: _Came) -> Share:
         share = self.share
@@ -228,18 +228,15 @@ class _Score:
         return share
 
     def _value(self, share: Share) -> int:
-        demand = self.target.demand
-        if demand is None or share.sites is None:
-            return self._value_at(share.ratio, share.edge)
-        return self._value_at(demand.near(share.sites, share.total), share.edge)
+        return self._value_at(self.target.reach(share), share.edge)
 
-    def _value_at(self, near: float, edge: int) -> int:
-        qos, total = self.target.qos, self.share.total
+    def _value_at(self, reach: Reach, edge: int) -> int:
+        qos, total, near = self.target.qos, self.share.total, reach.near
         if self.target.demand is None or self.share.sites is None:
             edges = np.array([edge], dtype=np.int64)
             score = int(self.objective.scores(edges, total, self.target, self.unit)[0])
         else:
-            score = self.objective.score_near(near, edge, total, self.target, self.unit)
+            score = self.objective.score_near(reach, edge, total, self.target, self.unit)
         kept = self.objective.values_around
         if near > qos and kept(near, qos)[0] <= kept(qos, qos)[0]:
             near = qos  # pods without QoS gain do not count for evenness
@@ -461,13 +458,13 @@ class _Growth:
             open_to = columns[~full[columns]]
             if not self.waiting[kind] or not len(open_to):
                 continue
-            if score.by_pairs:
+            if not score.is_separable:
                 came = tuple(sorted(self.came.items()))
                 gains = score.gains(came, [sites[column] for column in open_to.tolist()])
                 best = max(range(len(gains)), key=gains.__getitem__)
                 yield int(open_to[best]), gains[best]
             else:
-                # Without pairs of latencies, the gain grows with the demand left at the site.
+                # The gain grows with the demand left at the site.
                 column = int(open_to[np.minimum(self._left[open_to], 1.0).argmax()])
                 yield column, score.gain(self._own, self._number, self._own_part(column))
 

@@ -17,6 +17,7 @@ from kubedsm.model.deadline import Deadline
 from kubedsm.model.model import NodeName, Pod, Resources, Share, Tier, Uid, Workload
 from kubedsm.objective.fragmentation import Fragmentation, Ints
 from kubedsm.objective.objective import Objective, QosTargets
+from kubedsm.objective.site_shares import SiteLoss
 from kubedsm.optimizer.matching.best_fit import BestFit
 from kubedsm.optimizer.matching.match import (
     UNREACHABLE,
@@ -66,7 +67,7 @@ def room_after(
 class Decision:
     """Placement decision on a batch: bindings, QoS scores before and after, and optimality proof.
 
-    Scores are nano-units of QoS over all opted-in workloads; `before` excludes the batch.
+    Scores are nano-units of QoS over the batch's workloads; `before` excludes the batch.
     Fragmentation is the total of all edge nodes after the bindings, in units of 2^-32 node.
     """
 
@@ -87,6 +88,8 @@ class Decision:
     certificates: tuple[Certificate, ...] = ()
     shares_before: Mapping[Workload, Share] = attrs.field(factory=dict)
     shares_after: Mapping[Workload, Share] = attrs.field(factory=dict)
+    #: of the batch's workloads with resilience
+    worst_losses: tuple[SiteLoss, ...] = ()
     #: constraints between pods do not matter
     plain: bool = False
     #: sampled cloud nodes; None: all

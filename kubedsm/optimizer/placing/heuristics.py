@@ -28,6 +28,8 @@ from kubedsm.optimizer.matching.problem import PlacementProblem
 from kubedsm.optimizer.placing.cloud import allocation_scores, cap_placement
 from kubedsm.optimizer.placing.split import Demand, Picks
 
+#: Objective value of a placement; greater is better.
+Standing = tuple[list[int], list[int], int]
 #: negative priority, patience and score; member, kind, and number of pods
 #: taken at scoring time
 _Candidate = tuple[int, int, float, int, int, int]
@@ -161,6 +163,8 @@ def best_by_heuristics(
     """Return the best placement found by the heuristics; after the deadline, the completed
     placement `first`.
     """
+    if is_utmost(edge, cloud, members, first):
+        return first
     left = edge.counts - first.on_edge.sum(axis=0) - first.in_cloud.sum(axis=0)
     in_cloud = _fill_up(cloud, first.in_cloud, left)
     left = edge.counts - first.on_edge.sum(axis=0) - in_cloud.sum(axis=0)
@@ -177,11 +181,8 @@ def best_by_heuristics(
         picks = pick_greedily(edge, members, room)
         return Placement(picks, room.loads, cap_placement(in_cloud, room.elsewhere))
 
-    def standing(placement: Placement) -> tuple[object, ...]:
-        on_edge, in_cloud = placement.on_edge, placement.in_cloud
-        placed = on_edge.sum(axis=0) + in_cloud.sum(axis=0)
-        penalty = int((edge.penalties * on_edge).sum() + (cloud.penalties * in_cloud).sum())
-        return _by_turn(edge, placed), _by_level(members, placement.on_edge_of), -penalty
+    def standing(placement: Placement) -> Standing:
+        return _rate_placement(edge, cloud, members, placement)
 
     utmost = _best_standing(edge, members)
     best = finish(np.concatenate((first.on_edge, first.in_cloud)))
@@ -239,7 +240,37 @@ def _rate(size: Ints, room: Ints, requested: Ints) -> NDArray[np.float64]:
     )
 
 
-def _best_standing(problem: PlacementProblem, members: Sequence[Demand]) -> tuple[object, ...]:
+def is_utmost(
+    edge: PlacementProblem,
+    cloud: PlacementProblem,
+    members: Sequence[Demand],
+    placement: Placement,
+) -> bool:
+    """Return True if all pods are placed without penalty, and each workload has its greatest QoS:
+    no placement is better.
+    """
+    # Pods that fill the edge after the picks are not picked.
+    picked = sum(placement.picks.values()) == int(placement.on_edge.sum())
+    reached = _rate_placement(edge, cloud, members, placement)
+    return picked and reached == _best_standing(edge, members)
+
+
+def _rate_placement(
+    edge: PlacementProblem,
+    cloud: PlacementProblem,
+    members: Sequence[Demand],
+    placement: Placement,
+) -> Standing:
+    """Return the objective value of a placement: placed pods in scheduling order, QoS by level, and
+    preferences.
+    """
+    on_edge, in_cloud = placement.on_edge, placement.in_cloud
+    placed = on_edge.sum(axis=0) + in_cloud.sum(axis=0)
+    penalty = int((edge.penalties * on_edge).sum() + (cloud.penalties * in_cloud).sum())
+    return _by_turn(edge, placed), _by_level(members, placement.on_edge_of), -penalty
+
+
+def _best_standing(problem: PlacementProblem, members: Sequence[Demand]) -> Standing:
     """Return the objective value if all pods were placed and each workload had its greatest QoS: an
     upper bound for the batch.
     """
@@ -264,6 +295,8 @@ def _by_level(members: Sequence[Demand], on_edge: Mapping[Workload, int]) -> lis
 
 def _fill_up(problem: PlacementProblem, loads: Ints, counts: Ints) -> Ints:
     """Return the placement with additional pods of each kind, as far as capacity permits."""
+    if not counts.any():
+        return loads
     room = BestFit(problem, loads)
     for kind in order_by_size(problem):
         for _ in range(int(counts[kind])):

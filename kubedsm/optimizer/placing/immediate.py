@@ -11,12 +11,13 @@ import numpy as np
 from kubedsm.model.model import NodeName, Pod, PodClass, Tier, Uid, levels_of, serving_order
 from kubedsm.model.node_index import NodeRows
 from kubedsm.model.snapshot import Snapshot
-from kubedsm.objective.fragmentation import Fragmentation, Measure, axes_of, request_mix, rows
+from kubedsm.objective.fragmentation import Fragmentation, Ints, Measure, axes_of, request_mix, rows
 from kubedsm.objective.objective import Objective, QosTargets
 from kubedsm.objective.replica_spread import ReplicaSpread
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.matching.problem import Rank, is_plain
 from kubedsm.optimizer.placing.batch import Batch, place_one_at_a_time, without_binding
+from kubedsm.optimizer.placing.by_site import list_wanted_sites
 from kubedsm.optimizer.placing.cloud import Sampling
 from kubedsm.optimizer.placing.decision import Decision, room_after
 from kubedsm.optimizer.placing.ruled import decide_ruled
@@ -73,12 +74,21 @@ def _test_placeable(snapshot: Snapshot, *, plain: bool) -> Callable[[Pod], bool]
 _CLASSES = 8
 
 
-def is_uncontended(snapshot: Snapshot, pods: Sequence[Pod], batch: int) -> bool:
+def is_uncontended(
+    snapshot: Snapshot,
+    pods: Sequence[Pod],
+    batch: int,
+    qos_targets: QosTargets | None = None,
+    site_labels: tuple[str, ...] = (),
+) -> bool:
     """Determine whether pending pods can be placed now, without competition from later pods.
 
     All pods find sufficient capacity on the edge, for up to `batch` pods; or the edge cannot hold
     the pods, and the cloud has sufficient capacity. Replicas of a single workload are
     interchangeable as well.
+
+    qos_targets: with demand by site, capacity must be sufficient at each site of the users; None:
+    the edge is one pool.
     """
     classes = [c for c in {pod.pod_class for pod in pods} if not c.requests.beyond_any_node]
     if len(classes) > _CLASSES or not is_plain(snapshot, pods):
@@ -93,18 +103,33 @@ def is_uncontended(snapshot: Snapshot, pods: Sequence[Pod], batch: int) -> bool:
     displaced = np.ceil(requests.max(axis=0) / np.maximum(requests, 1))
     needed = batch * np.where(requests > 0, displaced, 1).max(axis=1)
     edge, cloud = (
-        np.array([_count_places(pod_class, snapshot.in_turn(tier)) for pod_class in classes])
+        np.array([_count_places(pod_class, snapshot.in_turn(tier)).sum() for pod_class in classes])
         for tier in (Tier.EDGE, Tier.CLOUD)
     )
+    if qos_targets is not None:
+        sites = snapshot.index.site(site_labels)
+        for number, pod_class in enumerate(classes):
+            workloads = {pod.workload for pod in pods if pod.pod_class == pod_class}
+            wanted = list_wanted_sites(workloads, qos_targets, sites)
+            found = _count_places(pod_class, snapshot.in_turn(Tier.EDGE))
+            at_site = np.bincount(sites.codes, found, len(sites.values))
+            places = [at_site[code] for code, site in enumerate(sites.values) if site in wanted]
+            if edge[number] and min(places, default=needed[number]) < needed[number]:
+                return False
     return bool(np.all((edge >= needed) | ((edge == 0) & (cloud >= needed))))
 
 
-def _count_places(pod_class: PodClass, nodes: NodeRows) -> int:
-    """Return how many pods with identical requests fit on the nodes if no other pods arrive."""
+def _count_places(pod_class: PodClass, nodes: NodeRows) -> Ints:
+    """Return how many pods with identical requests fit on each node of the index if no other pods
+    arrive.
+    """
     requests = {name: amount for name, amount in pod_class.requests.items() if amount}
     fitting = nodes.only(fitting_nodes(pod_class, nodes.index, nodes.room))
     free = fitting.free(tuple(requests))
-    return int((free // np.array(list(requests.values()), dtype=np.int64)).min(axis=1).sum())
+    places = np.zeros(len(nodes.index), dtype=np.int64)
+    asked = np.array(list(requests.values()), dtype=np.int64)
+    places[fitting.positions] = (free // asked).min(axis=1)
+    return places
 
 
 #: Most pods with constraints between pods in one batch: more take seconds.
@@ -159,8 +184,8 @@ def immediate_schedule(
         else None,
         ReplicaSpread.of(snapshot, {pod.workload for pod in now}) if default_spread else None,
         sampling,
-        snapshot.in_turn(Tier.EDGE),
-        snapshot.in_turn(Tier.CLOUD),
+        snapshot.in_turn(Tier.EDGE, pods=now),
+        snapshot.in_turn(Tier.CLOUD, pods=now),
         snapshot.index.site(site_labels)
         if any(qos_targets(pod.workload).demand is not None for pod in now)
         else None,

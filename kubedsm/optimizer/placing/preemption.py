@@ -4,17 +4,20 @@ As in kube-scheduler's DefaultPreemption, all potential victims of a node are re
 as possible are restored: first those protected by a PodDisruptionBudget, then the most important.
 Nodes compare by budget violations, greatest victim priority, sum of priorities, number of victims,
 start time of the most important victims, and name. One criterion follows the budgets: the edge
-is preferred if the pod's workload gains QoS there. Capacity that becomes available anyway makes
-preemption unnecessary.
+is preferred if the pod's workload gains QoS there, and the site where the workload gains most. With
+demand by site, the QoS that the victims' workloads lose precedes start times: among equal
+priorities, the pods near the most users are restored first. Capacity that becomes available anyway
+makes preemption unnecessary.
 """
 
-from collections.abc import Collection, Container, Iterable, Iterator, Sequence
+from collections.abc import Collection, Container, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 
 import attrs
 
 from kubedsm.model.deadline import NO_DEADLINE, Deadline
 from kubedsm.model.model import Node, NodeName, Pod, Share, Tier, Uid
+from kubedsm.model.node_index import site_of
 from kubedsm.model.selectors import Selector, selects
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.objective import Objective, QosTargets
@@ -72,6 +75,8 @@ class PreemptionSearch:
     budgets: Sequence[Budget] = ()
     #: ends the search over nodes
     deadline: Deadline = NO_DEADLINE
+    #: labels of edge nodes that name their site; empty: no workload has demand by site
+    site_labels: tuple[str, ...] = ()
 
     @cached_property
     def _on(self) -> dict[NodeName, list[Pod]]:
@@ -90,11 +95,30 @@ class PreemptionSearch:
         return Feasibility.of(self.snapshot) if concerned else None
 
     @cached_property
-    def _gains_at_the_edge(self) -> bool:
+    def _gains(self) -> Mapping[str, int]:
+        """QoS gained by the pod at each edge site; without demand by site, the same at all."""
+        nodes = self.snapshot.nodes.values()
+        sites = list(dict.fromkeys(site_of(node, self.site_labels) for node in nodes))
         if self.qos_targets is None:
-            return False
+            return dict.fromkeys(sites, 0)
         share = self.snapshot.census.shares.get(self.pod.workload, Share())
-        return self.objective.gain(share, self.qos_targets(self.pod.workload)) > 0
+        target = self.qos_targets(self.pod.workload)
+        gains = self.objective.gains_by_site(share, target, sites)
+        return {site: max(gain, 0) for site, gain in zip(sites, gains, strict=True)}
+
+    def _loss(self, victim: Pod) -> int:
+        """Return the QoS that the victim's workload loses; 0 without demand by site."""
+        node = self.snapshot.nodes[self.snapshot.placed[victim.uid]]
+        share = self.snapshot.census.shares.get(victim.workload)
+        if self.qos_targets is None or share is None or node.tier is not Tier.EDGE:
+            return 0
+        site, target = site_of(node, self.site_labels), self.qos_targets(victim.workload)
+        return -self.objective.gain(share, target, -1, site)
+
+    def _importance_key(self, pod: Pod) -> tuple[int, int, float, str, str]:
+        """Sort key of victims: the most important pod first, by priority, QoS loss and age."""
+        loss = self._loss(pod) if self.site_labels else 0
+        return -pod.pod_class.priority, -loss, pod.created, pod.namespace, pod.name
 
     def room_to_come(self) -> NodeName | None:
         """Return a node accepting the pod without evictions, after terminating pods are deleted."""
@@ -131,7 +155,7 @@ class PreemptionSearch:
         node = self.snapshot.nodes.get(name)
         if node is None or not self._is_open(node):
             return None
-        potential = sorted(self._potential_victims(name), key=_importance_key)
+        potential = sorted(self._potential_victims(name), key=self._importance_key)
         if not self._has_room(node, potential):
             return None
         feasibility = self._feasibility_without(name, (*self._leaving_pods(name), *potential))
@@ -140,20 +164,20 @@ class PreemptionSearch:
         protected = self._protected_uids(potential)
         victims = []
         for pod in sorted(
-            potential, key=lambda pod: (pod.uid not in protected, *_importance_key(pod))
+            potential, key=lambda pod: (pod.uid not in protected, *self._importance_key(pod))
         ):
             back = feasibility.with_pod(pod, name)
             if back.rejection(self.pod, name) is None:
                 feasibility = back
             else:
                 victims.append(pod)
-        victims.sort(key=_importance_key, reverse=True)
+        victims.sort(key=self._importance_key, reverse=True)
         return Preemption(name, tuple(victims), sum(pod.uid in protected for pod in victims))
 
     def _possible_nodes(self) -> Iterator[Node]:
         """Enumerate candidate nodes that would accept the pod if empty, most preferred first."""
         nodes = self.snapshot.nodes.values()
-        ordered = sorted(nodes, key=lambda node: (self._is_unwelcome(node.name), node.name))
+        ordered = sorted(nodes, key=lambda node: (-self._gain_on(node), node.name))
         for number, node in enumerate(ordered):
             if number and self.deadline.spend(_NODE_STEPS):
                 return
@@ -165,8 +189,8 @@ class PreemptionSearch:
         index = self.snapshot.index
         return bool(open_nodes(self.pod.pod_class, index)[index.positions[node.name]])
 
-    def _is_unwelcome(self, name: NodeName) -> bool:
-        return not (self._gains_at_the_edge and self.snapshot.nodes[name].tier is Tier.EDGE)
+    def _gain_on(self, node: Node) -> int:
+        return self._gains[site_of(node, self.site_labels)] if node.tier is Tier.EDGE else 0
 
     def _leaving_pods(self, name: NodeName) -> list[Pod]:
         return [p for p in self._on.get(name, ()) if p.terminating or p.uid in self.leaving]
@@ -217,16 +241,17 @@ class PreemptionSearch:
                         protected.add(pod.uid)
         return protected
 
-    def _cost_key(self, found: Preemption) -> tuple[int, bool, int, int, int, float, str]:
+    def _cost_key(self, found: Preemption) -> tuple[int, int, int, int, int, int, float, str]:
         priorities = [pod.pod_class.priority for pod in found.victims]
         worst = max(priorities)
         started = min(p.created for p in found.victims if p.pod_class.priority == worst)
         return (
             found.violations,
-            self._is_unwelcome(found.node),
+            -self._gain_on(self.snapshot.nodes[found.node]),
             worst,
             sum(priority + _LEAST_PRIORITY for priority in priorities),
             len(priorities),
+            sum(map(self._loss, found.victims)) if self.site_labels else 0,
             -started,
             found.node,
         )
@@ -247,8 +272,3 @@ def makes_room(
         if leaves and not there.finished:
             free += there.requests
     return not shortages(pod.requests, free)
-
-
-def _importance_key(pod: Pod) -> tuple[int, float, str, str]:
-    """Sort key of victims: the most important pod first, by priority, then by age."""
-    return -pod.pod_class.priority, pod.created, pod.namespace, pod.name

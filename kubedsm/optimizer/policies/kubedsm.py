@@ -7,7 +7,7 @@ import attrs
 
 from kubedsm.model.deadline import NO_DEADLINE, Deadline, OutOfTimeError
 from kubedsm.model.model import Node, NodeName, Pod, Tier, Uid, Workload
-from kubedsm.model.node_index import nodes_to_find, site_of
+from kubedsm.model.node_index import Column, nodes_to_find, site_of
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.fragmentation import Measure
 from kubedsm.objective.lasting import Lasting, assume_prior
@@ -20,6 +20,7 @@ from kubedsm.objective.qos_targets import (
     resolve_qos_targets,
 )
 from kubedsm.objective.site_demand import SiteGoal, count_sites
+from kubedsm.objective.site_shares import list_worst_losses
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.matching.problem import is_plain
 from kubedsm.optimizer.moving.movable import Movable
@@ -30,7 +31,7 @@ from kubedsm.optimizer.packing.pack import Packed, pack_cluster
 from kubedsm.optimizer.placing.by_load import balance_by_load
 from kubedsm.optimizer.placing.cloud import WHOLE_CLOUD, Sampling
 from kubedsm.optimizer.placing.decision import Decision
-from kubedsm.optimizer.placing.immediate import immediate_schedule
+from kubedsm.optimizer.placing.immediate import immediate_schedule, is_uncontended
 from kubedsm.optimizer.programming.programme import Solver
 from kubedsm.plugins.fit import shortages
 
@@ -112,6 +113,15 @@ class KubeDSM:
             snapshot = count_sites(snapshot, self.sites.labels, sited)
         return snapshot, targets
 
+    def is_uncontended(self, snapshot: Snapshot, pods: Sequence[Pod], batch: int) -> bool:
+        """Determine whether up to `batch` pending pods can be placed now, without competition from
+        later pods.
+        """
+        if self.sites is None or not self.sites.may_apply(snapshot):
+            return is_uncontended(snapshot, pods, batch)
+        targets = self.qos_targets_in(snapshot, {pod.workload for pod in pods})
+        return is_uncontended(snapshot, pods, batch, targets, self.sites.labels)
+
     def place(
         self,
         snapshot: Snapshot,
@@ -157,8 +167,11 @@ class KubeDSM:
                 deadline,
                 spread=self.default_spread,
                 closed=leaving,
+                sites=None if self.sites is None else snapshot.index.site(self.sites.labels),
             )
-        return attrs.evolve(decision, out_of_time=deadline.meter.out_of_time)
+        worst = list_worst_losses(decision.shares_after, qos_targets, {p.workload for p in pods})
+        late = deadline.meter.out_of_time
+        return attrs.evolve(decision, worst_losses=worst, out_of_time=late)
 
     def decide_ahead(
         self,
@@ -239,6 +252,7 @@ class KubeDSM:
         deadline: Deadline = NO_DEADLINE,
         lasting: Lasting = assume_prior,
         towards: Towards | None = None,
+        new: Collection[Uid] = (),
     ) -> Suggestion:
         snapshot, qos_targets = self.resolve(snapshot)
         found = suggest(
@@ -254,6 +268,7 @@ class KubeDSM:
             load=self.load,
             site_labels=() if self.sites is None else self.sites.labels,
             towards=towards,
+            new=new,
         )
         return attrs.evolve(found, out_of_time=deadline.meter.out_of_time)
 
@@ -267,16 +282,28 @@ class KubeDSM:
         allow_evictions: bool = False,
     ) -> Packed:
         """Return a plan of migrations and evictions that makes more of the unschedulable pods
-        schedulable.
+        schedulable. Pods near their users stay at their site, unless more pods are placed without
+        that.
         """
         snapshot, qos_targets = self.resolve(snapshot)
-        packed = pack_cluster(
-            snapshot,
-            qos_targets,
-            self.objective,
-            Bounds(deadline=deadline, solver=self.solver),
-            movable,
-            tier_share=tier_share,
-            allow_evictions=allow_evictions,
-        )
+
+        def pack(deadline: Deadline, sites: Column | None = None) -> Packed:
+            return pack_cluster(
+                snapshot,
+                qos_targets,
+                self.objective,
+                Bounds(deadline=deadline, solver=self.solver),
+                movable,
+                tier_share=tier_share,
+                allow_evictions=allow_evictions,
+                sites=sites,
+            )
+
+        if self.sites is None or all(s.sites is None for s in snapshot.census.shares.values()):
+            packed = pack(deadline)
+        else:
+            packed = pack(deadline.part(0.5), snapshot.index.site(self.sites.labels))
+            waiting = snapshot.schedulable(snapshot.pods.values())
+            if len(packed.awaited) < len(waiting):
+                packed = max(packed, pack(deadline), key=lambda each: each.rank)
         return attrs.evolve(packed, out_of_time=deadline.meter.out_of_time)

@@ -112,7 +112,8 @@ class InTurn:
         bindings: list[Binding] = []
         unplaced: dict[Uid, Mapping[NodeName, Rejection]] = {}
         late: list[Pod] = []
-        for number, pod in enumerate(sorted(pods, key=serving_order)):
+        ordered = sorted(pods, key=serving_order)
+        for number, pod in enumerate(ordered):
             if number and deadline.passed:
                 late.append(pod)
                 continue
@@ -127,13 +128,18 @@ class InTurn:
         before = snapshot.census.shares
         more = Counter(binding.pod.workload for binding in bindings if binding.tier is Tier.EDGE)
         after = shares_after(before, more)
+        workloads = {pod.workload for pod in ordered} & before.keys()
+        scores = [
+            quality({each: of[each] for each in workloads}, self.qos_targets, self.objective)
+            for of in (before, after)
+        ]
         fragmentation = Fragmentation(mix=request_mix(snapshot))
         return Decision(
             bindings=tuple(bindings),
             unplaced=unplaced,
             late=tuple(late),
-            score_before=quality(before, self.qos_targets, self.objective),
-            score_after=quality(after, self.qos_targets, self.objective),
+            score_before=scores[0],
+            score_after=scores[1],
             fragmentation=fragmentation.of(snapshot.of_tier(Tier.EDGE), room.free),
             proof=NO_PROOF,
             shares_before=before,

@@ -6,12 +6,13 @@ to 0..100, and the highest weighted sum wins. Plugins that would rate all nodes 
 Source: the plugins' documentation and code in Kubernetes 1.36, k8s.io/kubernetes/pkg/scheduler.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import attrs
 import numpy as np
 
+from kubedsm.model.images import image_locality_score
 from kubedsm.model.model import Node, NodeName, Pod, Resources, Tier
 from kubedsm.model.node_index import NodeIndex, nodes_to_find, window
 from kubedsm.optimizer.placing.cloud import allocation_score
@@ -43,8 +44,6 @@ _SPREAD_KINDS = ("Deployment", "ReplicaSet", "ReplicationController", "StatefulS
 
 #: LeastAllocated's default requests: per container in Kubernetes, here per pod
 _DEFAULT_CPU, _DEFAULT_MEMORY = 100, 200 * 2**20
-#: ImageLocality: bytes of present images for the lowest score, and per container for the highest
-_SMALL_IMAGE, _LARGE_IMAGE = 23 * 2**20, 1000 * 2**20
 
 Scores = dict[str, list[int]]
 
@@ -217,18 +216,6 @@ def _balance_of(allocatable: tuple[int, int], requested: tuple[int, int]) -> int
     ]
     deviation = (max(fractions) - min(fractions)) / 2 if fractions else 0.0
     return int((1 - deviation) * MAX_NODE_SCORE)
-
-
-def image_locality_score(present: Iterable[tuple[int, float]], containers: int) -> int:
-    """Return the ImageLocality score of a node, 0..100.
-
-    `present` has, for each image on the node, its bytes and the proportion of nodes with the image,
-    which prevents concentration on the first node.
-    """
-    bytes_there = sum(int(size * share) for size, share in present)
-    most = _LARGE_IMAGE * containers
-    counted = min(max(bytes_there, _SMALL_IMAGE), most)
-    return MAX_NODE_SCORE * (counted - _SMALL_IMAGE) // (most - _SMALL_IMAGE)
 
 
 def _spread(pod: Pod, nodes: Sequence[Node], room: NodeUsage) -> list[int]:

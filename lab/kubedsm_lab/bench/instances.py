@@ -1,6 +1,7 @@
 """Constructors of pods, nodes and snapshots for benchmarks."""
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 from kubedsm.model.model import (
@@ -34,10 +35,14 @@ def pod(
         namespace=workload.namespace,
         name=name,
         workload=workload,
-        pod_class=PodClass(requests, rules or SchedulingRules()),
+        pod_class=_pod_class(requests, rules or SchedulingRules()),
         scheduler_name="kubedsm",
         **others,
     )
+
+
+#: Equal classes are one object, as in the decoder of pods.
+_pod_class = lru_cache(maxsize=1024)(PodClass)
 
 
 def node(name: str, tier: Tier, allocatable: Resources) -> Node:

@@ -106,6 +106,14 @@ async def _swap_targets(stage: Stage) -> None:
     stage.hands.write_configuration(_set_targets(web=0, shop=1))
 
 
+async def _create_valuable_pods(stage: Stage) -> None:
+    """Fill the edge with pods without a target, then create pods for which they are migrated."""
+    stage.hands.write_configuration(_set_targets(web=0))
+    stage.hands.create_workload("web", 4)
+    await stage.clock.sleep(4.0)
+    stage.hands.create_workload("shop", 3)
+
+
 async def _migrate_single_replica(stage: Stage) -> None:
     """Migrate the only replica of a workload, which must stay available throughout."""
     stage.hands.create_workload("web", 1)
@@ -385,6 +393,7 @@ WORKLOADS = {
         Workload("asked-to-move", _request_migration, nodes=(CLOUD,)),
         Workload("edge-to-cloud", _fill_edge_first),
         Workload("swap", _swap_targets, nodes=(ONE_PLACE, CLOUD)),
+        Workload("new-pods", _create_valuable_pods),
         Workload("single-replica", _migrate_single_replica, nodes=(CLOUD,)),
         Workload("stateful-set", _migrate_stateful_set, nodes=(CLOUD,)),
         Workload("volumes", _provision_volumes, nodes=(*TWO, CLOUD)),

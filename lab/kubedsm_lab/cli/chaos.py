@@ -23,6 +23,7 @@ WORKLOADS = (
     "asked-to-move",
     "edge-to-cloud",
     "swap",
+    "new-pods",
     "single-replica",
     "stateful-set",
     "volumes",

@@ -95,6 +95,12 @@ SOLVERS = ("highs", "cp-sat", "off")
         help="Number of seeds, from 1 up.",
     ),
     paced,
+    click.option(
+        "--closed-loop",
+        is_flag=True,
+        help="One client per service that waits for each response, as DrStress; with --preset"
+        " paper, response times in both loops.",
+    ),
     processes,
     executor,
     report_folder,

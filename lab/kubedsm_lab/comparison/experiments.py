@@ -139,7 +139,7 @@ def _run_paper(asked: Asked) -> Findings:
     found = report(list(progress("paper", outcomes, len(planned))))
     return Findings(
         method=f"{EMULATED.capitalize()}; runs of each scenario and policy: {len(seeds)}",
-        sections=evaluation.sections(found["means"]),
+        sections=evaluation.sections(found),
         rankings=evaluation.rankings(found["means"]),
         results=encode_report(found),
         draw=lambda: draw_report(found),

@@ -36,9 +36,13 @@ def answer(played: Played) -> str:
     measurement.
     """
     rankings = [each for _, part in played for each in part.rankings]
-    places = Counter(found.place for each in rankings if (found := each.difference))
+    compared = [each for each in rankings if each.difference is not None]
+    differing = [found for each in compared if each.can_differ and (found := each.difference)]
+    places = Counter(found.place for found in differing)
     said = ", ".join(f"{place.value} in {places[place]}" for place in Place)
     counted = f"KubeDSM compared with the best of the others, figure by figure: {said}."
+    if alike := len(compared) - len(differing):
+        counted += f" {alike} further figures are the same for every scheduler."
     level = "Level means: the difference is smaller than between repetitions."
     parts = ["## Summary", f"{counted} {level}"]
     parts += [

@@ -66,8 +66,11 @@ def replay(options: ReplayOptions) -> None:
         default_seeds = presets.FULL_SEEDS if options.full else presets.REDUCED_SEEDS
         numbers = range(1, 1 + (options.seeds or default_seeds))
         if preset:
-            planned = (presets.full if options.full else presets.reduced)(numbers, setup)
+            plan = presets.full if options.full else presets.reduced
+            planned = (presets.closed if options.closed_loop else plan)(numbers, setup)
             planned = [run for run in planned if not names or run.policy in names]
+            if other_than_the_papers(setup):
+                planned = [run for run in planned if not run.setup.rest]
         else:
             planned = runs(chosen, names or DEFAULT_POLICIES, numbers, setup)
         _make_folders(out, page and page.parent)
@@ -83,7 +86,7 @@ def replay(options: ReplayOptions) -> None:
             _write_page(outcomes, page)
         if out is not None:
             title = "kubedsm replay" + (f" --preset {preset}" if preset else "")
-            text = render_text(found, other_than_the_papers(setup, chosen), whole=bool(preset))
+            text = render_text(found, other_than_the_papers(setup), whole=bool(preset))
             origin = options.cluster_name, options.services_path
             told = describe_runs(said, text, planned, setup, *origin)
             write_with_pictures(found, out, title, told)
@@ -134,7 +137,8 @@ def _make_folders(*folders: Path | None) -> None:
 def _check_usage(options: ReplayOptions) -> None:
     preset = options.preset
     files = options.policies, options.services_path, options.config_path
-    has_setup = (*files, options.cluster_name, options.paced) != (None, None, None, "paper", False)
+    flags = options.paced, options.closed_loop
+    has_setup = (*files, options.cluster_name, *flags) != (None, None, None, "paper", False, False)
     if bool(options.scenarios) == bool(preset):
         raise click.UsageError("give scenarios, or --preset: one of the two")
     if options.full and not preset:
@@ -168,6 +172,7 @@ def _make_setup(options: ReplayOptions) -> Setup:
         load_services(services) if services else PAPER_SERVICES,
         load_file(config) if config else Configuration(),
         paced=options.paced,
+        closed_loop=options.closed_loop,
     )
 
 

@@ -1,4 +1,4 @@
-"""Tables of docs/explanation/evaluation.md: a report next to the published measurements."""
+"""Tables of docs/explanation/evaluation.md."""
 
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -10,30 +10,30 @@ from kubedsm.config.settings import Configuration
 from kubedsm_lab.baselines.registry import KUBEDSM
 from kubedsm_lab.emulator.paper import SERVICES, paper_cluster
 from kubedsm_lab.replay import report
+from kubedsm_lab.replay.figures import FIGURES
+from kubedsm_lab.replay.measured import Measured
 from kubedsm_lab.replay.presets import (
     EQUAL_COEFFICIENTS,
     EQUAL_RATE_POLICIES,
     EQUAL_RATE_SCENARIOS,
     MAIN_POLICIES,
+    MIDDLE_SCENARIO,
     OTHER_STABILIZATIONS,
     PAPER_SCENARIOS,
     REFERENCE,
-    VARIANT_SCENARIO,
     equal_rates,
     list_tried,
     name_stabilized,
 )
 from kubedsm_lab.replay.published import PUBLISHED, KubeDsm
 from kubedsm_lab.replay.rankings import Ranking
-from kubedsm_lab.replay.report import Report, plain_tables, scenarios_of
+from kubedsm_lab.replay.report import Report, plain_tables
 from kubedsm_lab.replay.services import PAPER_SERVICES
-from kubedsm_lab.replay.sources import Source
 from kubedsm_lab.replay.tables import (
     WORDS,
     Row,
     Section,
     Table,
-    beside,
     fill_sections,
     grid,
     lookup,
@@ -41,9 +41,8 @@ from kubedsm_lab.replay.tables import (
     number,
     percent,
     render_sections,
-    select_sections,
 )
-from kubedsm_lab.replay.variants import MIGRATION_VARIANTS, OBJECTIVE_VARIANTS, QOS_VARIANTS
+from kubedsm_lab.replay.variants import MIGRATION_VARIANTS, OBJECTIVE_VARIANTS
 from kubedsm_lab.replay.world import Setup
 from loadgen.generators import PAPER_COEFFICIENTS, PAPER_REQUESTS
 
@@ -53,41 +52,29 @@ _NAMES = [name.upper() for name in SERVICES]
 
 
 def render_text(found: Report, other: str, *, whole: bool) -> str:
-    """Return a replay's report as Markdown, with the evaluation's tables next to the paper's
-    measurements.
+    """Return a replay's report as Markdown: a chapter per scenario, or all tables of the evaluation
+    if `whole`.
 
-    `other` describes differences from the paper's set-up, if any. `whole` requests all tables of
-    the evaluation, without a chapter per scenario.
+    `other` describes differences from the paper's set-up, if any: then published figures are left
+    out.
     """
-    note = _explain_unpublished(found, other) if other else ""
-    if whole:
-        parts = [note, tables(found, published=not other)]
-    else:
-        bracketed = select_sections(
-            sections(found["means"]), () if other else list(WORDS["brackets"])
-        )
-        parts = [plain_tables(found), note, render_sections(bracketed)]
-    return "\n".join(filter(None, parts))
-
-
-def _explain_unpublished(found: Report, other: str) -> str:
-    if not set(scenarios_of(found["means"])) & set(PAPER_SCENARIOS):
-        return ""
-    return (
+    if not whole:
+        return plain_tables(found)
+    note = (
         "What the KubeDSM paper published is not shown with these figures, as it is about other"
         f" {other}.\n"
     )
+    return "\n".join([note] * bool(other) + [tables(found, published=not other)])
 
 
-def other_than_the_papers(setup: Setup, chosen: Sequence[Source] = ()) -> str:
-    """Return the parts of the set-up (nodes, services, settings, scenarios) that differ from the
-    paper's, as text; empty if none differ.
+def other_than_the_papers(setup: Setup) -> str:
+    """Return the parts of the set-up (nodes, services, settings) that differ from the paper's, as
+    text; empty if none differ.
     """
     differs = {
         "nodes": setup.cluster != paper_cluster(),
         "services": setup.services != PAPER_SERVICES,
         "settings": setup.configuration != Configuration(),
-        "scenarios": any(not one.drawn and one.name in PAPER_SCENARIOS for one in chosen),
     }
     return " and ".join(name for name, yes in differs.items() if yes)
 
@@ -96,91 +83,7 @@ def tables(found: Report, *, published: bool = True) -> str:
     """Return all tables of the evaluation as Markdown, limited to policies and scenarios with
     results.
     """
-    return render_sections(sections(found["means"], published=published))
-
-
-@attrs.frozen
-class Measured:
-    """Mean results of a report by scenario and policy, next to the KubeDSM paper's published
-    measurements.
-    """
-
-    rows: Mapping[tuple[str, str], Row]
-    published: KubeDsm = PUBLISHED.kubedsm
-
-    @classmethod
-    def of(cls, means: Iterable[Row], published: KubeDsm) -> "Measured":
-        return cls({(row["scenario"], row["policy"]): row for row in means}, published)
-
-    @property
-    def published_times(self) -> dict[tuple[str, str], Mapping[str, float]]:
-        """Return the paper's percentages by service, for each scenario and compared policy."""
-        return {(name, other): times for name, other, times in self.published.response_times}
-
-    @property
-    def scenarios(self) -> list[str]:
-        """Return the scenarios of the KubeDSM paper for which this report has results."""
-        return [name for name in PAPER_SCENARIOS if self.has(name)]
-
-    def has(self, scenario: str) -> bool:
-        return any(name == scenario for name, _ in self.rows)
-
-    def list_played(self, policies: Iterable[str]) -> list[str]:
-        """Return those of the given policies that have results for the paper's scenarios."""
-        played = {policy for scenario, policy in self.rows if scenario in PAPER_SCENARIOS}
-        return [name for name in policies if name in played]
-
-    def row(self, scenario: str, policy: str) -> Row | None:
-        return self.rows.get((scenario, policy))
-
-    def value(self, scenario: str, policy: str, key: str) -> float | None:
-        row = self.row(scenario, policy)
-        return None if row is None else row[key]
-
-    def values(self, policy: str, key: str) -> list[float | None]:
-        """Return the policy's results for one measure, such as edgeRatio, one per scenario."""
-        return [self.value(scenario, policy, key) for scenario in self.scenarios]
-
-    def overall(self, policy: str, key: str) -> float | None:
-        """Return the policy's mean of one measure over all scenarios; None if a scenario has no
-        value.
-        """
-        values = self.values(policy, key)
-        return None if None in values else mean(values)
-
-    def longer(
-        self,
-        scenario: str,
-        policy: str,
-        reference: str,
-        service: str | None = None,
-        part: str = "mean",
-    ) -> float | None:
-        """Return by how many percent the policy's response latency exceeds the reference policy's.
-
-        `service=None` covers all requests; `part` is `mean`, or `network` for the network's share.
-        """
-        ours, theirs = (
-            self._response_time(scenario, name, service, part) for name in (policy, reference)
-        )
-        return None if ours is None or theirs is None else 100 * (ours / theirs - 1)
-
-    def mean_longer(
-        self, policy: str, service: str | None = None, part: str = "mean"
-    ) -> float | None:
-        """Return by how many percent the policy's response latency exceeds kube-scheduler's, as the
-        mean over all scenarios.
-        """
-        return mean(self.longer(name, policy, REFERENCE, service, part) for name in self.scenarios)
-
-    def _response_time(
-        self, scenario: str, policy: str, service: str | None, part: str
-    ) -> float | None:
-        row = self.row(scenario, policy)
-        if row is None:
-            return None
-        times = row["overallLatencyMs"] if service is None else row["latencyMs"].get(service)
-        return None if times is None else times[part]
+    return render_sections(sections(found, published=published))
 
 
 def _tabulate_overview(measured: Measured) -> Table:
@@ -227,19 +130,10 @@ def _list_leads(measured: Measured, policy: str) -> dict[str, float]:
 
 
 def _tabulate_scenarios(measured: Measured, *, key: str) -> Table:
-    of_paper = measured.published
-    figures = {"edgeRatio": of_paper.edge_ratios, "std": of_paper.deviations}.get(key, {})
     lines = []
     for policy in measured.list_played(MAIN_POLICIES):
         ours = measured.values(policy, key)
-        published = dict(zip(PAPER_SCENARIOS, figures.get(policy, ()), strict=False))
-        theirs = [published.get(scenario) for scenario in measured.scenarios]
-        overall = mean(theirs)
-        if key == "std" and overall is None and len(theirs) == len(PAPER_SCENARIOS):
-            overall = measured.published.mean_deviations.get(policy)
-        pairs = zip([*ours, mean(ours)], [*theirs, overall], strict=True)
-        form = ".3f" if key == "std" else ".2f"
-        lines.append([policy, *(beside(number(one, 3), other, form) for one, other in pairs)])
+        lines.append([policy, *(number(one, 3) for one in (*ours, mean(ours)))])
     return ["policy", *measured.scenarios, "mean"], lines
 
 
@@ -251,13 +145,10 @@ def _overall_cell(measured: Measured, key: str, digits: int) -> Callable[[str], 
 
 
 def _tabulate_variants(measured: Measured) -> Table:
-    def at_variant_scenario(policy: str) -> str:
-        ratio = measured.value(VARIANT_SCENARIO, policy, "edgeRatio")
-        return beside(number(ratio, 3), measured.published.variants.get(policy))
-
     policies = measured.list_played((REFERENCE, KUBEDSM, *MIGRATION_VARIANTS))
+    if len(policies) <= len(MAIN_POLICIES):
+        return [], []
     columns = {
-        VARIANT_SCENARIO: at_variant_scenario,
         "mean of all": _overall_cell(measured, "edgeRatio", 3),
         "of optimum": _overall_cell(measured, "optimumShare", 3),
         "migrations": _overall_cell(measured, "migrations", 1),
@@ -301,16 +192,6 @@ def _tabulate_objectives(measured: Measured) -> Table:
     return grid("objective", {each: each for each in policies if len(policies) > 1}, columns)
 
 
-def _tabulate_qos(measured: Measured) -> Table:
-    rows = {
-        policy: row
-        for policy in measured.list_played((REFERENCE, KUBEDSM, *QOS_VARIANTS))
-        if (row := measured.row(VARIANT_SCENARIO, policy)) is not None
-    }
-    lines = [[policy, *_share_cells(row)] for policy, row in rows.items()]
-    return ["QoS factors", *_NAMES, "edge ratio"], lines
-
-
 def _share_cells(row: Row | None) -> list[str]:
     """Return the cells of a table row: the edge share of each service, then their mean (edge
     ratio).
@@ -348,8 +229,8 @@ def _tabulate_costs(measured: Measured) -> Table:
 
 
 def _tabulate_stabilizations(measured: Measured) -> Table:
-    named = {"5 s": VARIANT_SCENARIO} | {
-        f"{seconds} s": name_stabilized(VARIANT_SCENARIO, seconds)
+    named = {"5 s": MIDDLE_SCENARIO} | {
+        f"{seconds} s": name_stabilized(MIDDLE_SCENARIO, seconds)
         for seconds in OTHER_STABILIZATIONS
     }
     shown = {head: name for head, name in named.items() if measured.has(name)}
@@ -375,7 +256,7 @@ def _tabulate_pod_worth(measured: Measured) -> Table:
 
     Empty unless scenarios with equal rates were played.
     """
-    times, _ = PAPER_SCENARIOS[VARIANT_SCENARIO]
+    times, _ = PAPER_SCENARIOS[MIDDLE_SCENARIO]
     lines = []
     for service in SERVICES:
         cores, gigabytes = PAPER_REQUESTS[service]["cpu"], PAPER_REQUESTS[service]["memory"] / 1e9
@@ -412,61 +293,15 @@ def _tabulate_scenario_times(measured: Measured) -> Table:
     """Return the table of KubeDSM's response latencies by scenario and service, in percent above
     kube-scheduler's.
     """
-    published = measured.published_times
-    against = [(name, REFERENCE) for name in PAPER_SCENARIOS]
-    lines = _compare_times(measured, against)
-    if lines and published:
-        lines.append(
-            ["mean of those published", *(_average_published(measured, s) for s in SERVICES)]
-        )
-    equal = [(equal_rates(name), REFERENCE) for name in EQUAL_RATE_SCENARIOS]
-    others = [key for key in published if key not in against]
-    return ["scenario", *_NAMES], lines + _compare_times(measured, [*equal, *others])
-
-
-def _compare_times(measured: Measured, pairs: Sequence[tuple[str, str]]) -> list[list[str]]:
+    names = [*measured.scenarios, *map(equal_rates, EQUAL_RATE_SCENARIOS)]
     lines = []
-    for scenario, reference in pairs:
-        published = measured.published_times.get((scenario, reference), {})
-        ours = {s: measured.longer(scenario, KUBEDSM, reference, s) for s in SERVICES}
-        if any(value is not None for value in ours.values()):
-            shown = scenario if reference == REFERENCE else f"{scenario}, against {reference}"
-            cells = (beside(percent(ours[s]), published.get(s), "+.4g") for s in SERVICES)
-            lines.append([shown, *cells])
-    return lines
-
-
-def _average_published(measured: Measured, service: str) -> str:
-    """Return a table cell with KubeDSM's mean latency increase for a service, measured and
-    published, over scenarios with both.
-    """
-    ours, theirs = [], []
-    for (scenario, reference), published in measured.published_times.items():
-        value = measured.longer(scenario, KUBEDSM, REFERENCE, service)
-        if reference == REFERENCE and service in published and value is not None:
-            ours.append(value)
-            theirs.append(published[service])
-    return beside(percent(mean(ours)), mean(theirs), "+.4g")
-
-
-def _tabulate_variant_times(measured: Measured) -> Table:
-    """Return the table of response latencies of KubeDSM's variants, in percent above KubeDSM's and
-    kube-scheduler's.
-    """
-    lines = []
-    for policy in (*MIGRATION_VARIANTS, *QOS_VARIANTS, *OBJECTIVE_VARIANTS):
-        published = measured.published.variant_response_times.get(policy, {})
-        original, reference = (
-            {s: measured.longer(VARIANT_SCENARIO, policy, other, s) for s in SERVICES}
-            for other in (KUBEDSM, REFERENCE)
-        )
-        if any(value is not None for value in (*original.values(), *reference.values())):
-            cells = (
-                percent(value) + (f" ({published[s]})" if s in published else "")
-                for s, value in original.items()
-            )
-            lines.append([policy, *cells, *map(percent, reference.values())])
-    return ["variant", *_NAMES, *(f"{name}, to {REFERENCE}" for name in _NAMES)], lines
+    for scenario in names:
+        ours = [measured.longer(scenario, KUBEDSM, REFERENCE, service) for service in SERVICES]
+        if any(value is not None for value in ours):
+            lines.append([scenario, *map(percent, ours)])
+    if lines:
+        lines.append(["mean", *(percent(measured.mean_longer(KUBEDSM, s)) for s in SERVICES)])
+    return ["scenario", *_NAMES], lines
 
 
 def _tabulate_policy_times(measured: Measured) -> Table:
@@ -500,29 +335,24 @@ _TABLES: Mapping[str, Callable[[Measured], Table]] = {
         _tabulate_tried, key="objective.evenness", heading="evenness"
     ),
     "Objectives": _tabulate_objectives,
-    "QoS factors": _tabulate_qos,
     "Response times by scenario": _tabulate_scenario_times,
-    "Response times of variants": _tabulate_variant_times,
     "Response times by policy": _tabulate_policy_times,
     "Cost": _tabulate_costs,
     "Slower autoscalers": _tabulate_stabilizations,
 }
 
 
-def sections(means: Iterable[Row], *, published: bool = True) -> list[Section]:
-    """Return all tables of the evaluation; `published` adds the paper's measurements
-    in brackets.
+def sections(found: Report, *, published: bool = True) -> list[Section]:
+    """Return all tables of the evaluation; `published` adds the figures of the paper, next to the
+    runs recorded as its authors did.
     """
-    measured = Measured.of(means, PUBLISHED.kubedsm if published else KubeDsm())
-    brackets = WORDS["brackets"] if published else {}
-    return [
-        attrs.evolve(
-            each,
-            about=f"{each.about} {brackets.get(each.title, '')}".strip(),
-            columns=_MEANINGS,
-        )
-        for each in fill_sections("evaluation", _TABLES, measured)
-    ]
+    measured = Measured.of(
+        found["means"], PUBLISHED.kubedsm if published else KubeDsm(), found["runs"]
+    )
+    filled = fill_sections("evaluation", _TABLES, measured)
+    if published:
+        filled += fill_sections("figures", FIGURES, measured)
+    return [attrs.evolve(each, columns=_MEANINGS) for each in filled]
 
 
 #: noise of edge shares, and of latencies, which vary more; decimal places that are significant

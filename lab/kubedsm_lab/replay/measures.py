@@ -5,7 +5,6 @@ Reference: docs/reference/replay-measures.md.
 
 import itertools
 import math
-import statistics
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
@@ -13,12 +12,26 @@ import attrs
 import msgspec
 import numpy as np
 
-from kubedsm.model.model import Node, NodeName, Pod, Resources, Share, Tier
+from kubedsm.model.model import (
+    Node,
+    NodeName,
+    Pod,
+    Resources,
+    Share,
+    Tier,
+    deviation_of_shares,
+)
 from kubedsm.plugins.plugins import rejection
 from kubedsm_lab.replay.optimum import Optimum
 from kubedsm_lab.replay.recording import Record
 from kubedsm_lab.replay.timeline import Level, Life, MoveRecord, Timeline
-from kubedsm_lab.replay.workload_model import Endpoint, Floats, Responses, due_times, respond
+from kubedsm_lab.replay.workload_model import (
+    Floats,
+    Responses,
+    due_times,
+    list_endpoints,
+    respond,
+)
 from kubedsm_lab.replay.world import Run
 from loadgen.measures import nearest_rank
 
@@ -182,6 +195,8 @@ class Measures(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, re
     #: scheduling latency: from creation to binding
     pending_seconds: Spread
     on_one_node: NodeRisk
+    #: edge pods in proportion to all pods, if the run ends with a rest: the second version's ratio
+    pod_ratio: float | None = None
 
 
 def _round_value(value: float | None) -> float | None:
@@ -190,7 +205,11 @@ def _round_value(value: float | None) -> float | None:
 
 def measure(run: Run, record: Record) -> Measures:
     """Compute the measures of a replayed run; latencies are from the workload model."""
-    return measures_of(record, model_answers(run, record.timeline))
+    found = measures_of(record, model_answers(run, record.timeline))
+    if not run.setup.rest:
+        return found
+    ratio = _round_value(average_pods(list_counted_levels(record.timeline)))
+    return msgspec.structs.replace(found, pod_ratio=ratio)
 
 
 def measures_of(record: Record, answers: Answers) -> Measures:
@@ -202,7 +221,7 @@ def measures_of(record: Record, answers: Answers) -> Measures:
     return Measures(
         edge_ratio=_round_value(edge.ratio),
         optimum_share=_round_value(optimum_share(record, levels)),
-        std=_round_value(statistics.pstdev(known) if known else None),
+        std=_round_value(deviation_of_shares(known)),
         shares={name: _round_value(share) for name, share in edge.shares.items()},
         latency_ms=dict(answers.responses),
         overall_latency_ms=answers.overall,
@@ -246,6 +265,19 @@ class EdgeShares:
                 present[name] += level.seconds
         means = {n: integrals[n] / present[n] if present[n] else None for n in services}
         return cls(total / seconds if seconds else None, means)
+
+
+def average_pods(levels: Sequence[Level]) -> float | None:
+    """Return the time mean of the edge pods' part of all pods; None without pods."""
+    seconds = sum(level.seconds for level in levels if level.shares)
+    edge = sum(
+        level.seconds
+        * sum(share.edge for share in level.shares.values())
+        / sum(share.total for share in level.shares.values())
+        for level in levels
+        if level.shares
+    )
+    return edge / seconds if seconds else None
 
 
 def _mean_share(shares: Mapping[str, Share]) -> float:
@@ -306,17 +338,13 @@ def _model_responses(run: Run, timeline: Timeline) -> dict[str, Responses]:
     """
     latency = run.setup.configuration.latency
     servers = {service.name: service.server for service in run.setup.services}
+    clients = run.clients()
     found = {}
     for api in run.scenario.apis:
-        endpoints = [
-            Endpoint(
-                latency.edge if life.tier is Tier.EDGE else latency.cloud,
-                # Pods that are Ready at the end stay Ready for the last requests.
-                tuple((a, math.inf if b >= timeline.end else b) for a, b in life.served),
-            )
-            for life in timeline.lives
-            if life.service == api.name and life.served
-        ]
+        endpoints = list_endpoints(timeline, api.name, latency)
+        if run.setup.closed_loop:
+            found[api.name] = clients[api.name].answers(timeline.end, endpoints)
+            continue
         rng = run.rng(f"requests {api.name}")
         found[api.name] = respond(due_times(api), endpoints, servers[api.name], timeline.end, rng)
     return found

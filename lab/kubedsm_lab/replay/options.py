@@ -25,6 +25,8 @@ class ReplayOptions:
     config_path: str | None
     seeds: int | None
     paced: bool
+    #: one client per service, which waits for each response
+    closed_loop: bool
     jobs: int | None
     #: address of a Dask scheduler
     executor: str | None

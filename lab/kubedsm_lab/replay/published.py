@@ -11,15 +11,15 @@ class KubeDsm(msgspec.Struct, frozen=True, rename="kebab"):
 
     #: edge ratios by policy, in the order of PAPER_SCENARIOS
     edge_ratios: Mapping[str, tuple[float, ...]] = {}
-    #: deviations of edge shares over services by policy, in the same order
-    deviations: Mapping[str, tuple[float, ...]] = {}
-    #: their mean over the scenarios, where no more is known
-    mean_deviations: Mapping[str, float] = {}
+    #: edge shares of A, B, C and D by policy, in the same order
+    shares: Mapping[str, tuple[tuple[float, float, float, float], ...]] = {}
     #: edge ratios at VARIANT_SCENARIO
     variants: Mapping[str, float] = {}
+    #: edge shares of A, B, C and D at VARIANT_SCENARIO, by QoS variant
+    qos_shares: Mapping[str, tuple[float, float, float, float]] = {}
     #: scenario, compared policy, and by service the percentage that KubeDSM takes longer
     response_times: tuple[tuple[str, str, Mapping[str, float]], ...] = ()
-    #: latency differences by variant and service, relative to the original
+    #: latency differences by "variant, scenario" and service, relative to the original
     variant_response_times: Mapping[str, Mapping[str, str]] = {}
 
 

@@ -78,6 +78,11 @@ class Ranking:
         return sorted(self.values, key=self.values.__getitem__, reverse=not self.less_is_better)
 
     @property
+    def can_differ(self) -> bool:
+        """Return whether any two policies have different values."""
+        return len(set(self.values.values())) > 1
+
+    @property
     def winners(self) -> list[str]:
         """Return the best policy and all policies that differ from the best by no more than the
         noise.

@@ -1,5 +1,6 @@
 """Markdown tables of results: cells, sections under headings, and legends of columns."""
 
+import random
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.resources import files
@@ -14,6 +15,8 @@ Row = Mapping[str, Any]
 #: headings and lines; no lines if there is nothing to show
 Table = tuple[Sequence[str], Sequence[Sequence[str]]]
 UNKNOWN = "-"
+#: resamples of a bootstrap interval
+_DRAWS = 2000
 #: texts of sections by title, and meanings of headings
 WORDS = msgspec.toml.decode(
     (files(__package__) / "words.toml").read_bytes(), type=dict[str, dict[str, str]]
@@ -118,6 +121,22 @@ def beside(shown: str, published: float | None, form: str = ".2f") -> str:
     value.
     """
     return shown if published is None else f"{shown} ({published:{form}})"
+
+
+def bootstrap_interval(
+    values: Sequence[T], figure: Callable[[Sequence[T]], float], level: float = 0.95
+) -> tuple[float, float] | None:
+    """Return the percentile bootstrap interval of a figure of independent values; None for fewer
+    than three.
+
+    Source: Efron, "Bootstrap methods", 1979. The resampling draws are always the same.
+    """
+    if len(values) < 3:  # noqa: PLR2004 - two values tell nothing of their spread
+        return None
+    rng = random.Random(0)
+    found = sorted(figure(rng.choices(values, k=len(values))) for _ in range(_DRAWS))
+    outside = round(_DRAWS * (1 - level) / 2)
+    return found[outside], found[-1 - outside]
 
 
 def mean(values: Iterable[float | None]) -> float | None:

@@ -26,6 +26,7 @@ from kubedsm_lab.replay.services import PAPER_SERVICES, ServiceSpec
 from kubedsm_lab.replay.sightings import KINDS
 from kubedsm_lab.replay.variants import contender
 from kubedsm_lab.replay.virtual_time import run_in_virtual_time
+from kubedsm_lab.replay.workload_model import BlockingClient, list_endpoints
 from loadgen.scenario import Scenario
 
 #: seconds of warm-up under the scenario's initial load, until the first pods are Ready
@@ -45,6 +46,11 @@ class Setup:
     stabilization_seconds: int = 5
     #: whether to emulate the latencies of a real control plane
     paced: bool = False
+    #: seconds without load after the scenario, in the results; the load then begins with one pod of
+    #: each service
+    rest: float = 0.0
+    #: whether each service has one client that waits for each response, as under DrStress
+    closed_loop: bool = False
 
     @property
     def service_names(self) -> tuple[str, ...]:
@@ -61,6 +67,14 @@ class Run:
     seed: int
     setup: Setup
     filmed: bool = False
+
+    def clients(self) -> dict[str, BlockingClient]:
+        """Return the closed loop's clients by service, before their first request."""
+        servers = {service.name: service.server for service in self.setup.services}
+        return {
+            api.name: BlockingClient(api, servers[api.name], self.rng(f"requests {api.name}"))
+            for api in self.scenario.apis
+        }
 
     def rng(self, purpose: str) -> random.Random:
         return seed_rng(self.seed, purpose)
@@ -95,10 +109,17 @@ async def _play_run(run: Run, camera: Camera | None) -> Record:
     phase = run.rng("phase").random() * setup.cluster.timing.hpa_sync
     start = clock.monotonic() + LEAD_IN + phase
 
+    clients = run.clients() if setup.closed_loop else {}
+
     def rate(_namespace: str, workload: str, _metric: str) -> float:
         if workload not in scenario.services:
             return 0.0
-        return scenario.rate(workload, max(0.0, clock.monotonic() - start))
+        now = clock.monotonic() - start
+        if workload in clients:
+            timeline = recorder.timeline(start, clock.monotonic())
+            endpoints = list_endpoints(timeline, workload, configuration.latency)
+            return clients[workload].measure_rate(now, endpoints)
+        return scenario.rate(workload, now if setup.rest else max(0.0, now))
 
     async with EmulatedCluster(
         setup.cluster,
@@ -122,7 +143,7 @@ async def _play_run(run: Run, camera: Camera | None) -> Record:
             for service in setup.services:
                 for resource, obj in service.objects(setup.stabilization_seconds):
                     cluster.api.create(resource, obj, namespace=NAMESPACE)
-            await clock.sleep(start + scenario.duration - clock.monotonic())
+            await clock.sleep(start + scenario.duration + setup.rest - clock.monotonic())
         return recorder.record(start, clock.monotonic())
 
 

@@ -14,7 +14,7 @@ from kubedsm.optimizer.moving.suggestion import SuggestLimits
 from support import drawing
 from support.literal_fit import reasons
 from support.placement_instances import node, resources, snapshot
-from support.suggest_instances import crowded_case, drawn_case, running
+from support.suggest_instances import crowded_case, drawn_case, running, with_new_pods
 from support.suggest_literal import carried_out, enumerated
 
 ONE = resources(1)
@@ -118,13 +118,13 @@ def drawn_lasting(seed):
     return lambda workload: float(5 + (7 * seed + 11 * sum(map(ord, workload.name))) % 90)
 
 
-def literal_worth(case, lasting):
+def literal_worth(case, lasting, new=()):
     """Word for word: points as pods of the average workload, for as long as they last."""
     shot, objective = case.snapshot, case.objective
     shares = shot.census.shares
     stranded = Counter(
         pod.workload
-        for pod in shot.schedulable(shot.pods.values())
+        for pod in shot.schedulable(() if new else shot.pods.values())
         if all(reasons(pod.pod_class, node, shot.free[node.name]) for node in shot.nodes.values())
     )
     even = attrs.evolve(objective, gamma=0.0)
@@ -151,26 +151,33 @@ def literal_worth(case, lasting):
 
 
 @pytest.mark.parametrize(
-    ("draw", "seeds"), [(drawn_case, range(5000, 5160)), (crowded_case, range(5000, 5080))]
+    ("draw", "seeds", "newly"),
+    [
+        (drawn_case, range(5000, 5160), False),
+        (crowded_case, range(5000, 5080), False),
+        (drawn_case, range(5200, 5300), True),
+        (crowded_case, range(5200, 5260), True),
+    ],
 )
-def test_the_net_worth_is_the_greatest_of_all_choices_of_moves(draw, seeds):
+def test_the_net_worth_is_the_greatest_of_all_choices_of_moves(draw, seeds, newly):
     seen = Counter()
     for seed in drawing.drawn(seeds):
-        drawn = draw(seed)
+        drawn, new = with_new_pods(draw(seed)) if newly else (draw(seed), ())
         price = (2.0, 10.0, 30.0)[seed % 3]
         case = attrs.evolve(drawn, limits=attrs.evolve(drawn.limits, price=price))
         lasting = drawn_lasting(seed)
-        worth = literal_worth(case, lasting)
-        best = enumerated(case, Measure.UNUSABLE, worth)
+        worth = literal_worth(case, lasting, new)
+        best = enumerated(case, Measure.UNUSABLE, worth, new)
         found = suggest(
-            case.snapshot, case.qos_targets, case.objective, case.limits, lasting=lasting
+            case.snapshot, case.qos_targets, case.objective, case.limits, lasting=lasting, new=new
         )
         number = len(found.legs) + len(found.awaited)
-        given = len(found.awaited) * (1 + case.limits.max_moves)
+        given = len(found.awaited) * (1 + (0 if new else case.limits.max_moves))
         net = worth(found.after.shares) - round(price * NANO) * (number - given)
         if best.net < 10**4:
             assert not found.moves, seed
             continue
+        seen["new"] += bool(new and found.moves and found.awaited)
         seen["proven"] += found.proven
         if found.proven:
             assert (net, -number, 0, -found.after.fragmentation) == best.rank, seed
@@ -180,4 +187,5 @@ def test_the_net_worth_is_the_greatest_of_all_choices_of_moves(draw, seeds):
         seen["several"] += len(found.moves) > 1
     assert seen["moved"] >= 3, seen
     assert seen["proven"] >= 0.9 * seen["moved"], seen
-    assert seen["several"], seen
+    assert seen["several"] or newly, seen
+    assert bool(seen["new"]) == newly, seen

@@ -16,6 +16,7 @@ from kubedsm.objective.fragmentation import Fragmentation, request_mix
 from kubedsm.objective.load import Capacity, LoadGoal
 from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.objective.replica_spread import pairs
+from kubedsm.objective.site_demand import SiteGoal
 from kubedsm.optimizer.placing.decision import room_after
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.plugins.feasibility import Feasibility, is_worse
@@ -61,6 +62,16 @@ def test_a_pod_that_uses_memory_goes_where_cpu_is_used():
     assert found.proof == attrs.evolve(BLIND.decide_batch(shot, pods).proof, fragmentation=False)
     again = attrs.evolve(shot, measured=Measured())
     assert POLICY.decide_batch(again, pods) == BLIND.decide_batch(again, pods)
+
+
+def test_a_pod_that_follows_its_users_goes_to_no_idle_node_of_another_site():
+    nodes = [edge(f"e{n}", labels={"site": site}) for n, site in enumerate("aab")]
+    pods, demand = waiting(1), {"a": 1.0}
+    goal = SiteGoal(("site",), lambda _: demand, None, lambda _: None, 0.01, 0.04, 0.08)
+    shot = sampled(nodes, pods, {"e0": BUSY, "e1": SOME, "e2": IDLE})
+    assert homes(POLICY.decide_batch(shot, pods)) == {"web-0": "e2"}
+    near = attrs.evolve(POLICY, sites=goal)
+    assert homes(near.decide_batch(shot, pods)) == {"web-0": "e1"}
 
 
 def test_a_burst_is_not_sent_to_one_idle_node():

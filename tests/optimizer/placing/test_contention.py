@@ -9,12 +9,13 @@ import pytest
 
 from kubedsm.model.model import SchedulingRules, Tier
 from kubedsm.objective.fragmentation import Measure
-from kubedsm.objective.objective import Objective, quality
+from kubedsm.objective.objective import Objective, QosTarget, quality
 from kubedsm.optimizer.placing.immediate import immediate_schedule, is_uncontended
 from support import drawing
 from support.literal_fit import rejection
 from support.placement_instances import drawn, node, pod, resources, snapshot
 from support.rule_instances import app, near
+from support.site_instances import LABELS, plain_target, site_node
 
 EDGE, CLOUD = node("e", Tier.EDGE, cpu=8), node("c", Tier.CLOUD, cpu=64, memory=256)
 SMALL, LARGE = resources(1, 0.1), resources(4, 0.1)
@@ -150,3 +151,14 @@ def test_where_there_is_room_for_a_batch_no_placement_keeps_any_of_it_out():
             tried += 1
             assert edge_or_stuck(shot, list(order)) is None, seed
     assert tried >= 12
+
+
+@pytest.mark.parametrize(("cpu", "at_once"), [(4, True), (2, False)])
+def test_users_of_a_site_need_capacity_there(cpu, at_once):
+    nodes = [site_node("e1", "a", cpu), site_node("e2", "b", 16), CLOUD]
+    cluster = snapshot(nodes, [WEB, API])
+    near = {"web": plain_target(a=1)}
+    asked = cluster, [WEB, API], 4
+    assert is_uncontended(*asked)
+    targets = lambda w: near.get(w.name, QosTarget())  # noqa: E731
+    assert is_uncontended(*asked, targets, LABELS) is at_once

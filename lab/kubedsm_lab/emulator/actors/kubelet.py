@@ -228,6 +228,9 @@ class Kubelet(Controller):
         if not (self.has_come(admitted.starts, key_of(pod)) and self._has_volumes(pod)):
             return
         self._report_images(node)
+        if _is_startless(pod):
+            self.write_status(PODS, pod, _start_error_status(pod, self.now()))
+            return
         containers = self._runtime.of(uid)
         ready = containers.ready and annotations_of(pod).get(NEVER_READY) != "true"
         if containers is UP:
@@ -349,6 +352,30 @@ class Kubelet(Controller):
         if admitted is not None:
             self._used[admitted.node] -= admitted.requests
             self._runtime.end(uid, 0.0)
+
+
+def _is_startless(pod: Object) -> bool:
+    """Return whether no container of the pod can start: images have no files in /nonexistent."""
+    commands = [(each.get("command") or [""])[0] for each in pod["spec"]["containers"]]
+    return all(command.startswith("/nonexistent/") for command in commands)
+
+
+def _start_error_status(pod: Object, now: str) -> Object:
+    """Return the Failed status of a pod that is never restarted, and whose command is missing."""
+    error = {"exitCode": 128, "reason": "StartError", "startedAt": now, "finishedAt": now}
+    containers = [
+        {
+            "name": each["name"],
+            "image": each["image"],
+            "imageID": "",
+            "ready": False,
+            "restartCount": 0,
+            "started": False,
+            "state": {"terminated": error},
+        }
+        for each in pod["spec"]["containers"]
+    ]
+    return {**pod["status"], "phase": "Failed", "containerStatuses": containers}
 
 
 def _is_reachable(node: Object) -> bool:

@@ -15,7 +15,15 @@ from kubedsm_lab.replay.hpa.trial import Outcome, Start
 from kubedsm_lab.replay.presets import REFERENCE
 from kubedsm_lab.replay.published import PUBLISHED
 from kubedsm_lab.replay.rankings import Ranking
-from kubedsm_lab.replay.tables import Section, Table, fill_sections, grid, mean, number
+from kubedsm_lab.replay.tables import (
+    Section,
+    Table,
+    bootstrap_interval,
+    fill_sections,
+    grid,
+    mean,
+    number,
+)
 from loadgen.measures import nearest_rank
 from loadgen.recovery import HOLD_SECONDS, WINDOW_SECONDS
 
@@ -87,6 +95,19 @@ def chance_of_apart(values: Sequence[float], runs: int, apart: float) -> float:
         end = bisect.bisect_left(ranked, least + apart)
         near += ((end - first) / len(ranked)) ** runs - ((end - above) / len(ranked)) ** runs
     return 1 - near
+
+
+def format_chance(values: Sequence[float], apart: float) -> str:
+    """Return the chance that as many runs as published differ by `apart` seconds, with its 95 %
+    bootstrap interval.
+    """
+
+    def chance(drawn: Sequence[float]) -> float:
+        return chance_of_apart(drawn, len(_TTRS), apart)
+
+    interval = bootstrap_interval(values, chance)
+    shown = f"{chance(values):.2f}"
+    return shown if interval is None else f"{shown} ({interval[0]:.2f} to {interval[1]:.2f})"
 
 
 def recovery(outcome: Outcome) -> float:
@@ -175,9 +196,6 @@ def _tabulate_chance(outcomes: Outcomes) -> Table:
     # The published runs differ by this number of windows.
     apart = round((max(_TTRS) - min(_TTRS)) / PUBLISHED.hpa.window) * WINDOW_SECONDS
 
-    def chance(each: Outcomes) -> str:
-        return f"{chance_of_apart(recoveries(each).values, len(_TTRS), apart):.2f}"
-
     return grid(
         "",
         plain,
@@ -187,7 +205,9 @@ def _tabulate_chance(outcomes: Outcomes) -> Table:
             "TTR, s": lambda each: _format_ends(recoveries(each).ends),
             f"same TTR as {REFERENCE}": lambda each: _count_equal(each, theirs),
             "mean difference, s": lambda each: _mean_difference(each, theirs),
-            f"chance that four runs are {apart:g} s apart": chance,
+            f"chance that four runs are {apart:g} s apart": lambda each: format_chance(
+                recoveries(each).values, apart
+            ),
         },
     )
 

@@ -80,6 +80,8 @@ class Scene:
     #: YAML values by dotted key
     settings: Mapping[str, str] = attrs.field(factory=dict)
     timing: Timing = attrs.field(factory=Timing)
+    #: whether plans beyond the limits of a suggestion are searched, by the configured solver
+    solver: bool = False
 
 
 @attrs.frozen(slots=False)
@@ -141,6 +143,12 @@ class Course:
 
     def count_created(self, service: str) -> int:
         return sum(life.service == service for life in self.timeline.lives)
+
+    def longest_wait(self, service: str) -> float:
+        """Return the longest time from the creation of a pod to its bind, in seconds."""
+        lives = [life for life in self.timeline.lives if life.service == service]
+        ends = (self.timeline.end if life.bound is None else life.bound for life in lives)
+        return max((end - life.created for end, life in zip(ends, lives, strict=True)), default=0.0)
 
     def count_events(self, reason: str, about: str) -> int:
         return sum(
@@ -212,6 +220,14 @@ def spread_over(service: str, *, at_most: int) -> Expectation:
     return Expectation(
         f"at most {at_most} pods of {service} on a node",
         lambda course: max(course.count_pods(service).values(), default=0) <= at_most,
+    )
+
+
+def pending(service: str, *, at_most: float) -> Expectation:
+    """Expect a limit of the time that each pod of a service waits for a node, in seconds."""
+    return Expectation(
+        f"each pod of {service} has a node after {at_most:g} s",
+        lambda course: course.longest_wait(service) <= at_most,
     )
 
 
@@ -408,7 +424,9 @@ def play(trial: Trial, scene: Scene) -> Course:
 async def _play_scene(trial: Trial, scene: Scene) -> Course:
     clock, chosen = VirtualClock(), contender(trial.contender, scene.services)
     configured = with_settings(Configuration(), scene.settings)
-    configuration = without_solver(chosen.reconfigure(configured))
+    configuration = chosen.reconfigure(configured)
+    if not scene.solver:
+        configuration = without_solver(configuration)
     recorder = TimelineRecorder((*scene.services, *scene.others), configuration.tiers)
     rng = seed_rng(trial.seed, "cluster")
     async with EmulatedCluster(ClusterSpec(scene.nodes, scene.timing), clock, rng) as cluster:

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from kubedsm_lab.emulator.paper import node
 from kubedsm_lab.replay.judgement.scene import (
     CLOUD,
+    Expectation,
     Scene,
     add_node,
     cordon,
@@ -19,6 +20,7 @@ from kubedsm_lab.replay.judgement.scene import (
     gathered,
     migrations,
     nothing_lost,
+    pending,
     prefer_zone,
     remove_node,
     replacements,
@@ -151,6 +153,7 @@ _HEADROOM = Scene(
     expected=(
         edge_share("shop", at_least=0.33, since=120, until=300),
         edge_share("late", at_least=1.0, since=300),
+        pending("late", at_most=1),
         nothing_lost(),
     ),
 )
@@ -437,6 +440,62 @@ _QUEUE_OF_SERVICES = Scene(
     ),
 )
 
+_GOLD = "{'*': {qos: 1.0}, default/lead: {qos: 0}, default/gold: {qos: 1.0, weight: 5}}"
+
+
+def _valuable_newcomers(number: int, story: str, *expected: Expectation, **settings: str) -> Scene:
+    """Return the scene of valuable pods that come to an edge full of pods without a target."""
+    return Scene(
+        story=story,
+        services=("lead", "gold"),
+        settings={"services": _GOLD, **settings},
+        nodes=(*edge_nodes(2, str(number // 2)), CLOUD),
+        acts=((0, deploy("lead", number)), (60, deploy("gold", number))),
+        duration=600,
+        expected=(*expected, nothing_lost()),
+    )
+
+
+_NEWCOMERS = _valuable_newcomers(
+    12,
+    "Twelve pods of great weight come to an edge that is full of pods without a target: these are"
+    " migrated away first, and the new pods start at the edge within half a minute.",
+    edge_share("gold", at_least=1.0, since=60),
+    pending("gold", at_most=30),
+    migrations(12),
+    migrations(0, "gold"),
+)
+_MANY_NEWCOMERS = _valuable_newcomers(
+    24,
+    "The same with 24 pods: each starts at the edge within a minute.",
+    edge_share("gold", at_least=1.0, since=60),
+    pending("gold", at_most=60),
+    migrations(24),
+    migrations(0, "gold"),
+)
+_FROZEN_NEWCOMERS = _valuable_newcomers(
+    12,
+    "The same while no migration is permitted: the new pods start in the cloud at once.",
+    pending("gold", at_most=1),
+    migrations(0),
+    **{"migration.budget.clusterPerHour": "0"},
+)
+_WHOLE_TARGET = Scene(
+    story="A target counts as a whole, and a migration costs more than a single pod gains: all"
+    " eight pods of a service are migrated to the edge by a plan of several suggestions.",
+    services=("web", "lead"),
+    settings={
+        "services": "{default/web: {qos: 1}, default/lead: {qos: 1, weight: 0.1}}",
+        "objective.gamma": "10",
+        "objective.beta": "0",
+        "migration.price": "200s",
+    },
+    nodes=(*edge_nodes(1, "10"), CLOUD),
+    acts=((0, deploy("lead", 10)), (30, deploy("web", 8))),
+    duration=600,
+    expected=(edge_share("web", at_least=1.0, since=300), migrations(16), nothing_lost()),
+    solver=True,
+)
 _NORTH, _SOUTH = ("n1", "n2"), ("s1", "s2")
 _PREFERRED_SITE = Scene(
     story="Four pods prefer the site north by node affinity, and start at the south, as another"
@@ -492,5 +551,9 @@ SCENES: Mapping[str, Scene] = {
     "short job": _SHORT_JOB,
     "late service": _LATE_SERVICE,
     "queue of services": _QUEUE_OF_SERVICES,
+    "valuable newcomers": _NEWCOMERS,
+    "many newcomers": _MANY_NEWCOMERS,
+    "frozen newcomers": _FROZEN_NEWCOMERS,
+    "whole target": _WHOLE_TARGET,
     "preferred site": _PREFERRED_SITE,
 }

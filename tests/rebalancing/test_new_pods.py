@@ -1,0 +1,208 @@
+"""Valuable new pods wait for the edge while migrations of others make capacity, and no longer."""
+
+import asyncio
+from contextlib import asynccontextmanager
+
+import pytest
+from structlog.testing import capture_logs
+
+from kubedsm.config.settings import Configuration, with_settings
+from kubedsm.explain.pod import explain_pod
+from kubedsm.explain.rendering import render_text
+from kubedsm_lab.emulator.actors.kubelet import NEVER_READY
+from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, JOBS, POD_DISRUPTION_BUDGETS, PODS
+from kubedsm_lab.emulator.paper import node
+from support.move_scenes import MERGE
+from support.printed import printed
+from support.worlds import CLOUD, emulated
+
+pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
+
+SETTINGS = {
+    "suggester.period": "1s",
+    "migration.drainDelay": "1s",
+    "migration.price": "5s",
+    "migration.deadline": "30s",
+    "services": "{'*': {qos: 1}, default/lead: {qos: 0}, default/gold: {qos: 1, weight: 5}}",
+}
+FOUR = node("e1", "edge", "4", "8Gi")
+
+
+@asynccontextmanager
+async def full_edge(**settings):
+    """Run a scheduler on an edge that is full of pods without a target."""
+    configuration = with_settings(Configuration(), SETTINGS | settings)
+    async with emulated(FOUR, CLOUD, configuration=configuration) as there:
+        there.deploy("lead", 4)
+        async with there.scheduler():
+            await there.until(lambda: there.placed("lead")["e1"] == 4, 10)
+            await asyncio.sleep(5)
+            yield there
+
+
+def gone_away(world):
+    """Return the migrations that ended well, as Events on the replacements and old pods."""
+    return {event["involvedObject"]["name"].split("-")[0] for event in world.events("Migrated")}
+
+
+async def test_they_start_at_the_edge_at_one_migration_each():
+    async with full_edge() as world:
+        world.deploy("gold", 4)
+        await world.until(lambda: world.placed("gold") == {"e1": 4}, 30)
+        assert world.placed("lead") == {"c1": 4}
+        assert len(world.witness.of("evict")) == 4
+        assert gone_away(world) == {"lead"}
+        assert len(world.events("WaitingForEdge")) == 4
+        await asyncio.sleep(60)
+        assert not world.runtime.preemptor.nominations
+        assert not world.runtime.migrator.making_room
+        before = world.invariants.writes
+        await asyncio.sleep(200)
+        assert world.invariants.writes == before
+
+
+async def test_explain_says_what_they_wait_for_and_for_how_long():
+    async with full_edge() as world:
+        world.deploy("gold", 1)
+        await world.until(lambda: world.events("WaitingForEdge"), 5)
+        [pod] = world.pods("gold")
+        uid, name = pod["metadata"]["uid"], pod["metadata"]["name"]
+        text = printed(render_text(explain_pod(world.runtime.decisions.facts_of_pod(uid, name)())))
+        assert f"default/{name} waits for capacity on e1, freed by migrating default/lead-" in text
+        assert "to c1, for at most 60 s. Afterwards it starts in the cloud." in text
+        [event] = world.events("WaitingForEdge")
+        assert event["message"].startswith("The pod waits for capacity on e1, freed by migrating")
+        [move] = [o for e in world.runtime.decisions.record.newest_first() for o in e.moves]
+        assert move.move.purpose == f"to free capacity for default/{name}"
+        await world.until(lambda: world.placed("gold") == {"e1": 1}, 10)
+        assert "waits" not in printed(
+            render_text(explain_pod(world.runtime.decisions.facts_of_pod(uid, name)()))
+        )
+
+
+async def test_no_other_pod_takes_the_capacity():
+    async with full_edge() as world:
+        world.deploy("gold", 1)
+        await world.until(lambda: world.witness.of("evict"), 10)
+        world.deploy("quick", 2)
+        await world.until(lambda: world.placed("gold") == {"e1": 1}, 10)
+        assert world.placed("quick")["e1"] == 0
+
+
+ALWAYS = "[{start: '1970-01-01T00:00:00Z', end: '2999-01-01T00:00:00Z'}]"
+NOT_PERMITTED = {
+    "batch.migrationWait": "0s",
+    "suggester.mode": "suggest",
+    "suggester.algorithm": "paper",
+    "suggester.maxMoves": "1",
+    "migration.budget.clusterPerHour": "0",
+    "migration.freezes": ALWAYS,
+    "migration.mode": "'off'",
+    "migration.price": "1h",
+}
+
+
+@pytest.mark.parametrize("key", NOT_PERMITTED)
+async def test_without_permitted_migrations_they_start_in_the_cloud_at_once(key):
+    async with full_edge(**{key: NOT_PERMITTED[key]}) as world:
+        world.deploy("gold", 4)
+        await world.until(lambda: world.placed("gold") == {"c1": 4}, 0.5)
+        assert not world.events("WaitingForEdge")
+
+
+async def test_nor_do_they_wait_while_migrations_are_paused():
+    async with full_edge() as world:
+        world.runtime.migrator.paused = lambda: True
+        world.deploy("gold", 4)
+        await world.until(lambda: world.placed("gold") == {"c1": 4}, 0.5)
+
+
+async def test_as_many_wait_as_the_budget_helps():
+    async with full_edge(**{"migration.budget.workloadPerHour": "2"}) as world:
+        world.deploy("gold", 4)
+        await world.until(lambda: sum(world.placed("gold")[n] for n in ("e1", "c1")) == 4, 20)
+        assert world.placed("gold")["e1"] <= 2
+        assert len(world.events("WaitingForEdge")) == world.placed("gold")["e1"]
+
+
+async def test_pods_of_a_job_and_replacements_start_at_once():
+    async with full_edge() as world:
+        task = {"name": "t", "image": "i", "resources": {"requests": {"cpu": "1"}}}
+        spec = {"schedulerName": "kubedsm", "restartPolicy": "Never", "containers": [task]}
+        template = {"metadata": {"labels": {"app": "gold"}}, "spec": spec}
+        job = {"metadata": {"name": "gold"}, "spec": {"template": template}}
+        world.api.create(JOBS, job, namespace="default")
+        await world.until(lambda: world.placed("gold") == {"c1": 1}, 0.5)
+
+
+async def test_a_rolling_update_does_not_wait():
+    async with full_edge() as world:
+        world.runtime.migrator.paused = lambda: True
+        world.deploy("gold", 2)
+        await world.until(lambda: world.placed("gold") == {"c1": 2}, 0.5)
+        await asyncio.sleep(3)
+        del world.runtime.migrator.paused
+        world.runtime.migrator.paused = lambda: False
+        template = {"metadata": {"annotations": {"version": "2"}}}
+        world.api.patch(DEPLOYMENTS, "default", "gold", {"spec": {"template": template}}, MERGE)
+        await asyncio.sleep(0.5)
+        assert None not in world.placed("gold")
+
+
+def spoil(world, change):
+    """Let replacements of the lead never become Ready."""
+    pod = change.object
+    if change.resource is PODS and change.type == "ADDED" and "lead" in pod["metadata"]["name"]:
+        patch = {"metadata": {"annotations": {NEVER_READY: "true"}}}
+        world.api.patch(PODS, "default", pod["metadata"]["name"], patch, MERGE)
+
+
+async def test_after_a_failed_migration_they_start_in_the_cloud():
+    async with full_edge(**{"migration.deadline": "5s"}) as world:
+        world.api.store.subscribe(lambda change: spoil(world, change))
+        world.deploy("gold", 4)
+        await world.until(lambda: world.placed("gold") == {"c1": 4}, 15)
+        assert world.placed("lead")["e1"] == 4
+        await asyncio.sleep(5)
+        assert not world.runtime.preemptor.nominations
+
+
+async def test_the_wait_is_bounded_however_slow_the_migrations_are():
+    async with full_edge(**{"batch.migrationWait": "8s"}) as world:
+        spec = {"maxUnavailable": 0, "selector": {"matchLabels": {"app": "lead"}}}
+        budget = {"metadata": {"name": "lead"}, "spec": spec}
+        world.api.create(POD_DISRUPTION_BUDGETS, budget, namespace="default")
+        world.api.store.subscribe(lambda change: spoil(world, change))
+        world.deploy("gold", 2)
+        await asyncio.sleep(7)
+        assert world.placed("gold") == {None: 2}
+        await world.until(lambda: world.placed("gold") == {"c1": 2}, 2)
+
+
+async def test_a_scheduler_that_is_killed_meanwhile_leaves_no_pod_behind():
+    configuration = with_settings(Configuration(), SETTINGS)
+    async with emulated(FOUR, CLOUD, configuration=configuration) as world:
+        async with world.scheduler():
+            world.deploy("lead", 4)
+            await world.until(lambda: world.placed("lead")["e1"] == 4, 10)
+            await asyncio.sleep(5)
+            world.deploy("gold", 4)
+            await world.until(lambda: world.events("WaitingForEdge"), 5)
+            await asyncio.sleep(0.5)
+        assert world.placed("gold")[None]
+        await asyncio.sleep(3)
+        async with world.scheduler(seed=1):
+            await world.until(lambda: not world.placed("gold")[None], 65)
+            await world.until(lambda: world.placed("gold") == {"e1": 4}, 120)
+
+
+async def test_pods_that_come_during_the_wait_are_considered_once_and_never_lost():
+    async with full_edge() as world:
+        with capture_logs() as logs:
+            world.deploy("gold", 2)
+            await world.until(lambda: world.events("WaitingForEdge"), 5)
+            world.scale("gold", 4)
+            await world.until(lambda: not world.placed("gold")[None], 20)
+        assert world.placed("gold")["e1"] >= 2
+        empty = [line for line in logs if line["event"] == "batch" and not line["bound"]]
+        assert empty == []

@@ -1,0 +1,63 @@
+"""Requested migrations as the scheduler executes them, or why it does not."""
+
+import msgspec
+import pytest
+
+from kubedsm.config.settings import Configuration
+from kubedsm.kube.wire.annotations import RequestedMove
+from kubedsm.model.model import Tier
+from kubedsm.model.sites import Away
+from kubedsm.rebalancing.migration_requests import validate_moves
+from support.placement_instances import node, resources, snapshot
+from support.suggest_instances import running
+
+POD = running("web-1", "web", resources(1), "c1")
+OTHER = running("log-1", "log", resources(2), "e1")
+CLUSTER = snapshot(
+    [node("e1", Tier.EDGE, 2, 9), node("c1", Tier.CLOUD, 9, 9), node("c2", Tier.CLOUD, 9, 9)],
+    [POD, OTHER],
+)
+MOVE = RequestedMove(str(POD), POD.uid, "c1", "c2", group=7, gain=0.5)
+AWAY = RequestedMove(str(OTHER), OTHER.uid, "e1", "c1", group=7)
+
+
+def validated(*moves):
+    return validate_moves(moves, CLUSTER, Configuration(), Away())
+
+
+def test_a_valid_move_is_executed_as_it_was_requested():
+    [leg] = validated(MOVE).legs
+    assert (leg.source, leg.target, leg.needs) == ("c1", "c2", frozenset())
+    assert (leg.move.pod, leg.move.group, leg.move.gain) == (POD, 7, 0.5)
+    assert leg.move.stopover is None
+
+
+def test_a_detour_has_two_legs():
+    first, second = validated(msgspec.structs.replace(MOVE, stopover="c2", target="e1")).legs
+    assert (first.source, first.target) == ("c1", "c2")
+    assert (second.source, second.target) == ("c2", "e1")
+    assert first.move is second.move
+    assert first.move.stopover == "c2"
+
+
+def test_room_that_another_leg_frees_is_not_looked_for_yet():
+    full = msgspec.structs.replace(MOVE, target="e1")
+    found = validated(full)
+    assert not found.legs
+    assert found.refused == {POD.uid: "e1: Insufficient cpu"}
+    [leg] = validated(AWAY).legs
+    waiting = msgspec.structs.replace(full, needs=(leg.name,))
+    found = validated(AWAY, waiting)
+    assert [leg.target for leg in found.legs] == ["c1", "e1"]
+    assert not found.refused
+
+
+@pytest.mark.parametrize("uids", [(POD.uid, "gone"), ("gone", POD.uid)])
+def test_a_group_is_executed_as_a_whole(uids):
+    asked = [msgspec.structs.replace(MOVE, uid=uid) for uid in uids]
+    found = validated(*asked)
+    assert not found.legs
+    assert found.refused == {
+        "gone": "the pod is gone",
+        POD.uid: f"it belongs to the group of {POD}, which is not migrated",
+    }

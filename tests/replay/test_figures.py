@@ -1,0 +1,98 @@
+"""The papers' figures next to runs recorded as by their authors, worked out by hand."""
+
+import statistics
+
+import pytest
+
+from kubedsm_lab.replay.figures import weigh
+from kubedsm_lab.replay.presets import PAPER_SCENARIOS, as_recorded, closed_loop
+from kubedsm_lab.replay.published import PUBLISHED
+from kubedsm_lab.replay.tables import bootstrap_interval
+from support.evaluations import lines_of, row
+
+KUBE = "kube-scheduler"
+
+
+def recorded(policy, shares, scenario="1.4-.4", **more):
+    by_name = dict(zip("abcd", shares, strict=True))
+    return row(policy, as_recorded(scenario), shares=by_name, podRatio=0.7, **more)
+
+
+def test_published_deviations_are_those_of_the_published_shares():
+    """Figures 8 and 9, read off the vectors of the second version's PDF."""
+    read = {
+        "kubedsm": (0.018, 0.022, 0.074, 0.033, 0.015, 0.117, 0.013, 0.054, 0.033, 0.019),
+        KUBE: (0.062, 0.088, 0.059, 0.074, 0.083, 0.071, 0.061, 0.067, 0.034, 0.033),
+        "random": (0.082, 0.117, 0.098, 0.091, 0.086, 0.092, 0.046, 0.129, 0.068, 0.094),
+    }
+    for policy, deviations in read.items():
+        ours = [statistics.pstdev(shares) for shares in PUBLISHED.kubedsm.shares[policy]]
+        assert ours == pytest.approx(deviations, abs=6e-4)
+
+
+def test_ratio_and_deviation_stand_beside_the_published_ones():
+    rows = [recorded("kubedsm", (0.9, 0.8, 0.9, 0.8))]
+    ratios = lines_of("Figures 4 and 5: edge ratio", *rows)
+    assert ratios[1].split(" | ")[4] == "0.700 (0.77)"
+    deviations = lines_of("Figures 8 and 9: deviation over services", *rows)
+    assert deviations[1].split(" | ")[4] == "0.050 (0.033)"
+    shares = lines_of("Figures 6 and 7: edge share by service", *rows)
+    assert shares[1:] == [
+        "| kubedsm, 1.4-.4 | 0.90 (0.83) | 0.80 (0.78) | 0.90 (0.75) | 0.80 (0.75) |"
+    ]
+
+
+def test_variants_stand_at_the_scenario_of_their_figure():
+    base = (0.8, 0.8, 0.8, 0.6)
+    rows = [
+        recorded("kubedsm", base),
+        recorded("mid-migration", base),
+        recorded("c-over-a", (0.8, 0.7, 0.9, 0.6)),
+        recorded("kubedsm", base, "1.3-.4"),
+        recorded("only-d", (0.7, 0.7, 0.7, 0.9), "1.3-.4"),
+    ]
+    migrations = lines_of("Figure 10: migrations", *rows)
+    assert migrations[1:] == [
+        "| kubedsm | 0.700 (0.77) | 3.0 |",
+        "| mid-migration | 0.700 (0.81) | 3.0 |",
+    ]
+    factors = lines_of("Figure 11: QoS factors", *rows)
+    assert "| c-over-a, 1.4-.4 | 0.80 (0.83) | 0.70 (0.76) | 0.90 (0.87) | 0.60 (0.72) |" in factors
+    assert "| only-d, 1.3-.4 | 0.70 | 0.70 | 0.70 | 0.90 |" in factors
+    times = lines_of("First version, Figures 13 to 15: variants", *rows)
+    # of C 75 ms instead of 100, of D 75 instead of 150
+    assert any("c-over-a, 1.4-.4" in line and "-25.0 % (-17 %)" in line for line in times)
+    assert any("only-d, 1.3-.4" in line and "-50.0 % (-5 %)" in line for line in times)
+
+
+def test_response_times_weight_each_pod_by_its_tier():
+    assert (weigh(1.0), weigh(0.0), weigh(0.5)) == (50, 300, 175)
+    rows = [recorded("kubedsm", (0.8,) * 4), recorded(KUBE, (0.6,) * 4)]
+    (found,) = lines_of("First version, Figures 4 to 12: response times", *rows)[1:]
+    # 100 ms instead of 150; of the published shares 92.5 instead of 125
+    assert found.startswith("| 1.4-.4, against kube-scheduler | -33.3 % (-22.28; -26.0 %) |")
+
+
+def test_both_loops_have_intervals_over_the_seeds():
+    times = {"kubedsm": (90.0, 80.0, 70.0), KUBE: (100.0, 100.0, 100.0)}
+    runs = [
+        recorded(policy, (0.5,) * 4, name, seed=seed, times=dict.fromkeys("abcd", mean))
+        | {"scenario": naming(name)}
+        for name in PAPER_SCENARIOS
+        for naming in (as_recorded, closed_loop)
+        for policy, means in times.items()
+        for seed, mean in enumerate(means, 1)
+    ]
+    lines = lines_of("Response times in both loops", *runs, runs=runs)
+    assert lines[1].startswith("| all scenarios, A | -20.0 % [-30.0, -10.0] | -20.0 %")
+    assert "| +0.0 % [+0.0, +0.0] | -23.0 % |" in lines[1]
+    assert len(lines) == 1 + 4 * (1 + len(PAPER_SCENARIOS))
+
+
+def test_an_interval_needs_three_values_and_has_the_figure_in_it():
+    assert bootstrap_interval([1.0, 2.0], statistics.fmean) is None
+    values = [float(number) for number in range(21)]
+    low, high = bootstrap_interval(values, statistics.fmean)
+    # the normal interval of the mean is 10 +- 2.6
+    assert (low, high) == pytest.approx((7.4, 12.6), abs=0.3)
+    assert bootstrap_interval(values, statistics.fmean) == (low, high)
