@@ -43,6 +43,8 @@ async def draw_page() -> None:
                 executable_path=shutil.which("chromium"), args=["--no-sandbox"]
             )
             page = await browser.new_page(viewport=SIZE, color_scheme="light")
+            # Without the tour of the first visit.
+            await page.add_init_script("localStorage.setItem('kubedsm-tour', 'done')")
             await page.goto(await url_of(demo))
             await asyncio.sleep(PAST)
             PICTURE.write_bytes(await mid_move(page))

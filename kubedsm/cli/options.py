@@ -313,6 +313,8 @@ class PageOptions:
     access: "Access"
     #: None for the command's usual address
     address: tuple[str, int] | None = None
+    #: name of the cluster on the page; empty for the usual name
+    name: str = ""
 
 
 def read_page_options(
@@ -320,12 +322,15 @@ def read_page_options(
     page_address: tuple[str, int] | None,
     page_token_file: Path | None,
     page_hosts: tuple[str, ...],
+    page_name: str,
 ) -> PageOptions | None:
     """Validate the dashboard page's options; None if no page is requested. Raises UsageError."""
     if page_address is None and page_token_file is not None:
         raise click.UsageError("--page-token-file is about --page-address: loopback needs no token")
     if page_hosts and page_address is None and not page:
         raise click.UsageError("--page-host is about --page or --page-address")
+    if page_name and page_address is None and not page:
+        raise click.UsageError("--page-name is about --page or --page-address")
     if page_address is None and not page:
         return None
     from kubedsm.dashboard.server import access
@@ -340,7 +345,7 @@ def read_page_options(
         token = None if page_token_file is None else access.TokenFile(page_token_file)
     except access.TokenFileError as error:
         raise click.UsageError(f"--page-token-file: {error}") from None
-    return PageOptions(access.Access(page_hosts, token), page_address)
+    return PageOptions(access.Access(page_hosts, token), page_address, page_name)
 
 
 def page(usual_address: str) -> Decorator:
@@ -373,6 +378,13 @@ def page(usual_address: str) -> Decorator:
             metavar="NAME",
             show_default="none",
             help="Additional host name of the page, next to localhost; repeatable.",
+        ),
+        click.option(
+            "--page-name",
+            default="",
+            metavar="NAME",
+            show_default="the kubeconfig's context, or the beginning of the cluster's uid",
+            help="Name of the cluster on the page.",
         ),
     )
 

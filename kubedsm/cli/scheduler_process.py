@@ -64,6 +64,7 @@ async def serve(options: RunOptions, stop: Stop) -> None:
             cluster = DryRun(cluster)
         elector, cluster = options.election.join(cluster, clock)
         scene = Scene(clock)
+        scene.cluster = (options.page.name if options.page else "") or server.context
         runtime = Runtime(
             cluster,
             configuration,
@@ -108,7 +109,7 @@ async def serve(options: RunOptions, stop: Stop) -> None:
                 ),
                 tasks.create_task(server.keep_warm(clock)),
                 tasks.create_task(_freeze_listed_objects(runtime.synced)),
-                tasks.create_task(_identify_cluster(explained, clock, diagnostics)),
+                tasks.create_task(_identify_cluster(explained, clock, diagnostics, scene)),
             )
             log.info(
                 "connected",
@@ -198,11 +199,17 @@ async def _freeze_listed_objects(synced: asyncio.Event) -> None:
     gc.freeze()
 
 
-async def _identify_cluster(cluster: Cluster, clock: Clock, diagnostics: Diagnostics) -> None:
-    """Read the cluster's UID (of namespace kube-system), by which commands compare clusters."""
+async def _identify_cluster(
+    cluster: Cluster, clock: Clock, diagnostics: Diagnostics, scene: Scene
+) -> None:
+    """Read the cluster's UID (of namespace kube-system), by which commands compare clusters.
+
+    The page names a cluster without another name by the UID's beginning.
+    """
     while not diagnostics.cluster_uid:
         try:
             diagnostics.cluster_uid = await cluster_uid(cluster, timeout=TIMEOUT)
+            scene.cluster = scene.cluster or diagnostics.cluster_uid[:8]
         except (Forbidden, NotFound) as error:
             structlog.get_logger().warning("cluster not identified", error=str(error))
             return

@@ -208,6 +208,8 @@ class StatusRow(_Row, frozen=True):
     planned: int = 0
     #: sites with demand, in name order
     sites: tuple[SiteRow, ...] = ()
+    #: name of the cluster: of `--page-name`, of the kubeconfig's context, or the uid's beginning
+    cluster: str = ""
 
 
 Row = NodeRow | PodRow | WorkloadRow | MoveRow | NewsRow | StatusRow

@@ -81,6 +81,12 @@ class BindCalls:
             log.warning("owner releases labelled pods", owner=owner, label=TIER_LABEL)
             self._unlabelled.add(before.workload)
 
+    def longest_wait(self, number: int) -> float:
+        """Return the longest wait for a slot, in seconds, of a bind after `number` further binds:
+        each earlier round of `at_once` binds may take a request's whole time limit.
+        """
+        return (self._under_way + number) // self._at_once * self._timeout
+
     async def bind(self, step: Step, is_pending: IsPending, report: Report) -> None:
         """Bind the pod to its node once fewer than `at_once` binds are in flight, unless the plan
         has given up the bind.

@@ -29,7 +29,8 @@ class Limits:
 
     binds_in_flight: int = 64
     request_timeout: float = 10.0
-    #: from the bind call to a live read, if the watch has not shown the bind
+    #: from the bind call to a live read, if the watch has not shown the bind; the longest wait for
+    #: the call is added
     bind_deadline: float = 15.0
     #: until a pod's volumes are bound (kube-scheduler's bindTimeoutSeconds); None: never awaited
     volume_deadline: float | None = 600.0

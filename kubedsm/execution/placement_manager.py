@@ -208,11 +208,13 @@ class PlacementManager(Controller):
                 self.mirror.release(uid)
             raise
         limits = self._limits
-        for pod, node, _ in bindings:
+        waits = [self._binds.longest_wait(number) for number in range(len(bindings))]
+        for (pod, node, _), wait in zip(bindings, waits, strict=True):
             plan_id, volumes = f"bind-{next(self._numbers)}", None
             if limits.volume_deadline is not None and self._volumes.follow(pod):
                 volumes = limits.volume_deadline
-            self.begin(bind_plan(plan_id, pod.uid, node, limits.bind_deadline, volumes))
+            # A slow API server must not fail binds that still wait for their turn.
+            self.begin(bind_plan(plan_id, pod.uid, node, limits.bind_deadline + wait, volumes))
 
     def migrate(self, plan_id: str, group: Group) -> None:
         """Begin a group of migrations as one plan."""

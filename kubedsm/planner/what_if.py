@@ -1,31 +1,25 @@
-"""What-if request to the planner: placements and migrations that other QoS targets, more replicas
-or the loss of an edge site would cause.
+"""What-if request to the planner: placements and migrations that hypothetical changes would cause.
 
-The request is solved on a copy of the cluster: waiting and added pods are placed, and then
-migrations are suggested as if the placed pods ran. Nothing is carried out.
+The request is solved on a copy of the cluster: waiting, restarted and added pods are placed, and
+then migrations are suggested as if the placed pods ran. Nothing is carried out.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import attrs
 
-from kubedsm.config.services import Service
-from kubedsm.config.settings import Configuration
-from kubedsm.model.model import Pod, Share, Uid, Workload
-from kubedsm.model.node_index import site_of
+from kubedsm.model.model import Pod, Share, Workload
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.objective import QosTargets, count_target_pods
 from kubedsm.optimizer.moving.suggestion import Move, MoveKind, Suggestion
 from kubedsm.optimizer.placing.decision import Decision
-from kubedsm.optimizer.policies.kubedsm import KubeDSM
+from kubedsm.optimizer.programming.in_order import describe_unproven
+from kubedsm.planner.hypothesis import ADDED, UNMANAGED, Hypothesis
 from kubedsm.planner.plurals import counted
 from kubedsm.planner.rebalancing_requests import MigrationRequest
 from kubedsm.planner.requests import PlanningContext
 from kubedsm.plugins.fit import why_unschedulable
-
-#: prefix of the uids of added pods
-_ADDED = "what-if/"
 
 
 class NamedMove(NamedTuple):
@@ -48,6 +42,8 @@ class Placed(NamedTuple):
     node: str
     #: reason for that
     message: str = ""
+    #: node on which the pod would stop; empty for a pod that waits or is added
+    source: str = ""
 
 
 class ShareThen(NamedTuple):
@@ -57,17 +53,28 @@ class ShareThen(NamedTuple):
     then: Share
     qos_target: float
     wanted: int
+    #: pods missing now, by the present target
+    missing_now: int
+
+    @property
+    def missing(self) -> int:
+        """Pods that would be missing at the edge."""
+        return max(0, self.wanted - self.then.edge)
 
 
 @attrs.frozen(slots=True)
 class WhatIfResponse:
     shares: Mapping[Workload, ShareThen]
-    #: waiting and added pods
+    #: waiting, restarted and added pods
     placed: tuple[Placed, ...]
     moves: tuple[NamedMove, ...]
     #: best migrations outside the suggestion, with reasons
     left: tuple[Placed, ...]
+    #: no better migrations exist; else what is known about the optimality gap, possibly empty
     proven: bool
+    gap: str = ""
+    #: pods without a controller that would stop for good
+    gone: tuple[str, ...] = ()
     #: ended early, because pods had to be placed
     cut_short: bool = False
 
@@ -75,108 +82,29 @@ class WhatIfResponse:
 @attrs.frozen(slots=True)
 class WhatIfRequest(MigrationRequest):
     name = "what-if"
-    #: QoS factors by the keys of `services`
-    qos: tuple[tuple[str, float], ...] = ()
-    #: number of added pods by workload
-    replicas: tuple[tuple[Workload, int], ...] = ()
-    #: edge sites without their nodes: pods there are created again
-    lost: frozenset[str] = frozenset()
+    hypothesis: Hypothesis = attrs.field(factory=Hypothesis)
 
     def solve(self, context: PlanningContext) -> WhatIfResponse:
-        policy = assume_qos_factors(context.configuration(), dict(self.qos)).policy
+        configuration = context.configuration()
+        policy = self.hypothesis.configure(configuration).policy
         before, deadline = self.snapshot(context), context.deadline(self)
-        labels = context.configuration().site.label
-        snapshot = _add_replicas(lose_sites(before, self.lost, labels), self.replicas)
+        snapshot = self.hypothesis.apply(before)
         waiting = snapshot.schedulable(snapshot.pods.values())
         # The other half of the time is for the migrations.
         decision = policy.decide_batch(snapshot, waiting, deadline.part(0.5))
         placed = _run_placed(snapshot, decision)
         movable = self.movable(context, set())
         suggestion = policy.suggest(placed, movable, deadline, self.quiet.lasting)
+        now, then = configuration.policy.qos_targets_in(before), policy.qos_targets_in(placed)
         return WhatIfResponse(
-            _compare_shares(before, suggestion, policy, placed),
-            tuple(_list_placed(snapshot, decision)),
-            tuple(_list_moves(suggestion, policy.qos_targets_in(placed))),
+            _compare_shares(before, now, suggestion, then),
+            tuple(_list_placed(before, snapshot, decision)),
+            tuple(_list_moves(suggestion, then)),
             tuple(Placed(str(p), p.workload, "", str(why)) for p, why in suggestion.rejected),
             suggestion.proven,
+            describe_unproven(suggestion.certificates),
+            tuple(_list_gone(before, snapshot)),
             context.interrupted(),
-        )
-
-
-def assume_qos_factors(configuration: Configuration, qos: Mapping[str, float]) -> Configuration:
-    """Return the configuration with hypothetical QoS factors, by keys of `services`."""
-    services = dict(configuration.services)
-    for key, factor in qos.items():
-        service = services.get(key, Service())
-        services[key] = attrs.evolve(service, qos=factor, latency_target=None)
-    return attrs.evolve(configuration, services=services)
-
-
-def lose_sites(snapshot: Snapshot, sites: Collection[str], labels: Sequence[str]) -> Snapshot:
-    """Return the snapshot without the nodes of the edge sites, in which the pods there are pending
-    again; pods that no controller creates on another node are left out.
-    """
-    lost = {name for name, node in snapshot.nodes.items() if site_of(node, labels) in sites}
-    if not sites or not lost:
-        return snapshot
-    pods = dict(snapshot.pods)
-    for uid, name in snapshot.placed.items():
-        if name in lost:
-            pod = pods.pop(uid)
-            if not (pod.terminating or pod.finished or pod.workload.kind in ("DaemonSet", "Node")):
-                pods[uid] = attrs.evolve(pod, node_name=None, phase="Pending", ready=False)
-    return attrs.evolve(
-        snapshot,
-        nodes={name: node for name, node in snapshot.nodes.items() if name not in lost},
-        free={name: free for name, free in snapshot.free.items() if name not in lost},
-        placed={uid: name for uid, name in snapshot.placed.items() if name not in lost},
-        pods=pods,
-        counted=None,
-    )
-
-
-def _add_replicas(snapshot: Snapshot, replicas: Iterable[tuple[Workload, int]]) -> Snapshot:
-    """Return the snapshot with hypothetical pending pods, copies of the newest pod of each
-    workload.
-    """
-    added: dict[Uid, Pod] = {}
-    for workload, number in replicas:
-        newest = _find_newest(snapshot, workload)
-        if newest is not None:
-            added |= {pod.uid: pod for pod in _copies(newest, number, snapshot.at)}
-    return (
-        attrs.evolve(snapshot, pods={**snapshot.pods, **added}, counted=None) if added else snapshot
-    )
-
-
-def _find_newest(snapshot: Snapshot, workload: Workload) -> Pod | None:
-    ours = (
-        pod
-        for pod in snapshot.pods.values()
-        if pod.workload == workload
-        and pod.scheduler_name == snapshot.scheduler_name
-        and pod.counts_for_qos
-    )
-    return max(ours, key=lambda pod: (pod.created, pod.name), default=None)
-
-
-def _copies(newest: Pod, number: int, at: float) -> Iterator[Pod]:
-    pod_class = newest.pod_class
-    if newest.workload.kind == "StatefulSet":
-        # Each pod has separate claims, with unknown location of the volumes.
-        rules = attrs.evolve(pod_class.rules, claims=())
-        pod_class = attrs.evolve(pod_class, rules=rules)
-    for count in range(1, number + 1):
-        yield attrs.evolve(
-            newest,
-            uid=Uid(f"{_ADDED}{newest.workload}/{count}"),
-            name=f"{newest.workload.name}-added-{count}",
-            pod_class=pod_class,
-            node_name=None,
-            phase="Pending",
-            ready=False,
-            gated=False,
-            created=max(at, newest.created),
         )
 
 
@@ -192,15 +120,24 @@ def _run_placed(snapshot: Snapshot, decision: Decision) -> Snapshot:
     return attrs.evolve(after, pods={**after.pods, **started})
 
 
-def _list_placed(snapshot: Snapshot, decision: Decision) -> Iterator[Placed]:
+def _list_placed(before: Snapshot, snapshot: Snapshot, decision: Decision) -> Iterator[Placed]:
+    def row(pod: Pod, node: str, message: str = "") -> Placed:
+        return Placed(str(pod), pod.workload, node, message, before.placed.get(pod.uid, ""))
+
     for pod, node, _ in decision.bindings:
-        yield Placed(str(pod), pod.workload, node)
+        yield row(pod, node)
     for uid, rejections in decision.unplaced.items():
         pod = snapshot.pods[uid]
-        why = why_unschedulable(pod.requests, rejections, snapshot.index)
-        yield Placed(str(pod), pod.workload, "", why)
+        yield row(pod, "", why_unschedulable(pod.requests, rejections, snapshot.index))
     for pod in decision.late:
-        yield Placed(str(pod), pod.workload, "", "waits for the next batch")
+        yield row(pod, "", "waits for the next batch")
+
+
+def _list_gone(before: Snapshot, snapshot: Snapshot) -> Iterator[str]:
+    for uid, pod in before.pods.items():
+        ours = pod.scheduler_name == before.scheduler_name and pod.counts_for_qos
+        if ours and uid not in snapshot.pods and pod.workload.kind == UNMANAGED:
+            yield str(pod)
 
 
 def _list_moves(suggestion: Suggestion, qos_targets: QosTargets) -> Iterator[NamedMove]:
@@ -211,19 +148,21 @@ def _list_moves(suggestion: Suggestion, qos_targets: QosTargets) -> Iterator[Nam
             move.source or "",
             move.target,
             describe_purpose(move, suggestion.moves, suggestion.before.shares, qos_targets),
-            added=move.pod.uid.startswith(_ADDED),
+            added=move.pod.uid.startswith(ADDED),
         )
 
 
 def _compare_shares(
-    now: Snapshot, suggestion: Suggestion, policy: KubeDSM, placed: Snapshot
+    before: Snapshot, targets_now: QosTargets, suggestion: Suggestion, targets: QosTargets
 ) -> dict[Workload, ShareThen]:
-    before, qos_targets = now.census.shares, policy.qos_targets_in(placed)
+    """Compare edge shares now, by the present targets, and then, by the hypothetical targets."""
     shares = {}
-    for workload, share in suggestion.after.shares.items():
-        qos = qos_targets(workload).qos
-        wanted = count_target_pods(qos, share.total)
-        shares[workload] = ShareThen(before.get(workload, Share()), share, qos, wanted)
+    for workload, now in before.census.shares.items():
+        then = suggestion.after.shares.get(workload, Share())
+        qos, qos_now = targets(workload).qos, targets_now(workload).qos
+        missing = max(0, count_target_pods(qos_now, now.total) - now.edge)
+        wanted = count_target_pods(qos, then.total)
+        shares[workload] = ShareThen(now, then, qos, wanted, missing)
     return shares
 
 

@@ -134,13 +134,16 @@ class NewPods:
         worths = Worths(gains, lasting) if policy.limits.price else gains
         # Benefits at several priority levels compare by the highest one, with or without a price.
         price = round(policy.limits.price * NANO) if len(gains.nothing) == 1 else 0
-        departures = nlargest(
-            2, ((worths.of_changes({w: -1}), w) for w, share in shares.items() if share.edge)
-        )
+        # Pods that the decision places do not leave, and have their capacity.
+        running = (w for w, share in snapshot.census.shares.items() if share.edge)
+        departures = nlargest(2, ((worths.of_changes({w: -1}), w) for w in running))
+        placed = [each.pod.requests for each in decision.bindings if each.tier is Tier.EDGE]
         edge = snapshot.in_turn(Tier.EDGE)
 
         def may_pay(workload: Workload, pods: Sequence[Pod]) -> bool:
-            if workload not in shares or qos_targets(workload).demand is not None:
+            if not departures or workload not in shares:
+                return False
+            if qos_targets(workload).demand is not None:
                 return False
             arrivals = worths.of_changes({workload: len(pods)})
             changes = [
@@ -150,7 +153,8 @@ class NewPods:
             ]
             asked = {name: amount for name, amount in pods[0].requests.items() if amount}
             free = np.maximum(edge.free(tuple(asked)), 0).sum(axis=0)
-            if (free >= list(asked.values())).all():
+            taken = [sum(each.amount(name) for each in placed) for name in asked]
+            if (free - taken >= list(asked.values())).all():
                 changes.append(arrivals)
             return any(leading_gain(net(each, price)) > LEAST_GAIN * NANO for each in changes)
 

@@ -22,7 +22,7 @@ from kubedsm.execution.migrations import Group
 from kubedsm.execution.placement_manager import PlacementManager
 from kubedsm.explain.decision_record import DecisionRecord
 from kubedsm.explain.migration_outcome import MoveOutcome, Outcome, plan_outcome
-from kubedsm.model.model import Uid, Workload, shares_after
+from kubedsm.model.model import Uid, shares_after
 from kubedsm.model.sites import Away
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.gains import Gains, leading_gain
@@ -31,6 +31,7 @@ from kubedsm.optimizer.moving.site_moves import shares_with
 from kubedsm.optimizer.moving.suggestion import Leg, Move, MoveKind, Suggestion, count_edge_changes
 from kubedsm.optimizer.moving.within_tier import is_still_worthwhile, still_rebalances
 from kubedsm.optimizer.programming.in_order import describe_unproven
+from kubedsm.planner.hypothesis import Hypothesis
 from kubedsm.planner.rebalancing_requests import SuggestRequest, SuggestResponse, migration_mode
 from kubedsm.planner.requests import NoResponseError, Planner
 from kubedsm.planner.what_if import WhatIfRequest
@@ -94,25 +95,18 @@ class Migrator(Controller):
             **more,
         )
 
-    def what_if(
-        self,
-        qos: tuple[tuple[str, float], ...],
-        replicas: tuple[tuple[Workload, int], ...],
-        lost: frozenset[str] = frozenset(),
-    ) -> WhatIfRequest:
-        """Return a planner request for the migrations under hypothetical QoS factors and replica
-        counts, and without some edge sites; the response is never executed.
+    def what_if(self, hypothesis: Hypothesis) -> WhatIfRequest:
+        """Return a planner request for the placements and migrations under hypothetical changes;
+        the response is never executed.
         """
         budget = self.configuration.current.suggester.budget
-        return self.about_candidates(
-            WhatIfRequest, budget=budget, qos=qos, replicas=replicas, lost=lost
-        )
+        return self.about_candidates(WhatIfRequest, budget=budget, hypothesis=hypothesis)
 
     def suggestion_request(self) -> WhatIfRequest | None:
         """Return the planner request for the migrations to be suggested now; None before all
         cluster objects are listed.
         """
-        return self.what_if((), ()) if self.synced.is_set() else None
+        return self.what_if(Hypothesis()) if self.synced.is_set() else None
 
     def seconds_deferred(self) -> float:
         """Return the time until a deferral of migrations ends; inf without deferrals."""

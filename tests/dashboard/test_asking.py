@@ -9,6 +9,7 @@ import pytest
 from kubedsm.dashboard.server import questions
 from kubedsm.observability.reading import Leadership
 from kubedsm.planner.requests import InProcessPlanner
+from kubedsm.planner.what_if import WhatIfRequest
 from support.watched import watched
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.http]
@@ -45,7 +46,7 @@ async def test_what_is_on_the_page_can_be_asked_about():
         status, answer = await asker.get("what-if?qos=default/half:1&replicas=default/half:+2")
         assert (status, answer["title"]) == (200, "What would be done")
         assert [part["title"] for part in answer["sections"]] == [
-            "Edge shares",
+            "Edge shares and response times",
             "Pods that would be scheduled",
             "Lines for the ConfigMap",
         ]
@@ -57,7 +58,7 @@ async def test_what_is_on_the_page_can_be_asked_about():
             ("why?pod=a&node=b", 400, "name one of pod, node, workload, move, decision\n"),
             ("why?pot=a", 400, "pot: unknown"),
             ("what-if?qos=default/half:2", 400, "qos: default/half: 2 is not between 0 and 1\n"),
-            ("what-if?cpu=3", 400, "cpu: unknown, only qos and replicas can be changed\n"),
+            ("what-if?cpu=3", 400, "cpu: unknown; changes are drain, "),
         ):
             found, said = await asker.get(path)
             assert (found, said[: len(told)]) == (status, told)
@@ -84,6 +85,30 @@ async def test_of_many_that_ask_what_if_the_latest_goes_next(monkeypatch):
         go_on.set()
         statuses = [status for status, _ in await asyncio.gather(first, *others)]
         assert statuses == [200, 409, 200]
+
+
+async def test_a_busy_scheduler_never_gives_half_an_answer(monkeypatch):
+    async with watched() as (there, url), aiohttp.ClientSession() as session:
+        world = there.world
+        asker, interruptions = Asker(session, url), []
+        world.deploy("half", 1)
+        await world.until_bound(1, 10)
+        think = InProcessPlanner.solve
+        monkeypatch.setattr(questions, "PAUSE", 0.01)
+
+        async def interrupted(self, question, **how):
+            found = await think(self, question, **how)
+            cut = interruptions.pop() if isinstance(question, WhatIfRequest) else False
+            return attrs.evolve(found, cut_short=True) if cut else found
+
+        monkeypatch.setattr(InProcessPlanner, "solve", interrupted)
+        interruptions[:] = [False, True, True]
+        assert (await asker.get("what-if?"))[0] == 200
+        assert interruptions == []
+        interruptions[:] = [True] * questions.ATTEMPTS
+        async with session.get(f"{url.rstrip('/')}/page/what-if") as answer:
+            assert (answer.status, answer.headers["Retry-After"]) == (503, "2")
+            assert await answer.text() == "busy: new pods are being placed; retry in 2 s\n"
 
 
 async def test_a_standby_and_one_that_is_not_synced_do_not_say_what_if(monkeypatch):

@@ -1,20 +1,23 @@
 """What if: what is asked is checked, and worked out on a copy, by the worker's own question."""
 
+from urllib.parse import parse_qsl
+
 import attrs
 import pytest
 
 from kubedsm.config.settings import load
-from kubedsm.dashboard.server.what_if import (
-    MOST_WORKLOADS,
+from kubedsm.dashboard.server.changes import (
+    CHANGES,
+    MOST_CHANGES,
     BadRequestError,
-    Changes,
-    explain_what_if,
     parse_what_if,
 )
+from kubedsm.dashboard.server.what_if import explain_what_if
 from kubedsm.model.events import NodeApplied, PodApplied
 from kubedsm.model.mirror import ClusterMirror
-from kubedsm.model.model import Tier
+from kubedsm.model.model import Resources, Tier
 from kubedsm.objective.lasting import Quiet
+from kubedsm.planner.hypothesis import Hypothesis
 from kubedsm.planner.requests import PlanningContext
 from kubedsm.planner.what_if import WhatIfRequest
 from kubedsm.planner.worker import dump_response, load_response
@@ -35,13 +38,12 @@ def running(name, workload, on):
 
 
 WEB = running("web-1", "web", "c1")
-WORKLOADS = {str(WEB.workload): WEB.workload}
 
 
 def known_cluster():
     mirror = ClusterMirror(CONFIGURATION.scheduler_name, CONFIGURATION.tiers)
     for name, tier, cpu in (("e1", Tier.EDGE, 2), ("c1", Tier.CLOUD, 9)):
-        labels = {"nodetype": tier.value}
+        labels = {"nodetype": tier.value, "topology.kubernetes.io/zone": f"zone-{name}"}
         mirror.apply(NodeApplied(node(name, tier, cpu, labels=labels)))
     for each in (running("log-1", "log", "e1"), running("log-2", "log", "e1"), WEB):
         mirror.apply(PodApplied(each))
@@ -49,94 +51,185 @@ def known_cluster():
     return PlanningContext(mirror, (), lambda: CONFIGURATION, lambda: policy, FixedClock())
 
 
-def asked(qos=(), replicas=(), known=None, lost=()):
+def said(query, known=None):
+    """Parse a query such as `drain=e1&qos=shop/web:1`."""
+    snapshot = (known or known_cluster()).mirror.snapshot()
+    return parse_what_if(parse_qsl(query, keep_blank_values=True), snapshot, CONFIGURATION)
+
+
+def asked(query="", known=None):
     """As a planner process is asked: the answer is sent."""
-    more = {"qos": qos, "replicas": replicas, "lost": frozenset(lost)}
-    question = WhatIfRequest(frozenset(), frozenset(), Quiet(), 2.0, **more)
     known = known or known_cluster()
+    hypothesis = said(query, known)
+    question = WhatIfRequest(frozenset(), frozenset(), Quiet(), 2.0, hypothesis=hypothesis)
     answer = question.solve(known)
     return load_response(dump_response(answer), known.mirror.snapshot().pods.__getitem__)
+
+
+def explained(query, known=None):
+    known = known or known_cluster()
+    snapshot = known.mirror.snapshot()
+    return explain_what_if(asked(query, known), said(query, known), snapshot, CONFIGURATION)
 
 
 def test_a_greater_promise_is_kept_by_moves_and_pods_that_are_added_are_placed_or_wait():
     known = known_cluster()
     before = known.mirror.snapshot()
-    found = asked(qos=(("shop/web", 1.0),), known=known)
+    found = asked("qos=shop/web:1", known)
     assert [(m.workload.name, m.source, m.target, m.purpose) for m in found.moves] == [
         ("web", "c1", "e1", "1 of 1 pod missing at the edge"),
         ("log", "e1", "c1", "to free edge capacity for web, 1 of 1 pod missing at the edge"),
     ]
-    [now, then, qos_target, wanted] = found.shares[WEB.workload]
-    assert ((now.edge, now.total), (then.edge, then.total)) == ((0, 1), (1, 1))
-    assert (qos_target, wanted) == (1.0, 1)
+    share = found.shares[WEB.workload]
+    assert ((share.now.edge, share.now.total), (share.then.edge, share.then.total)) == (
+        (0, 1),
+        (1, 1),
+    )
+    assert (share.qos_target, share.wanted, share.missing) == (1.0, 1, 0)
     assert known.mirror.snapshot() == before
-    found = asked(replicas=((WEB.workload, 10),))
+    found = asked("replicas=shop/web:10")
     nodes = [placed.node for placed in found.placed]
     assert (nodes.count("c1"), nodes.count("")) == (8, 2)
     assert all("Insufficient cpu" in each.message for each in found.placed if not each.node)
     assert found.shares[WEB.workload].then.total == 11
 
 
-def test_without_a_site_its_pods_are_scheduled_again_elsewhere():
+def placed(found):
+    return [(each.pod, each.source, each.node) for each in found.placed]
+
+
+def test_pods_of_drained_and_lost_nodes_start_elsewhere_or_wait():
+    to_cloud = [("shop/log-1", "e1", "c1"), ("shop/log-2", "e1", "c1")]
+    for query in ("drain=e1", "lose=e1", "lose-site=zone-e1"):
+        found = asked(query)
+        assert placed(found) == to_cloud
+        # Nothing is migrated to an edge that is not there, or takes no pods.
+        assert found.moves == ()
+    # Nothing takes the pods: all of them wait, and no share is left.
+    assert placed(asked("lose=e1&lose=c1")) == [
+        ("shop/log-1", "e1", ""),
+        ("shop/log-2", "e1", ""),
+        ("shop/web-1", "c1", ""),
+    ]
+    # A cordoned node keeps its pods.
+    found = asked("cordon=e1&qos=shop/web:1")
+    assert (placed(found), found.moves) == ([], ())
+
+
+def test_without_a_site_its_pods_are_scheduled_again_at_another():
     known = known_cluster()
     for name, site in (("e1", "north"), ("e2", "south")):
         labels = {"nodetype": "edge", "kubedsm.io/site": site}
         known.mirror.apply(NodeApplied(node(name, Tier.EDGE, 2, labels=labels)))
-    log = running("log-1", "log", "e1").workload
-    imagined = asked(known=known, lost=["north"])
-    assert {(each.pod, each.node) for each in imagined.placed} == {
-        ("shop/log-1", "e2"),
-        ("shop/log-2", "e2"),
+    imagined = asked("lose-site=north", known)
+    assert placed(imagined) == [("shop/log-1", "e1", "e2"), ("shop/log-2", "e1", "e2")]
+    answer = explained("lose-site=north", known)
+    assert lines_of(answer)[0].startswith("2 pods would start again, and ")
+    with pytest.raises(BadRequestError, match="no edge site is called west"):
+        said("lose-site=west", known)
+
+
+def test_of_a_drained_node_daemons_stay_and_pods_without_a_controller_are_gone():
+    known = known_cluster()
+    for kind in ("DaemonSet", "Pod"):
+        made = running(f"{kind.lower()}-1", "x", "c1")
+        owner = made.workload._replace(kind=kind)
+        known.mirror.apply(PodApplied(attrs.evolve(made, workload=owner)))
+    found = asked("drain=c1&add=c1:1", known)
+    assert found.gone == ("shop/pod-1",)
+    assert placed(found) == [("shop/web-1", "c1", "c1-added-1")]
+    assert asked("lose=c1&add=e1:1", known).gone == ("shop/pod-1",)
+
+
+def test_nodes_are_added_pods_removed_and_other_requests_restart_the_pods():
+    found = asked("add=e1:1&qos=shop/web:1")
+    moved = {(str(each.workload), each.target) for each in found.moves}
+    assert ("shop/web", "e1-added-1") in moved
+    found = asked("replicas=shop/log:-1")
+    assert {str(w): each.then.total for w, each in found.shares.items()} == {
+        "shop/log": 1,
+        "shop/web": 1,
     }
-    assert imagined.shares[log].then.total == 2
-    changes = parse_what_if([], [], WORKLOADS, ["north"], {"north", "south"})
-    explained = explain_what_if(imagined, changes, CONFIGURATION)
-    assert lines_of(explained)[0] == "Without north, 2 pods would be scheduled again."
-    with pytest.raises(BadRequestError, match="no edge node is at a site west"):
-        parse_what_if([], [], WORKLOADS, ["west"], {"north", "south"})
+    known = known_cluster()
+    snapshot = said("requests=shop/log:cpu=2,memory=1Gi", known).apply(known.mirror.snapshot())
+    changed = [pod for pod in snapshot.pods.values() if pod.workload.name == "log"]
+    assert [pod.requests for pod in changed] == [attrs.evolve(resources(2), memory=2**30)] * 2
+    assert snapshot.free["e1"] == Resources(2000, snapshot.nodes["e1"].allocatable.memory, 110)
+    found = asked("requests=shop/log:cpu=20")
+    assert [node for _, _, node in placed(found)] == ["", ""]
 
 
 def test_it_is_told_with_the_lines_to_paste():
-    say = parse_what_if(["shop/web:1"], ["shop/web: 2"], WORKLOADS)
-    answer = explain_what_if(asked(*say), say, CONFIGURATION)
+    answer = explained("qos=shop/web:1&replicas=shop/web:2")
     assert lines_of(answer) == [
-        "4 pods would be migrated; then 1 pod would be missing at the edge."
+        "4 pods would be migrated; then 1 pod would be missing at the edge (now, 1).",
+        "Certificate: proven; no other migrations within the limits would be better.",
     ]
-    assert "shop/web | 0 of 1 | 2 of 3 | 3 (100%)" in section(answer, "Edge shares")
-    assert section(answer, "Pods that would be scheduled") == ["shop/web | 2 | c1"]
+    shares = section(answer, "Edge shares and response times")
+    assert "shop/web | 0 of 1 | 2 of 3 | 3 (100%) | 80 ms | 40 ms" in shares
+    assert section(answer, "Pods that would be scheduled") == ["shop/web | 2 |  | c1"]
     assert answer.sections[-1].code == "services:\n  shop/web:\n    qos: 1.0\n    weight: 2.0\n"
-    say = parse_what_if([], ["shop/web: 10"], WORKLOADS)
-    full = explain_what_if(asked(*say), say, CONFIGURATION)
-    assert lines_of(full)[1] == "2 pods would wait: no node is feasible."
-    nothing = explain_what_if(asked(), Changes((), ()), CONFIGURATION)
-    assert nothing.sections[0].title == "Edge shares"
+    full = explained("replicas=shop/web:10")
+    assert "2 pods would wait: no node is feasible." in lines_of(full)
+    answer = explained("latency=shop/web:20ms")
+    assert "latencyTarget: 20ms" in answer.sections[-1].code
+    nothing = explained("")
+    assert nothing.sections[0].title == "Edge shares and response times"
     assert not any(part.code for part in nothing.sections)
 
 
+MANY = "&".join(["qos=a:1"] * (MOST_CHANGES + 1))
+
+
 @pytest.mark.parametrize(
-    ("qos", "replicas", "why"),
+    ("query", "why"),
     [
-        (["web"], [], "qos: web is not namespace/name:number"),
-        (["shop/web:"], [], "qos: shop/web: nothing is not between 0 and 1"),
-        (["shop/web:nan"], [], "qos: shop/web: nan is not between 0 and 1"),
-        (["shop/web:-0.1"], [], "qos: shop/web: -0.1 is not between 0 and 1"),
-        (["shop/x:1"], [], "qos: no opted-in workload is called shop/x"),
-        (["shop/web:1", "shop/web:0"], [], "qos: shop/web is given twice"),
-        (["a:1"] * (MOST_WORKLOADS + 1), [], f"qos: more than {MOST_WORKLOADS} workloads"),
-        ([], ["shop/web:-1"], "replicas: shop/web: -1 is not between +0 and +100"),
-        ([], ["shop/web:101"], "replicas: shop/web: 101 is not between +0 and +100"),
-        ([], ["shop/web:1.5"], "replicas: shop/web: 1.5 is not between +0 and +100"),
-        ([], ["shop/web:9\n9"], "replicas: shop/web: 9 9 is not between +0 and +100"),
+        ("qos=web", "qos: web is not namespace/name:value"),
+        ("qos=shop/web:", "qos: shop/web: nothing is not between 0 and 1"),
+        ("qos=shop/web:nan", "qos: shop/web: nan is not between 0 and 1"),
+        ("qos=shop/web:-0.1", "qos: shop/web: -0.1 is not between 0 and 1"),
+        ("qos=shop/x:1", "qos: no opted-in workload is called shop/x"),
+        ("qos=shop/web:1&qos=shop/web:0", "qos: shop/web is given twice"),
+        (MANY, f"qos: more than {MOST_CHANGES} are given"),
+        ("replicas=shop/web:-101", "replicas: shop/web: -101 is not between -100 and +100"),
+        ("replicas=shop/web:101", "replicas: shop/web: 101 is not between -100 and +100"),
+        ("replicas=shop/web:1.5", "replicas: shop/web: 1.5 is not between -100 and +100"),
+        ("replicas=shop/web:9%0A9", "replicas: shop/web: 9 9 is not between -100 and +100"),
+        ("drain=e9", "drain: no node is called e9"),
+        ("lose-site=", "lose-site: no edge site is called nothing"),
+        ("lose-site=zone-c1", "lose-site: no edge site is called zone-c1"),
+        ("add=e1", "add: e1 is not node:value"),
+        ("add=e1:0", "add: e1: 0 is not between 1 and 100"),
+        ("latency=shop/web:2m", "latency: shop/web: 2m is above 1m"),
+        (
+            "latency=shop/web:x",
+            "latency: shop/web: 'x' is not a duration, such as 500ms, 10s or 1m30s",
+        ),
+        ("latency=shop/web:9ms&qos=shop/web:1", "latency: shop/web has a qos, too; give only one"),
+        (
+            "requests=shop/web:gpu=1",
+            "requests: shop/web: gpu=1 is not cpu=500m or memory=1Gi, each once",
+        ),
+        ("size=3", f"size: unknown; changes are {', '.join(CHANGES)}"),
     ],
 )
-def test_what_cannot_be_is_refused_in_a_line(qos, replicas, why):
+def test_what_cannot_be_is_refused_in_a_line(query, why):
     with pytest.raises(BadRequestError) as error:
-        parse_what_if(qos, replicas, WORKLOADS)
+        said(query)
     assert str(error.value) == why
-    say = parse_what_if(["shop/web:0.80"], ["shop/web:+2"], WORKLOADS)
-    assert say == Changes((("shop/web", 0.8),), ((WEB.workload, 2),))
-    six = {f"shop/w{n}": WEB.workload._replace(name=f"w{n}") for n in range(6)}
-    parse_what_if([], [f"{name}:100" for name in list(six)[:5]], six)
+
+
+def test_what_is_asked_is_understood():
+    assert said("qos=shop/web:0.80&replicas=shop/web:+2") == Hypothesis(
+        qos=(("shop/web", 0.8),), replicas=((WEB.workload, 2),)
+    )
+    assert said("qos=shop/web:1e-1&replicas=shop/web: 0").qos == (("shop/web", 0.1),)
+    with pytest.raises(BadRequestError, match="requests: shop/web: cpu: "):
+        said("requests=shop/web:cpu=-1")
+    known = known_cluster()
+    for number in range(6):
+        known.mirror.apply(PodApplied(running(f"w{number}-1", f"w{number}", "c1")))
+    many = [f"replicas=shop/w{number}:-100" for number in range(6)]
+    assert len(said("&".join(many[:5]), known).replicas) == 5
     with pytest.raises(BadRequestError, match=r"^replicas: more than 500 in all$"):
-        parse_what_if([], [f"{name}:100" for name in six], six)
-    assert parse_what_if(["shop/web:1e-1"], ["shop/web: 0"], WORKLOADS).qos == (("shop/web", 0.1),)
+        said("&".join(many), known)

@@ -14,6 +14,7 @@ from kubedsm.explain.subjects import Subject, find_workload
 from kubedsm.explain.workload import WorkloadExplainer
 from kubedsm.model.events import PodApplied
 from kubedsm.model.sites import Away
+from kubedsm.planner.hypothesis import Hypothesis
 from kubedsm_lab.replay.judgement.scene import run_job
 from support.asked import lines_of, links_of, section
 from support.worlds import CLOUD, EDGE, emulated
@@ -166,7 +167,7 @@ async def test_what_keeps_the_missing_ones_away_is_told_of_each():
         asked = load("services: {default/log: {qos: 1}, default/web: {qos: 0.8}}", "test")
         snapshot = runtime.mirror.snapshot()
         log = find_workload(snapshot, "default/log")
-        found = await runtime.planner.solve(runtime.migrator.what_if((), ()))
+        found = await runtime.planner.solve(runtime.migrator.what_if(Hypothesis()))
         answer = WorkloadExplainer(snapshot, asked, log, found).explain()
         assert lines_of(answer)[0] == (
             "default/log has 2 of its 4 pods at the edge and targets 4 (100%): 2 pods missing."

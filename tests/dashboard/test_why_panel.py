@@ -118,17 +118,31 @@ async def test_what_if_is_answered_and_nothing_is_changed(browser):
         await page.get_by_role("button", name="What if?").click()
         panel = page.get_by_role("complementary", name="What if?")
         await expect(panel).to_contain_text("Nothing would be migrated")
-        factor = panel.get_by_role("slider", name="QoS factor of default/half")
-        for _ in range(10):
-            await factor.press("ArrowRight")
+
+        async def assume(change, name, value=None):
+            await panel.get_by_label("Change", exact=True).select_option(change)
+            await panel.get_by_label(re.compile("^Name: ")).fill(name)
+            if value:
+                await panel.locator("form input").last.fill(value)
+            await panel.get_by_role("button", name="Add").click()
+
+        await assume("change the edge target of", "default/half", "1")
         await expect(panel).to_contain_text("1 pod would be migrated")
-        await panel.get_by_label("pods added to default/half").fill("3")
-        row = panel.get_by_role("row", name=re.compile(r"half \d of 2 \d of 5 5 "))
+        await assume("add or remove replicas of", "default/half", "+3")
+        row = panel.get_by_role("row", name=re.compile(r"half \d of 2 \d of 5 5 .* ms \d+ ms"))
         await expect(row).to_be_visible()
+        await expect(panel).to_contain_text("Certificate: ")
         await keep(page, "what-if")
         await panel.get_by_text("Lines for the ConfigMap").click()
         await expect(panel.locator("pre")).to_have_text(re.compile("default/half:\n    qos: 1"))
         assert [each for each in await violations(page) if "why" in each] == []
+        await panel.get_by_label(re.compile("^Remove: .*replicas")).click()
+        await assume("drain node", "e1")
+        await expect(panel).to_contain_text("1 pod would start again")
+        # The question is in the address: a link leads to it.
+        async with browser.page(page.url) as other:
+            await expect(other.get_by_label("Assumed changes")).to_contain_text("drain node e1")
+            await expect(other.locator(".why")).to_contain_text("1 pod would start again")
         assert state(there) == before
 
 

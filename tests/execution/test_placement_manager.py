@@ -197,6 +197,25 @@ async def test_a_bind_the_watch_never_shows_is_read_at_its_deadline():
         assert scene.settled == [("web-1", "done", "")]
 
 
+async def test_binds_that_wait_for_slow_ones_before_them_do_not_fail():
+    cluster = ScriptedCluster([CREATED], [Unreachable("busy")])
+    answer_soon = cluster.request
+
+    async def answer_late(request, *, timeout):
+        await asyncio.sleep(2.4)
+        return await answer_soon(request, timeout=timeout)
+
+    cluster.request = answer_late
+    pods = several(12)
+    node = attrs.evolve(EDGE, allocatable=Resources(40_000, 2**30, 100))
+    async with Scene(cluster, pods, node).running() as scene:
+        scene.place()
+        # Two at a time, 2.9 s each: the last calls begin after the deadline of a bind, 10 s.
+        await asyncio.sleep(18)
+        assert sum(request.method == "POST" for request in cluster.requests) == 12
+        assert scene.settled == []
+
+
 async def test_a_pod_that_is_another_one_by_now_is_gone():
     async with binding(ScriptedCluster([OutcomeUnknown("reset")], [live_pod(uid="u2")])) as scene:
         await asyncio.sleep(2)

@@ -37,7 +37,8 @@ async def test_a_tenant_with_four_deployments_takes_no_more_than_its_half_from_a
         deploy_in(world, "sybil", SPLIT)
         await asyncio.sleep(600)
         assert count_edge_pods(world) == {"victim": 2, "sybil": 2}
-        assert len(world.witness.of("detach")) == 4
+        # One of the new pods waits for capacity, and saves its own migration.
+        assert len(world.witness.of("detach")) == 3
 
 
 async def test_two_tenants_that_deploy_at_once_get_half_of_the_edge_each():

@@ -54,8 +54,13 @@ class Browser:
     browser: object
 
     @asynccontextmanager
-    async def page(self, url, width=1440, height=900, *, dark=False, failing=(), **context):
-        """Open the page at a URL; `failing` are parts of console messages that are allowed."""
+    async def page(
+        self, url, width=1440, height=900, *, dark=False, failing=(), toured=True, **context
+    ):
+        """Open the page at a URL; `failing` are parts of console messages that are allowed.
+
+        `toured`: the browser has shown the tour of the first visit.
+        """
         async with await self.browser.new_context(
             viewport={"width": width, "height": height},
             color_scheme="dark" if dark else "light",
@@ -63,6 +68,8 @@ class Browser:
         ) as own:
             own.set_default_timeout(1000 * PATIENCE)
             page = await own.new_page()
+            if toured:
+                await page.add_init_script("localStorage.setItem('kubedsm-tour', 'done')")
             seen = Seen.of(page)
             await page.goto(url, wait_until="load")
             yield page

@@ -30,6 +30,8 @@ class MadeCluster:
     pods: int
     sites: int = 0
     moving: int = 3
+    #: end of the nodes' names, such as a cloud provider's domain
+    domain: str = ""
     rng: random.Random = attrs.field(factory=lambda: random.Random(1))
     stirred: asyncio.Event = attrs.field(factory=asyncio.Event)
 
@@ -54,11 +56,11 @@ class MadeCluster:
         load = {} if number % 3 else {"cpu_used": 0.1 + number % 8 / 10, "memory_used": 0.6}
         if number < cloud:
             row = NodeRow("cloud", 32_000, 64 * GIB, 110, state=state, **load)
-            return {f"cloud-{number + 1}": row}
+            return {f"cloud-{number + 1}{self.domain}": row}
         site = f"site-{number % self.sites + 1}" if self.sites else ""
         cpu = (4_000, 8_000, 8_000, 16_000)[number % 4]
         row = NodeRow("edge", cpu, cpu * GIB // 500, 110, site=site, state=state, **load)
-        return {f"edge-{number - cloud + 1}": row}
+        return {f"edge-{number - cloud + 1}{self.domain}": row}
 
     def _new_pod(self, number, node):
         workload = self._workloads[number // 3 % len(self._workloads)]

@@ -9,16 +9,20 @@ import msgspec
 from aiohttp import web
 
 from kubedsm.app.assembly import Runtime
-from kubedsm.dashboard.server.what_if import BadRequestError, explain_what_if, parse_what_if
+from kubedsm.dashboard.server.changes import BadRequestError, parse_what_if
+from kubedsm.dashboard.server.what_if import explain_what_if
 from kubedsm.explain.explanation import Explanation
 from kubedsm.explain.server import query_of, refuse_request
 from kubedsm.explain.subjects import Kind, Subject, SubjectError
-from kubedsm.model.sites import sites_of
 from kubedsm.observability.reading import Leadership
 from kubedsm.planner.requests import NoResponseError
 from kubedsm.rebalancing.suggester import Migrator
 from kubedsm.terminal.echo import escape_strings
 
+#: attempts to solve a what-if request that new pods interrupt, and seconds between attempts
+ATTEMPTS, PAUSE = 3, 1.0
+#: seconds after which a client should repeat a request that was refused because of load
+RETRY_AFTER = 2
 _KINDS = ("pod", "node", "workload", "move", "decision")
 _encoder = msgspec.json.Encoder()
 
@@ -54,35 +58,34 @@ class Questions:
         return explanation_response(msgspec.structs.replace(found, facts=None))
 
     async def what_if(self, request: web.Request) -> web.Response:
-        """Handle a what-if request: `?qos=shop/cart:0.8&replicas=shop/cart:+2&lost=berlin`.
+        """Handle a what-if request: `?drain=edge-1&qos=shop/cart:0.8`, see `parse_what_if`.
 
-        All parameters may be repeated. A later request replaces a waiting request.
+        Parameters may be repeated. A later request replaces a waiting request. While pods have to
+        be placed, the request is repeated; if the scheduler stays busy, the response is 503.
         """
-        for key in request.query:
-            if key not in ("qos", "replicas", "lost"):
-                raise refuse_request(f"{key[:40]}: unknown, only qos, replicas and lost are known")
-        snapshot = self._runtime.mirror.snapshot()
-        workloads = {str(each): each for each in snapshot.census.shares}
-        labels = self._runtime.configuration.current.site.label
-        qos, replicas, lost = (request.query.getall(key, []) for key in ("qos", "replicas", "lost"))
-        sites = sites_of(snapshot.nodes.values(), labels)
+        snapshot, current = self._runtime.mirror.snapshot(), self._runtime.configuration.current
         try:
-            changes = parse_what_if(qos, replicas, workloads, lost, sites)
+            hypothesis = parse_what_if(request.query.items(), snapshot, current)
         except BadRequestError as error:
             raise refuse_request(str(error)) from None
         self._latest += 1
         number = self._latest
         async with self._solving:
-            if number != self._latest:
-                raise web.HTTPConflict(text="replaced by a later request: try again\n")
-            try:
-                request_ = self._find_suggester().what_if(*changes)
-                imagined = await self._runtime.planner.solve(request_, idle=True)
-            except NoResponseError as error:
-                raise web.HTTPServiceUnavailable(text=f"{error}\n") from None
-        return explanation_response(
-            explain_what_if(imagined, changes, self._runtime.configuration.current)
-        )
+            for _ in range(ATTEMPTS):
+                if number != self._latest:
+                    raise web.HTTPConflict(text="replaced by a later request: try again\n")
+                suggester = self._find_suggester()
+                try:
+                    question = suggester.what_if(hypothesis)
+                    imagined = await self._runtime.planner.solve(question, idle=True)
+                except NoResponseError as error:
+                    raise refuse_busy(f"{error}") from None
+                if not imagined.cut_short:
+                    now = self._runtime.mirror.snapshot()
+                    found = explain_what_if(imagined, hypothesis, now, current)
+                    return explanation_response(found)
+                await suggester.clock.sleep(PAUSE)
+        raise refuse_busy("busy: new pods are being placed")
 
     def _find_suggester(self) -> Migrator:
         if obstacle := self._describe_obstacle():
@@ -100,6 +103,13 @@ class Questions:
         if not leadership.leading:
             return describe_standby(leadership)
         return "" if self._runtime.synced.is_set() else "the cluster is not known yet"
+
+
+def refuse_busy(why: str) -> web.HTTPServiceUnavailable:
+    """Return the response for a request that may succeed soon; clients repeat the request."""
+    return web.HTTPServiceUnavailable(
+        text=f"{why}; retry in {RETRY_AFTER} s\n", headers={"Retry-After": str(RETRY_AFTER)}
+    )
 
 
 def describe_standby(leadership: Leadership) -> str:

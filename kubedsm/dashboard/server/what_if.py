@@ -1,19 +1,16 @@
-"""What-if requests: migrations that different QoS targets, additional replicas or the loss of an
-edge site would cause.
-"""
+"""Explanation of a what-if response: shares, response times, placements and migrations."""
 
-import re
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from math import isfinite
-from typing import NamedTuple
+from collections.abc import Callable, Iterator, Sequence
 
+import attrs
 import msgspec
 
 from kubedsm.config.fields import write_section
 from kubedsm.config.settings import Configuration
 from kubedsm.explain.explanation import (
     Explanation,
+    Link,
     Section,
     Table,
     Words,
@@ -23,198 +20,179 @@ from kubedsm.explain.explanation import (
     table,
     workload_link,
 )
-from kubedsm.model.model import Workload
+from kubedsm.model.model import Share, Workload
+from kubedsm.model.snapshot import Snapshot
+from kubedsm.objective.qos_targets import LatencyGoal, ResponseTimes
+from kubedsm.planner.hypothesis import Hypothesis
 from kubedsm.planner.plurals import counted
-from kubedsm.planner.what_if import Placed, WhatIfResponse, assume_qos_factors
+from kubedsm.planner.what_if import Placed, ShareThen, WhatIfResponse
 
-#: limits of one request: replicas added to a workload, and in all; workloads changed
-MOST, MOST_IN_ALL, MOST_WORKLOADS = 100, 500, 100
-#: a `+` in a URL is a space
-_NUMBER = re.compile(r"[+ ]?[0-9]{1,4}", re.ASCII)
 #: rows shown of pods and migrations
 _SHOWN = 50
 
 
-class BadRequestError(ValueError):
-    """Error: invalid what-if request; the message is one line."""
+@attrs.frozen
+class _Imagined:
+    """Response to a what-if request, and what is needed to explain the response."""
 
-
-class Changes(NamedTuple):
-    """Hypothetical changes in a what-if request: workloads' QoS factors, additional replicas, and
-    lost edge sites.
-    """
-
-    qos: tuple[tuple[str, float], ...]
-    replicas: tuple[tuple[Workload, int], ...]
-    lost: frozenset[str] = frozenset()
-
-
-def parse_what_if(
-    qos: Sequence[str],
-    replicas: Sequence[str],
-    workloads: Mapping[str, Workload],
-    lost: Sequence[str] = (),
-    sites: Collection[str] = (),
-) -> Changes:
-    """Parse changes such as `shop/cart:0.8` and `shop/cart:+2`, and names of lost sites, among the
-    existing ones. Raise BadRequestError.
-    """
-    factors = tuple(
-        (name, _parse_factor(name, text)) for name, text in _split_pairs("qos", qos, workloads)
-    )
-    more = tuple(
-        (workloads[name], number)
-        for name, text in _split_pairs("replicas", replicas, workloads)
-        if (number := _parse_number(name, text))
-    )
-    if sum(number for _, number in more) > MOST_IN_ALL:
-        raise BadRequestError(f"replicas: more than {MOST_IN_ALL} in all")
-    for site in lost:
-        if site not in sites:
-            raise BadRequestError(f"lost: no edge node is at a site {_shorten_text(site)}")
-    return Changes(factors, more, frozenset(lost))
-
-
-def _split_pairs(
-    what: str, given: Sequence[str], workloads: Mapping[str, Workload]
-) -> Iterator[tuple[str, str]]:
-    if len(given) > MOST_WORKLOADS:
-        raise BadRequestError(f"{what}: more than {MOST_WORKLOADS} workloads")
-    known = set[str]()
-    for each in given:
-        name, colon, text = each.rpartition(":")
-        if not colon:
-            raise BadRequestError(f"{what}: {_shorten_text(each)} is not namespace/name:number")
-        if name not in workloads:
-            raise BadRequestError(f"{what}: no opted-in workload is called {_shorten_text(name)}")
-        if name in known:
-            raise BadRequestError(f"{what}: {name} is given twice")
-        known.add(name)
-        yield name, text
-
-
-def _parse_factor(name: str, text: str) -> float:
-    try:
-        factor = float(text)
-    except ValueError:
-        factor = -1.0
-    if not (isfinite(factor) and 0 <= factor <= 1):
-        raise BadRequestError(f"qos: {name}: {_shorten_text(text)} is not between 0 and 1")
-    return factor
-
-
-def _parse_number(name: str, text: str) -> int:
-    number = int(text) if _NUMBER.fullmatch(text) else -1
-    if not 0 <= number <= MOST:
-        raise BadRequestError(
-            f"replicas: {name}: {_shorten_text(text)} is not between +0 and +{MOST}"
-        )
-    return number
-
-
-def _shorten_text(text: str) -> str:
-    return " ".join(text[:60].split()) or "nothing"
+    response: WhatIfResponse
+    hypothesis: Hypothesis
+    configuration: Configuration
+    #: response times of a workload at the edge and in the cloud
+    times: Callable[[Workload], ResponseTimes]
 
 
 def explain_what_if(
-    imagined: WhatIfResponse, changes: Changes, configuration: Configuration
+    response: WhatIfResponse,
+    hypothesis: Hypothesis,
+    snapshot: Snapshot,
+    configuration: Configuration,
 ) -> Explanation[None]:
-    """Explain in sentences and tables the migrations that the hypothetical changes would cause."""
+    """Explain in sentences and tables the placements and migrations that the changes would cause.
+
+    `snapshot`: the cluster as it is, for measured response times.
+    """
+    goal = LatencyGoal(lambda _: None, configuration.latency.times)
+    imagined = _Imagined(
+        response,
+        hypothesis,
+        configuration,
+        lambda workload: goal.times(workload, snapshot.measured),
+    )
     return Explanation(
         "What would be done",
-        tuple(_describe_result(imagined, changes, configuration)),
-        tuple(_list_sections(imagined, changes, configuration)),
+        tuple(_describe_result(imagined)),
+        tuple(_list_sections(imagined)),
     )
 
 
-def _describe_result(
-    imagined: WhatIfResponse, changes: Changes, configuration: Configuration
-) -> Iterator[Words]:
-    moves, missing = len(imagined.moves), _count_missing(imagined)
-    met = "every QoS target is met"
+def _describe_result(imagined: _Imagined) -> Iterator[Words]:
+    response, settings = imagined.response, imagined.configuration.suggester
+    moves = len(response.moves)
+    missing = sum(each.missing for each in response.shares.values())
+    before = sum(each.missing_now for each in response.shares.values())
+    met = "every QoS target is met" + (f" (now, {before} missing)" if before else "")
     if missing:
-        met = f"{counted(missing, 'pod')} would be missing at the edge"
-    if changes.lost:
-        without = f"Without {', '.join(sorted(changes.lost))}"
-        again = sum(each.node != "" for each in imagined.placed)
-        yield (f"{without}, {counted(again, 'pod')} would be scheduled again.",)
+        met = f"{counted(missing, 'pod')} would be missing at the edge (now, {before})"
+    restarted = sum(bool(each.source) for each in response.placed)
+    restarts = f"{counted(restarted, 'pod')} would start again" if restarted else ""
     if moves:
-        yield (f"{counted(moves, 'pod')} would be migrated; then {met}.",)
+        migrated = f"{counted(moves, 'pod')} would be migrated"
+        yield (f"{', and '.join(filter(None, (restarts, migrated)))}; then {met}.",)
     else:
-        yield (f"Nothing would be migrated, and {met}.",)
-    stuck = [placed for placed in imagined.placed if not placed.node]
+        yield (f"{restarts or 'Nothing would be migrated'}, and {met}.",)
+    stuck = [placed for placed in response.placed if not placed.node]
     if stuck:
         yield (f"{counted(len(stuck), 'pod')} would wait: no node is feasible.",)
-    settings = configuration.suggester
+    if response.gone:
+        number = counted(len(response.gone), "pod")
+        yield (f"{number} without a controller would stop, and nothing starts the pods again.",)
     if moves >= settings.max_moves:
         yield (f"No more than {settings.max_moves} are migrated at a time; others may follow.",)
-    if settings.mode != "apply":
+    if moves and settings.mode != "apply":
         yield (f"suggester.mode is {settings.mode}: migrations need an approval.",)
-    if imagined.cut_short:
-        yield ("New pods interrupted the search, so the result is not complete.",)
-    elif not imagined.proven:
-        yield ("There may be better migrations: the search is limited as for a suggestion.",)
+    if response.proven:
+        yield ("Certificate: proven; no other migrations within the limits would be better.",)
+    else:
+        gap = f": {response.gap}" if response.gap else ""
+        yield (f"Certificate: not proven, there may be better migrations{gap}.",)
 
 
-def _count_missing(imagined: WhatIfResponse) -> int:
-    return sum(max(0, each.wanted - each.then.edge) for each in imagined.shares.values())
-
-
-def _list_sections(
-    imagined: WhatIfResponse, changes: Changes, configuration: Configuration
-) -> Iterator[Section]:
-    headings = ("workload", "at the edge now", "then", "target then")
-    shares = (
-        (
-            workload_link(workload),
-            f"{each.now.edge} of {each.now.total}",
-            f"{each.then.edge} of {each.then.total}",
-            f"{each.wanted} ({percent(each.qos_target)})",
-        )
-        for workload, each in imagined.shares.items()
-    )
-    yield Section("Edge shares", table=table(headings, shares))
-    if imagined.moves:
+def _list_sections(imagined: _Imagined) -> Iterator[Section]:
+    response, hypothesis = imagined.response, imagined.hypothesis
+    yield _shares_section(imagined)
+    if response.moves:
         rows = (
             (
                 m.pod if m.added else pod_link(m.pod),
-                node_link(m.source),
-                node_link(m.target),
+                _link_node(m.source, hypothesis),
+                _link_node(m.target, hypothesis),
                 m.purpose,
             )
-            for m in imagined.moves[:_SHOWN]
+            for m in response.moves[:_SHOWN]
         )
         yield Section("Migrations", table=table(("pod", "from", "to", "reason"), rows))
-    if any(each.node for each in imagined.placed):
-        yield Section("Pods that would be scheduled", table=_placements_table(imagined.placed))
-    stuck = [each for each in imagined.placed if not each.node]
+    if any(each.node for each in response.placed):
+        placements = _placements_table(response.placed, hypothesis)
+        yield Section("Pods that would be scheduled", table=placements)
+    stuck = [each for each in response.placed if not each.node]
     if stuck:
         why = ((each.pod, each.message) for each in stuck[:_SHOWN])
         yield Section("Pods that would wait", table=table(("pod", "why"), why))
-    if imagined.left:
-        left = ((pod_link(each.pod), each.message) for each in imagined.left[:_SHOWN])
+    if response.gone:
+        gone = ((pod_link(each),) for each in response.gone[:_SHOWN])
+        yield Section("Pods that would stop", table=table(("pod",), gone))
+    if response.left:
+        left = ((pod_link(each.pod), each.message) for each in response.left[:_SHOWN])
         yield Section("Pods not migrated", table=table(("pod", "why"), left), folded=True)
-    if changes.qos:
+    if hypothesis.qos or hypothesis.latency:
         yield Section(
             "Lines for the ConfigMap",
             (("In config.yaml, these replace the same keys of services.",),),
-            code=_config_lines(changes, configuration),
+            code=_config_lines(hypothesis, imagined.configuration),
             folded=True,
         )
 
 
-def _placements_table(placed: Sequence[Placed]) -> Table | None:
-    counts = Counter((each.workload, each.node) for each in placed if each.node)
+def _shares_section(imagined: _Imagined) -> Section:
+    """List shares and response times before and after, workloads with a change first."""
+
+    def row(workload: Workload, each: ShareThen) -> tuple[Link | str, ...]:
+        times = imagined.times(workload)
+        return (
+            workload_link(workload),
+            f"{each.now.edge} of {each.now.total}",
+            f"{each.then.edge} of {each.then.total}",
+            f"{each.wanted} ({percent(each.qos_target)})",
+            _mean_time(each.now, times),
+            _mean_time(each.then, times),
+        )
+
+    shares = sorted(
+        imagined.response.shares.items(), key=lambda item: (item[1].now == item[1].then, item[0])
+    )
+    headings = (
+        "workload", "at the edge now", "then", "target then", "response time now", "then",
+    )  # fmt: skip
+    note = (
+        "Response times are means by edge share, of the measured times of each tier, or else of"
+        " latency.edge and latency.cloud."
+    )
+    rows = table(headings, (row(*each) for each in shares))
+    return Section("Edge shares and response times", ((note,),), rows)
+
+
+def _mean_time(share: Share, times: ResponseTimes) -> str:
+    if not share.total:
+        return ""
+    seconds = share.ratio * times.edge + (1 - share.ratio) * times.cloud
+    return f"{1000 * seconds:.0f} ms"
+
+
+def _link_node(name: str, hypothesis: Hypothesis) -> Link | str:
+    """Return a link to a node; the plain name for an added node."""
+    added = any(name.startswith(f"{model}-added-") for model, _ in hypothesis.added)
+    return name if added else node_link(name)
+
+
+def _placements_table(placed: Sequence[Placed], hypothesis: Hypothesis) -> Table | None:
+    counts = Counter((each.workload, each.source, each.node) for each in placed if each.node)
     return table(
-        ("workload", "pods", "node"),
+        ("workload", "pods", "from", "to"),
         (
-            (workload_link(workload), str(number), node_link(node))
-            for (workload, node), number in sorted(counts.items())
+            (
+                workload_link(workload),
+                str(number),
+                node_link(source) if source else "",
+                _link_node(node, hypothesis),
+            )
+            for (workload, source, node), number in sorted(counts.items())
         ),
     )
 
 
-def _config_lines(changes: Changes, configuration: Configuration) -> str:
-    services = assume_qos_factors(configuration, dict(changes.qos)).services
-    said = {name: write_section(services[name]) for name, _ in changes.qos}
+def _config_lines(hypothesis: Hypothesis, configuration: Configuration) -> str:
+    services = hypothesis.configure(configuration).services
+    names = (name for name, _ in (*hypothesis.qos, *hypothesis.latency))
+    said = {name: write_section(services[name]) for name in names}
     return msgspec.yaml.encode({"services": said}).decode()

@@ -47,6 +47,8 @@ class Scene(Listener):
     """Owner of the dashboard's tables: collects scheduler callbacks, recomputes changed rows."""
 
     def __init__(self, clock: Clock) -> None:
+        #: name of the cluster for viewers; empty while unknown
+        self.cluster = ""
         self._version = 0
         #: everything was listed at the last look
         self._is_synced = False
@@ -148,7 +150,7 @@ class Scene(Listener):
         )
         tiers = dict.fromkeys(self._nodes.missing_tiers.values())
         row = status_row(runtime, leadership, reading, there, self._work, tiers)
-        row = msgspec.structs.replace(row, sites=self._workloads.sites)
+        row = msgspec.structs.replace(row, sites=self._workloads.sites, cluster=self.cluster)
         return self._status_table.update({"now": row})
 
     def _list_state_news(

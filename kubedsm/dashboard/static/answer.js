@@ -50,7 +50,8 @@ export function Table({ title, headings, children }) {
 /**
  * The answer at a path: { answer, error, asking }. It is asked for again when `fresh` is another
  * one; what was answered last stays until then, unless `about` is something else. `pause`: seconds
- * that are waited for another question. Without `ask` nothing is answered.
+ * that are waited for another question. A server that is busy is asked again. Without `ask` nothing
+ * is answered.
  */
 export function useAnswer(ask, path, about, fresh, pause) {
   const [said, setSaid] = useState({});
@@ -59,11 +60,18 @@ export function useAnswer(ask, path, about, fresh, pause) {
     const stopping = new AbortController();
     const told = (more) => !stopping.signal.aborted && setSaid({ about, ...more });
     setSaid((before) => ({ ...(before.about === about ? before : { about }), asking: true }));
-    const waiting = setTimeout(() => {
-      ask(path, stopping.signal)
-        .then((answer) => answer.json())
-        .then((answer) => told({ answer }), (error) => told({ error: inWords(error) }));
-    }, 1000 * pause);
+    let waiting;
+    const later = (seconds) => { waiting = setTimeout(request, 1000 * seconds); };
+    function request() {
+      ask(path, stopping.signal).then((answer) => answer.json()).then(
+        (answer) => told({ answer }),
+        (error) => {
+          told({ error: inWords(error), asking: Boolean(error.retry) });
+          if (error.retry && !stopping.signal.aborted) later(error.retry);
+        },
+      );
+    }
+    later(pause);
     return () => {
       clearTimeout(waiting);
       stopping.abort();

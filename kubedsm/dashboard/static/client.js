@@ -9,7 +9,8 @@ export async function ask(path, signal = AbortSignal.timeout(1000 * PATIENCE)) {
   const headers = token ? { Authorization: `Bearer ${token}` } : {};
   const answer = await fetch(`page/${path}`, { headers, signal, cache: "no-store" });
   if (answer.ok) return answer;
-  throw Object.assign(new Error(await answer.text()), { status: answer.status });
+  const retry = Number(answer.headers.get("Retry-After"));
+  throw Object.assign(new Error(await answer.text()), { status: answer.status, retry });
 }
 
 /** Ask with that token from now on, as long as this tab is open. */

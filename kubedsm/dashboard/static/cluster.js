@@ -2,9 +2,12 @@
 
 import { Arcs } from "./arcs.js";
 import { title as describe } from "./descriptions.js";
-import { percent } from "./formats.js";
+import { matches } from "./find.js";
+import { distinct, fitting, ownName, percent } from "./formats.js";
+import { formatChanges } from "./hypothesis.js";
 import { NodeBox, requested } from "./node_box.js";
-import { looks } from "./palette.js";
+import { colourOf, OTHERS, ranked } from "./palette.js";
+import { FEW, SiteGrid } from "./sites.js";
 import {
   html, useEffect, useLayoutEffect, useMemo, useRef, useState,
 } from "./vendor/htm-preact.js";
@@ -18,26 +21,35 @@ const TIERS = [["edge", "Edge"], ["cloud", "Cloud"], [null, "Not ours"]];
 const ARROWS = {
   ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, -1], ArrowDown: [0, 1],
 };
+/** Letters of a service in the legend. */
+const LONG = 28;
 /** Largest zoom; milliseconds without a change after which labels get their final size. */
 const [MOST, REST] = [40, 250];
 /** Width in pixels at which a chosen node is shown; pixels that a pointer moves before it drags. */
 const [LEGIBLE, DRAG] = [120, 5];
 const byName = new Intl.Collator("en", { numeric: true }).compare;
 
-export function Cluster({ tables, at, title, state: { chosen }, set }) {
+export function Cluster({ tables, at, title, imagines, state: { chosen, site, filter }, set }) {
   const view = useRef(null);
   const picture = useRef(null);
   const pods = usePodsByNode(tables);
-  const areas = useMemo(() => groupNodes(tables.nodes), [tables.nodes]);
+  const areas = useMemo(() => groupNodes(tables.nodes, site), [tables.nodes, site]);
   const unit = useUnit(view, picture, JSON.stringify(areas.map(({ sites }) => sites.map(
-    ([site, nodes]) => [site, nodes.map(({ name, width }) => [name, width])]))));
+    ([name, nodes]) => [name, nodes.map(({ name: node, width }) => [node, width])]))),
+    areas.reduce((sum, { total }) => sum + total, 0));
   const zoom = useZoom(view, picture);
-  const workloads = [...tables.workloads.keys()].sort().join();
-  const look = useMemo(() => (workload) => looks(workload, workloads.split(",")), [workloads]);
+  const names = useMemo(() => ranked(tables.workloads), [tables.workloads]).join();
+  const colour = useMemo(() => (workload) => colourOf(workload, names.split(",")), [names]);
   const heading = `cluster-${title ?? ""}`.replace(/\W+/g, "-");
   const demand = tables.status?.get("now")?.sites ?? NONE;
   const node = chosen?.kind === "node" ? chosen.key : tables.pods.get(chosen?.key)?.node;
-  useEffect(() => zoom.reveal(node), [chosen]);
+  const { lit, found } = useHighlight(tables, chosen, filter, names);
+  useEffect(() => {
+    const row = tables.nodes.get(node);
+    if (site && row && (row.site ?? "") !== site) set({ site: row.site ?? "" });
+    else zoom.reveal(node);
+  }, [chosen]);
+  useEffect(() => zoom.to(1), [site]);
 
   function pressed(event) {
     const { key, target, ctrlKey, metaKey, altKey } = event;
@@ -47,19 +59,22 @@ export function Cluster({ tables, at, title, state: { chosen }, set }) {
     else if (key === "+" || key === "=") zoom.by(1.5);
     else if (key === "-") zoom.by(1 / 1.5);
     else if (key === "0") zoom.to(1);
+    else if (key === "Backspace" && site) set({ site: "" });
     else return;
     event.preventDefault();
   }
 
   function choose({ target }) {
-    const found = thing(target);
-    if (found && !zoom.dragged()) set({ chosen: found });
+    if (zoom.dragged()) return;
+    const chosenThing = thing(target);
+    if (chosenThing?.kind === "site") set({ site: chosenThing.key });
+    else if (chosenThing) set({ chosen: chosenThing });
   }
 
   /** Set a tooltip when the pointer first reaches an element: thousands would cost time. */
   function point({ target }) {
-    const found = thing(target);
-    if (found) target.title = describe(found, tables);
+    const pointed = thing(target);
+    if (pointed) target.title = describe(pointed, tables);
   }
 
   const measured = [...tables.nodes.values()].some((row) => row.cpuUsed != null);
@@ -67,6 +82,11 @@ export function Cluster({ tables, at, title, state: { chosen }, set }) {
     <section class="cluster" aria-labelledby=${heading}>
       <h2 id=${heading}>${title ?? "Nodes"}</h2>
       <div class="zooms" role="group" aria-label="Zoom">
+        ${site && html`
+          <button onClick=${() => set({ site: "" })}>‹ All sites</button>
+          ${imagines && html`<button onClick=${() => set({ chosen: {
+            kind: "what-if", key: formatChanges([{ change: "lose-site", name: site }]) } })}>
+            What if it is lost?</button>`}`}
         <button aria-label="Closer" onClick=${() => zoom.by(1.6)}>+</button>
         <button aria-label="Further" onClick=${() => zoom.by(1 / 1.6)}>−</button>
         <button onClick=${() => zoom.to(1)}>All</button>
@@ -76,29 +96,49 @@ export function Cluster({ tables, at, title, state: { chosen }, set }) {
           onClick=${choose} onPointerOver=${point}
           aria-label="Nodes; arrow keys go from one to the next">
           ${areas.map((area) => html`
-            <${Area} key=${area.name} px=${unit * zoom.scale}
-              ...${{ ...area, pods, chosen, node, look, demand }} />`)}
+            <${Area} key=${area.name} ...${{
+              ...area, pods, chosen, node, colour, demand, lit, found, unit, zoom }} />`)}
           <${Arcs} moves=${tables.moves} ...${{ picture, chosen, at, scale: zoom.scale }} />
         </div>
       </div>
-      <${Legend} measured=${measured} />
+      <${Legend} ...${{ measured, names, colour, chosen, set }} />
     </section>`;
 }
 
-function Area({ name, total, height, sites, pods, px, chosen, node, look, demand }) {
-  const lit = chosen?.kind === "workload" ? chosen.key : null;
+/**
+ * Highlighted workloads, null for none, and nodes with a matching name: by the chosen workload, else
+ * by the text of the search.
+ */
+function useHighlight(tables, chosen, filter, names) {
+  const key = chosen?.kind === "workload" ? chosen.key : null;
+  return useMemo(() => {
+    if (key) return { lit: new Set([key]), found: NOTHING };
+    const found = matches(tables, filter);
+    return { lit: found.workloads.size ? found.workloads : null, found: found.nodes };
+  }, [key, filter, names, filter && tables.pods, filter && tables.nodes]);
+}
+
+const NOTHING = new Set();
+
+function Area({ name, total, height, sites, tiled, forms, pods, unit, zoom, chosen, node, lit, found,
+  colour, demand }) {
+  const pixels = (each) => (zoom.near?.has(each) === false ? unit : unit * zoom.scale);
   return html`
-    <div class="area ${name.toLowerCase()}" style=${{ flexGrow: total, "--row": height }}>
+    <div class="area ${name.toLowerCase()} ${tiled ? "tiled" : ""}"
+      style=${{ flexGrow: total, "--row": height }}>
       <h3>${name} <span>${requestedOf(sites, pods)}</span></h3>
+      ${tiled ? html`<${SiteGrid} ...${{ sites, pods, node, lit, found, colour, demand }} />` : html`
       <div class="sites" style=${{ "--columns": Math.min(3, Math.ceil(sites.length / 3)) }}>
         ${sites.map(([site, nodes]) => html`
         <div class=${site ? "site" : ""} key=${site}>
           ${site && html`<h4>${site}${demandAt(demand, site)}</h4>`}
           <div class="nodes">${nodes.map((each) => html`
-            <${NodeBox} key=${each.name} ...${{ ...each, height, px, lit, look }}
+            <${NodeBox} key=${each.name} ...${{ ...each, height, lit, colour }}
+              px=${pixels(each.name)}
+              forms=${forms.get(each.name)} found=${found.has(each.name)}
               pods=${pods.get(each.name) ?? NONE}
               chosen=${node === each.name ? chosen : null} />`)}</div>
-        </div>`)}</div>
+        </div>`)}</div>`}
     </div>`;
 }
 
@@ -135,19 +175,26 @@ function capacity({ cpu, memory }) {
 }
 
 /**
- * Tiers that have nodes, with their nodes by site. The area of a node's box is its capacity, on one
- * scale for all: the boxes of a tier have one height, and `width` is relative to the unit.
+ * Tiers that have nodes, with their nodes by site; only the chosen site, if any. The area of a
+ * node's box is its capacity, on one scale for all: the boxes of a tier have one height, and `width`
+ * is relative to the unit. `tiled`: too many sites to draw their nodes.
  */
-function groupNodes(nodes) {
+function groupNodes(nodes, chosenSite) {
   return TIERS.map(([tier, name]) => {
-    const own = [...nodes].filter(([, row]) => (row.tier ?? null) === tier)
+    const own = [...nodes].filter(([, row]) => (row.tier ?? null) === tier
+      && (!chosenSite || (tier === "edge" && row.site === chosenSite)))
       .map(([key, row]) => ({ name: key, row, size: capacity(row) }))
       .sort((one, other) => byName(one.name, other.name));
     const total = own.reduce((sum, { size }) => sum + size, 0);
     const height = Math.sqrt(total / own.length / ASPECT);
     for (const node of own) node.width = node.size / height;
     const sites = [...Map.groupBy(own, ({ row }) => row.site ?? "")];
-    return { name, total, height, sites: sites.sort(([one], [other]) => byName(one, other)) };
+    const forms = new Map(sites.flatMap(([, some]) => [
+      ...distinct((some.length > 1 ? some : own).map((node) => node.name))]));
+    return {
+      name, total, height, forms, tiled: sites.length > FEW,
+      sites: sites.sort(([one], [other]) => byName(one, other)),
+    };
   }).filter(({ sites }) => sites.length);
 }
 
@@ -180,9 +227,13 @@ function usePodsByNode({ pods, moves }) {
   }, [pods, moves]);
 }
 
-/** Pixels of the unit: the largest with which everything fits into the view. */
-function useUnit(view, picture, key) {
-  const [unit, setUnit] = useState(0);
+/**
+ * Pixels of the unit: the largest with which everything fits into the view. `total`: square units of
+ * all boxes. Until other boxes are measured, the unit is at most what their sum allows: drawn too
+ * large, each of thousands of pods would be drawn for nothing.
+ */
+function useUnit(view, picture, key, total) {
+  const [{ unit, square }, setUnit] = useState({ unit: 0, square: 0 });
   useLayoutEffect(() => {
     const observer = new ResizeObserver(() => {
       const { clientWidth, clientHeight } = view.current;
@@ -198,17 +249,20 @@ function useUnit(view, picture, key) {
       }
       style.setProperty("--unit", `${low}px`);
       classList.remove("fitting");
-      setUnit(low);
+      setUnit({ unit: low, square: clientWidth * clientHeight });
     });
     observer.observe(view.current);
     return () => observer.disconnect();
   }, [key]);
-  return unit;
+  return Math.min(unit, Math.sqrt(square / total) || 0);
 }
 
-/** Zoom by wheel and keys; the view scrolls. Labels are drawn again once the zoom rests. */
+/**
+ * Zoom by wheel and keys; the view scrolls. Labels and pods are drawn again once the zoom rests, and
+ * only of `near` nodes, in and around the view; null: all are.
+ */
 function useZoom(view, picture) {
-  const [scale, setScale] = useState(1);
+  const [{ scale, near }, rest] = useState({ scale: 1, near: null });
   const now = useRef({ scale: 1, resting: 0, from: null, dragged: false }).current;
 
   function to(wanted, { clientX, clientY } = {}) {
@@ -222,17 +276,33 @@ function useZoom(view, picture) {
     // The compositor scales what is painted; once the zoom rests, that is painted again.
     Object.assign(picture.current.style, { willChange: "transform", transform: `scale(${next})` });
     view.current.scrollTo((scrollLeft + x) * factor - x, (scrollTop + y) * factor - y);
+    restSoon();
+  }
+
+  function restSoon() {
     clearTimeout(now.resting);
     now.resting = setTimeout(() => {
       if (!picture.current) return;
       picture.current.style.willChange = "";
-      picture.current.style.setProperty("--px", `${1 / next}px`);
-      setScale(next);
+      picture.current.style.setProperty("--px", `${1 / now.scale}px`);
+      rest({ scale: now.scale, near: now.scale === 1 ? null : findNear() });
     }, REST);
+  }
+
+  /** Names of the nodes in the view, and half a view around. */
+  function findNear() {
+    const { scrollLeft, scrollTop, clientWidth, clientHeight } = view.current;
+    const [width, height] = [clientWidth / now.scale, clientHeight / now.scale];
+    const [x, y] = [scrollLeft / now.scale, scrollTop / now.scale];
+    const boxes = [...picture.current.querySelectorAll(".node")].filter((box) => (
+      box.offsetLeft + box.offsetWidth > x - width / 2 && box.offsetLeft < x + width * 1.5
+      && box.offsetTop + box.offsetHeight > y - height / 2 && box.offsetTop < y + height * 1.5));
+    return new Set(boxes.map((box) => box.dataset.node));
   }
 
   return {
     scale,
+    near,
     to,
     by: (factor, point) => to(now.scale * factor, point),
     dragged: () => now.dragged,
@@ -244,6 +314,7 @@ function useZoom(view, picture) {
       box.scrollIntoView({ block: "nearest", inline: "nearest" });
     },
     handlers: {
+      onScroll: () => now.scale > 1 && restSoon(),
       onWheel(event) {
         if (now.scale === 1 && event.deltaY > 0) return;
         event.preventDefault();
@@ -264,18 +335,18 @@ function useZoom(view, picture) {
 
 /** Kind and key of what an element stands for; null for nothing. */
 function thing(element) {
-  const found = element.closest("[data-pod], [data-move], [data-node]");
-  const kind = ["pod", "move", "node"].find((one) => found?.dataset[one]);
+  const found = element.closest("[data-pod], [data-move], [data-node], [data-site]");
+  const kind = ["pod", "move", "node", "site"].find((one) => found?.dataset[one]);
   return kind ? { kind, key: found.dataset[kind] } : null;
 }
 
-/** Return the node nearest to the focused one in a direction; the first node without one. */
+/** Return the node or site nearest to the focused one in a direction; without one, the first. */
 function nearest(picture, focused, [dx, dy]) {
   const middle = (box) => {
     const { x, y, width, height } = box.getBoundingClientRect();
     return [x + width / 2, y + height / 2];
   };
-  const boxes = [...picture.querySelectorAll("[data-node]")];
+  const boxes = [...picture.querySelectorAll(".node, .tile")];
   if (focused === picture) return boxes[0];
   const [fx, fy] = middle(focused);
   let [found, least] = [null, Infinity];
@@ -288,18 +359,30 @@ function nearest(picture, focused, [dx, dy]) {
   return found;
 }
 
-function Legend({ measured }) {
+function Legend({ measured, names, colour, chosen, set }) {
   const sample = (state, words) => html`<li><i class="pod ${state}" /> ${words}</li>`;
+  const all = names ? names.split(",") : NONE;
+  const own = all.filter((name) => colour(name) !== OTHERS);
+  const forms = distinct(own.map(ownName));
   return html`
+    <ul class="legend" aria-label="Services by colour">
+      ${own.map((name) => html`
+        <li key=${name}><button class="name" aria-pressed=${String(chosen?.key === name)} title=${name}
+          onClick=${() => set({ chosen: { kind: "workload", key: name } })}>
+          <i class="pod" style=${{ "--colour": colour(name) }} /> ${
+            fitting(forms.get(ownName(name)), LONG)}</button></li>`)}
+      ${all.length > own.length && html`<li><i class="pod" style=${{ "--colour": OTHERS }} />
+        ${" "}${all.length - own.length} others</li>`}
+    </ul>
     <ul class="legend" aria-label="Legend">
-      <li>box: a node's capacity</li>
-      <li>filled: requests of the scarcest of cpu, memory and pods</li>
+      <li>A box is a node, as large as its capacity, and filled by the requests for its scarcest
+        resource.</li>
       ${sample("ready", "ready")}
       ${sample("not-ready", "not ready")}
       ${sample("starting", "starting")}
       ${sample("leaving", "leaving")}
       ${sample("held", "reserved for a pod")}
       ${measured && html`
-        <li><i class="load" style=${{ "--used": "60%" }} /> measured cpu, memory</li>`}
+        <li><i class="load" style=${{ "--used": "60%" }} /> measured use of the resource</li>`}
     </ul>`;
 }

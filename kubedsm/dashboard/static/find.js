@@ -23,10 +23,31 @@ function found(tables, part) {
     .slice(0, MOST);
 }
 
-export function Find({ tables, set }) {
-  const [part, setPart] = useState("");
-  const [at, setAt] = useState(0);
+/** Workloads and nodes to be highlighted: by their names or, without any, by those of pods. */
+export function matches({ workloads, nodes, pods }, part) {
+  const wanted = part.trim().toLowerCase();
+  const named = (rows) => [...rows].filter(([key]) => key.toLowerCase().includes(wanted));
+  if (!wanted) return { workloads: new Set(), nodes: new Set() };
+  const found = [workloads, nodes].map((rows) => new Set(named(rows).map(([key]) => key)));
+  if (found.some(({ size }) => size)) return { workloads: found[0], nodes: found[1] };
+  const few = named(pods).map(([, { node }]) => node).slice(0, MOST);
+  return { workloads: new Set(), nodes: new Set(few) };
+}
+
+/** `filter`: the text, which also highlights on the picture; `set` changes the text. */
+export function Find({ tables, filter, set }) {
   const input = useRef(null);
+  const [part, setText] = useState(filter);
+  const setPart = (text) => {
+    setText(text);
+    set({ filter: text });
+  };
+  // The page is drawn later than letters are typed: while typing, the text is ahead of the filter.
+  useEffect(() => {
+    if (document.activeElement !== input.current) setText(filter);
+  }, [filter]);
+  const [open, setOpen] = useState(false);
+  const [at, setAt] = useState(0);
   const things = useMemo(() => found(tables, part), [tables, part]);
   const chosen = Math.min(at, things.length - 1);
 
@@ -41,11 +62,13 @@ export function Find({ tables, set }) {
   }, []);
 
   const choose = ({ kind, key }) => {
-    setPart("");
-    set({ chosen: { kind, key } });
+    setOpen(false);
+    setText("");
+    set({ filter: "", chosen: { kind, key } });
   };
   const onKeyDown = (event) => {
     if (event.key === "Enter" && things.length) choose(things[chosen]);
+    else if (event.key === "Escape" && open) setOpen(false);
     else if (event.key === "Escape" && part) setPart("");
     else if (event.key === "ArrowDown") setAt(Math.min(chosen + 1, things.length - 1));
     else if (event.key === "ArrowUp") setAt(Math.max(chosen - 1, 0));
@@ -53,21 +76,23 @@ export function Find({ tables, set }) {
     event.preventDefault();
     event.stopPropagation();
   };
-  const open = part.trim() !== "";
+  const shown = open && part.trim() !== "";
   return html`
     <div class="find" role="search">
       <input ref=${input} type="text" role="combobox" autocomplete="off" spellcheck="false"
         aria-label="Find a pod, node or workload" placeholder="Find a pod, node or workload ( / )"
-        aria-expanded=${String(open)} aria-controls="found"
-        aria-activedescendant=${open && things.length ? `found-${chosen}` : undefined}
+        aria-expanded=${String(shown)} aria-controls="found"
+        aria-activedescendant=${shown && things.length ? `found-${chosen}` : undefined}
         value=${part} onKeyDown=${onKeyDown}
-        onInput=${(event) => { setPart(event.target.value); setAt(0); }} />
-      <ul id="found" role="listbox" aria-label="Found" hidden=${!open}>
+        onBlur=${() => setOpen(false)}
+        onInput=${(event) => { setPart(event.target.value); setOpen(true); setAt(0); }} />
+      <ul id="found" role="listbox" aria-label="Found" hidden=${!shown}
+        onPointerDown=${(event) => event.preventDefault()}>
         ${things.map((thing, index) => html`
           <li id=${`found-${index}`} role="option" aria-selected=${String(index === chosen)}
             onClick=${() => choose(thing)}>
             ${thing.key} <span class="soft">${SAID[thing.kind](thing.row)}</span></li>`)}
-        ${open && !things.length && html`
+        ${shown && !things.length && html`
           <li role="option" aria-selected="false" aria-disabled="true">
             Nothing has that in its name.</li>`}
       </ul>

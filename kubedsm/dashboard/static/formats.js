@@ -90,12 +90,35 @@ export function percent(part) {
   return `${Math.round(100 * part)}%`;
 }
 
-/** Return a name without its middle if it is longer than that many letters. */
-export function shortened(name, letters) {
-  if (name.length <= letters) return name;
-  if (letters < 3) return "";
-  const end = Math.floor((letters - 1) / 2);
-  return `${name.slice(0, letters - 1 - end)}…${end ? name.slice(-end) : ""}`;
+/**
+ * Return the forms of names by name, longest first: the name, the name without the end that all names
+ * have in common, and without the common beginning, too. Of ip-10-7-3.internal and
+ * ip-10-9-8.internal: ip-10-7-3 and …7-3.
+ */
+export function distinct(names) {
+  const [first = "", ...others] = names;
+  if (!others.length) return new Map(names.map((name) => [name, [name]]));
+  const common = (same) => {
+    let length = 0;
+    while (length < first.length && others.every((name) => same(name, length))) length += 1;
+    return length;
+  };
+  const begin = common((name, at) => name[at] === first[at]);
+  const end = common((name, at) => name.at(-1 - at) === first.at(-1 - at));
+  // Words stay whole: a difference begins and ends at a separator.
+  const head = first.slice(0, begin).search(/[^-./]*$/);
+  const tail = end - (first.slice(first.length - end).match(/^[^-./]*/)?.[0].length ?? 0);
+  return new Map(names.map((name) => {
+    const kept = name.slice(0, Math.max(head + 1, name.length - tail));
+    return [name, [name, kept, head ? `…${kept.slice(head)}` : kept]];
+  }));
+}
+
+/** Return the longest form that has at most that many letters, else the end of the shortest. */
+export function fitting(forms, letters) {
+  const found = forms.find((form) => form.length <= letters);
+  if (found !== undefined) return found;
+  return letters < 3 ? "" : `…${forms.at(-1).slice(1 - letters).replace(/^[-./…]+/, "")}`;
 }
 
 /** Without its namespace. */

@@ -11,7 +11,7 @@ const ROLES = {
 /** Seconds from one thing that is read out to the next. */
 const CALM = 8;
 
-export function Header({ tables, about, state: { connection, since, moment }, set, at }) {
+export function Header({ tables, about, state: { connection, since, moment, filter }, set, at }) {
   const status = tables.status.get("now");
   const headline = about ?? status?.headline ?? "no data about the cluster yet";
   const away = connection === "away"
@@ -21,10 +21,14 @@ export function Header({ tables, about, state: { connection, since, moment }, se
   const { state: health, troubles = [], notices = [] } = status ?? {};
   return html`
     <header class="page-header">
-      <h1>KubeDSM ${status && html`<${State} state=${status.state ?? "healthy"} />`}</h1>
+      <h1>KubeDSM${status?.cluster && html`${" "}<span class="cluster-name" title="Cluster">${
+        status.cluster}</span>`}
+        ${status && html`<${State} state=${status.state ?? "healthy"} />`}</h1>
       <${Headline} text=${headline} />
       <${Spoken} role="status" text=${headline} />
-      <${Find} tables=${tables} set=${set} />
+      <span class="tools"><${Find} ...${{ tables, filter, set }} />
+        <button aria-label="Help (question mark)" title="Help (?)"
+          onClick=${() => set({ help: "keys" })}>?</button></span>
       <${Spoken} role="alert"
         text=${[away ? "The scheduler does not answer." : "", ...troubles].join(" ")} />
       ${(away || troubles.length + notices.length > 0) && html`

@@ -1,6 +1,8 @@
 /** The page as a whole: what is chosen, and the views of the moment that is shown. */
 
+import { address } from "./address.js";
 import { Cluster } from "./cluster.js";
+import { Help, tourIsNew } from "./help.js";
 import { tablesAt } from "./recording.js";
 import { Header, Headline } from "./header.js";
 import { Moves, News, Waiting } from "./lists.js";
@@ -8,14 +10,16 @@ import { Workloads } from "./targets.js";
 import { Timeline } from "./timeline.js";
 import { Token } from "./token.js";
 import { Why } from "./why.js";
+import { canImagine } from "./what_if.js";
 import { html, render, useMemo } from "./vendor/htm-preact.js";
 
 /**
  * Show recordings, one beside the other. `ask` asks the server; without one nothing can be asked.
- * `enter` is told the token, if one is asked for; `about` says what was recorded.
+ * `enter` is told the token, if one is asked for; `about` says what was recorded; `opening` is the
+ * moment that is shown first, null for the last. The URL has the state.
  * Returned: `changed`, to be called when a recording has more; `set`, to change what is chosen.
  */
-export function show({ recordings, ask, enter, titles = [], about = null }) {
+export function show({ recordings, ask, enter, titles = [], about = null, opening = null }) {
   let state = {
     /** "connected", "away", "refused"; "recorded" without a server */
     connection: ask ? "connected" : "recorded",
@@ -25,6 +29,11 @@ export function show({ recordings, ask, enter, titles = [], about = null }) {
     moment: null,
     /** what is asked about: { kind: "pod" | "node" | "move" …, key, recording }, or null */
     chosen: null,
+    /** text of the search, which highlights services and nodes; the site that is shown alone */
+    filter: "",
+    site: "",
+    /** "keys", a step of the tour, or null: the help that is shown */
+    help: about === null && tourIsNew() ? 0 : null,
   };
   let asked = false;
 
@@ -43,9 +52,14 @@ export function show({ recordings, ask, enter, titles = [], about = null }) {
     const { connection = state.connection } = more;
     const since = connection === state.connection ? state.since : Date.now() / 1000;
     state = { ...state, since, ...more };
+    keep(state);
     changed();
   }
 
+  const keep = address((opened) => {
+    state = { ...state, ...opened };
+    changed();
+  }, opening);
   draw();
   if (ask) setInterval(changed, 1000);
   return { changed, set };
@@ -81,9 +95,10 @@ function Page({ recordings, titles, about, ask, enter, state, set }) {
       ${recordings.map((recording, index) => html`
         <${Shown} key=${index} tables=${shown[index]} at=${clocks[index]} of=${titles[index]}
           ...${{ index, recording, state, set, ask }} />`)}
-      <${Why} tables=${shown[asked]} set=${within(asked, set)} ...${{ state, ask }} />
+      <${Why} tables=${shown[asked]} recording=${recordings[asked]} at=${clocks[asked]} set=${within(asked, set)} ...${{ state, ask }} />
     </main>
-    <${Timeline} ...${{ recordings, titles, state, set }} />`;
+    <${Timeline} ...${{ recordings, titles, state, set }} />
+    <${Help} help=${state.help} set=${set} />`;
 }
 
 /** The same, for whoever chooses something in one of the recordings. */
@@ -100,7 +115,8 @@ function Shown({ index, recording, tables, of, at, state, set: setAll, ask }) {
       ${of && html`<header><h2>${of}</h2>
         <${Headline} text=${tables.status.get("now")?.headline} /></header>`}
       <div class="scene">
-        <${Cluster} title=${of} ...${{ tables, at, state, set }} /></div>
+        <${Cluster} title=${of} imagines=${canImagine(ask, tables)}
+          ...${{ tables, at, state, set }} /></div>
       <div class="lists">
         <${Workloads} ...${lists} /><${Waiting} ...${lists} />
         <${Moves} ...${lists} /><${News} ...${lists} />

@@ -1,23 +1,23 @@
-/** One look for each workload, wherever it is drawn: a colour, and once those are used a pattern. */
+/** Colours of workloads: ten have their own, all others share one. */
 
-/** Colours, and patterns over them; 0 is none. */
-const [COLOURS, PATTERNS] = [10, 4];
+const COLOURS = 10;
+/** Colour of the workloads without a colour of their own, and of other schedulers' pods. */
+export const OTHERS = "var(--others)";
 
-/** Of pods that are none of ours. */
-const OTHERS = { colour: "var(--soft)", pattern: 0 };
-
-/** A workload keeps its look as long as the page is open, whoever comes and goes beside it. */
+/** Colours in use, by workload; a workload keeps its colour as long as the page is open. */
 const kept = new Map();
 
-/** Of one workload among all of them, sorted: two are alike only if 39 came between them. */
-export function looks(workload, all) {
-  if (!kept.has(workload)) {
-    for (const each of all) if (!kept.has(each)) kept.set(each, numbered(kept.size));
-  }
-  return kept.get(workload) ?? OTHERS;
+/** Names of the workloads that get the colours, in this order: those with most pods first. */
+export function ranked(workloads) {
+  return [...workloads].sort(([one, { total: a }], [other, { total: b }]) => (
+    b - a || (one < other ? -1 : 1))).map(([name]) => name);
 }
 
-function numbered(index) {
-  const pattern = Math.floor(index / COLOURS) % PATTERNS;
-  return { colour: `var(--w${index % COLOURS})`, pattern };
+/** Return the colour of a workload among `all` of them, as `ranked`. */
+export function colourOf(workload, all) {
+  for (const each of all) {
+    if (kept.size === COLOURS) break;
+    if (!kept.has(each)) kept.set(each, `var(--w${kept.size})`);
+  }
+  return kept.get(workload) ?? OTHERS;
 }

@@ -12,7 +12,8 @@ show({
   recordings,
   titles: kept.map((script) => script.dataset.title),
   about: document.querySelector("meta[name=description]").content,
-}).set({ moment: begins });
+  opening: begins,
+});
 
 async function unpacked(text) {
   const packed = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));

@@ -1,71 +1,73 @@
-/** "What if?": other QoS factors, more replicas, a lost site; beside them what would be done. */
+/** "What if?": changes of nodes and workloads to assume, and the answer. */
 
-import { Answered, Table, useAnswer } from "./answer.js";
+import { Answered, useAnswer } from "./answer.js";
+import { CHANGES, formatChanges, inWords, parseChanges } from "./hypothesis.js";
+import { Share } from "./share.js";
 import { html, useState } from "./vendor/htm-preact.js";
-import { percent } from "./formats.js";
 
 /** Seconds without another change, after which it is asked. */
-const PAUSE = 0.4;
-/** As many as can be added to a workload. */
-const MOST = 100;
-const HEADINGS = ["workload", "QoS factor", "added pods"];
+const PAUSE = 0.2;
 
 /** Whether there is a scheduler to ask: none decides where a cluster is only watched. */
 export function canImagine(ask, tables) {
   return ask && tables.status.get("now")?.role !== "watching";
 }
 
-/** What is changed is kept here, and nowhere else. */
-export function WhatIf({ tables, ask, go }) {
-  const [changes, setChanges] = useState({});
-  const [lost, setLost] = useState("");
-  const path = asked(changes, lost);
-  const sites = [...new Set([...tables.nodes.values()].map(({ site }) => site).filter(Boolean))];
-  const { answer, error, asking } = useAnswer(ask, path, "what-if", null, PAUSE);
-  const change = (key, more) => setChanges({ ...changes, [key]: { ...changes[key], ...more } });
+/** The key of what is chosen is the question, so that the page's address has it. */
+export function WhatIf({ tables, state: { chosen }, ask, go, set }) {
+  const changes = parseChanges(chosen.key);
+  const { answer, error, asking } = useAnswer(ask, `what-if?${chosen.key}`, "what-if", null, PAUSE);
+  const become = (next) => set({ chosen: { kind: "what-if", key: formatChanges(next) } });
   return html`
     <p>Nothing is changed: the result is computed on a copy.</p>
-    <div class="sides">
-      <div>
-        <${Table} title="Assumed changes" headings=${HEADINGS}>
-          ${[...tables.workloads].sort().map(([name, { target }]) => html`
-            <${Changed} key=${name} ...${{ name, change }} qos=${target} ...${changes[name]} />`)}
-        <//>
-        ${sites.length > 0 && html`
-          <label>Lost site <select value=${lost} onChange=${({ target }) => setLost(target.value)}>
-            <option value="">none</option>
-            ${sites.sort().map((site) => html`<option key=${site} value=${site}>${site}</option>`)}
-          </select></label>`}
-        <button disabled=${path === asked({}, "")}
-          onClick=${() => (setChanges({}), setLost(""))}>Reset</button>
-      </div>
-      <${Answered} ...${{ answer, error, go }} busy=${asking} />
-    </div>`;
+    <${Form} tables=${tables} add=${(change) => become([...changes, change])} />
+    ${changes.length > 0 && html`
+      <ul class="changes" aria-label="Assumed changes">${changes.map((each, index) => html`
+        <li key=${inWords(each)}>${inWords(each)}
+          <button aria-label=${`Remove: ${inWords(each)}`}
+            onClick=${() => become(changes.toSpliced(index, 1))}>×</button></li>`)}
+      </ul>`}
+    <${Answered} ...${{ answer, error, go }} busy=${asking} />
+    <${Share} ...${{ chosen, tables, answer, moment: null }} />`;
 }
 
-function Changed({ name, qos, more = 0, change }) {
+function namesOf(of, tables) {
+  if (of !== "sites") return [...tables[of].keys()].sort();
+  const sites = [...tables.nodes.values()].map(({ tier, site }) => tier === "edge" && site);
+  return [...new Set(sites)].filter(Boolean).sort();
+}
+
+function Form({ tables, add }) {
+  const [change, setChange] = useState("drain");
+  const [name, setName] = useState("");
+  const [value, setValue] = useState("");
+  const { of, value: wanted } = CHANGES[change];
+  const names = namesOf(of, tables);
+  const choose = ({ target }) => {
+    setChange(target.value);
+    setValue(CHANGES[target.value].value?.start ?? "");
+    if (CHANGES[target.value].of !== of) setName("");
+  };
+  const onSubmit = (event) => {
+    event.preventDefault();
+    if (!names.includes(name)) return;
+    add({ change, name, value: wanted ? value.trim() : "" });
+    setName("");
+  };
   return html`
-    <tr>
-      <th scope="row">${name}</th>
-      <td><input type="range" min="0" max="1" step="0.05" value=${qos}
-        aria-label=${`QoS factor of ${name}`}
-        onInput=${({ target }) => change(name, { qos: Number(target.value) })} />
-        <output>${percent(qos)}</output></td>
-      <td><input type="number" min="0" max=${MOST} value=${more}
-        aria-label=${`pods added to ${name}`}
-        onInput=${({ target }) => change(name, { more: whole(target.value) })} /></td>
-    </tr>`;
-}
-
-const whole = (text) => Math.max(0, Math.min(MOST, Math.trunc(Number(text)) || 0));
-
-/** The question: of each workload only what is changed. */
-function asked(changes, lost) {
-  const query = new URLSearchParams();
-  for (const [name, { qos, more }] of Object.entries(changes)) {
-    if (qos !== undefined) query.append("qos", `${name}:${qos}`);
-    if (more) query.append("replicas", `${name}:+${more}`);
-  }
-  if (lost) query.append("lost", lost);
-  return `what-if?${query}`;
+    <form class="assume" onSubmit=${onSubmit}>
+      <label>Assume <select aria-label="Change" value=${change} onChange=${choose}>
+        ${Object.entries(CHANGES).map(([key, { label }]) => html`
+          <option value=${key}>${label}</option>`)}</select></label>
+      <input list="assumed" required aria-label=${`Name: ${CHANGES[change].label}`} value=${name}
+        placeholder=${names[0] ?? `no ${of}`} autocomplete="off" spellcheck="false"
+        onInput=${({ target }) => {
+          setName(target.value);
+          target.setCustomValidity(names.includes(target.value) ? "" : `No such name in ${of}.`);
+        }} />
+      <datalist id="assumed">${names.map((each) => html`<option value=${each} />`)}</datalist>
+      ${wanted && html`<input required aria-label=${wanted.text} title=${wanted.text} value=${value}
+        placeholder=${wanted.text} onInput=${({ target }) => setValue(target.value)} />`}
+      <button type="submit">Add</button>
+    </form>`;
 }

@@ -1,8 +1,13 @@
 /** The answer to "why?" about what is chosen, beside the page: and to "what if?". */
 
+import { canGoBack } from "./address.js";
 import { Answered, Lines, useAnswer } from "./answer.js";
+import { Chart, ChartLegend } from "./chart.js";
 import { seen } from "./descriptions.js";
 import { clock } from "./formats.js";
+import { formatChanges } from "./hypothesis.js";
+import { colourOf, ranked } from "./palette.js";
+import { Share } from "./share.js";
 import { html, useEffect, useLayoutEffect, useRef, useState } from "./vendor/htm-preact.js";
 import { canImagine, WhatIf } from "./what_if.js";
 
@@ -17,28 +22,22 @@ export function Why(props) {
   return (imagines || ASKED.includes(kind)) && html`<${Panel} ...${props} imagines=${imagines} />`;
 }
 
-function Panel({ tables, state, set, ask, imagines }) {
+function Panel({ tables, recording, at, state, set, ask, imagines }) {
   const { chosen } = state;
-  const [before, setBefore] = useState([]);
   const close = () => set({ chosen: null });
   const heading = useFocus(chosen, close);
   const go = ({ kind, key }) => {
     if (kind === "moment") return set({ moment: Number(key) });
-    setBefore([...before, chosen]);
     return set({ chosen: { kind, key } });
-  };
-  const back = () => {
-    setBefore(before.slice(0, -1));
-    set({ chosen: before.at(-1) });
   };
   return html`
     <aside class=${imagines ? "why imagines" : "why"} aria-labelledby="why">
       <header>
         <h2 id="why" tabindex="-1" ref=${heading}>${imagines ? "What if?" : title(chosen)}</h2>
-        ${before.length > 0 && html`<button onClick=${back}>Back</button>`}
+        ${canGoBack() && html`<button onClick=${() => history.back()}>Back</button>`}
         <button onClick=${close}>Close</button>
       </header>
-      <${imagines ? WhatIf : Told} ...${{ tables, state, ask, go }} />
+      <${imagines ? WhatIf : Told} ...${{ tables, recording, at, state, ask, go, set }} />
     </aside>`;
 }
 
@@ -60,7 +59,7 @@ function useFocus(chosen, close) {
   return heading;
 }
 
-function Told({ tables, state: { chosen, moment }, ask, go }) {
+function Told({ tables, recording, at, state: { chosen, moment }, ask, go }) {
   const { kind, key } = chosen;
   const path = `why?${kind}=${encodeURIComponent(key)}`;
   const past = moment !== null;
@@ -73,6 +72,28 @@ function Told({ tables, state: { chosen, moment }, ask, go }) {
     ${ask ? past && html`<p class="soft">By the current state of the scheduler:</p>`
       : html`<p class="soft">This is a recording: only the scheduler has more details.</p>`}
     ${ask && html`<${Answered} ...${{ answer, error, go }} />`}
-    ${kind === "workload" && canImagine(ask, tables) && html`
-      <button onClick=${() => go({ kind: "what-if", key: "" })}>What if?</button>`}`;
+    ${kind === "workload" && tables.workloads.has(key) && html`
+      <h3>Edge share over time</h3>
+      <${ChartLegend} targets=${tables.workloads.get(key).target !== undefined} />
+      <${Chart} name=${key} row=${tables.workloads.get(key)} times=${true}
+        ...${{ recording, at }}
+        colour=${colourOf(key, ranked(tables.workloads))} />`}
+    ${canImagine(ask, tables) && html`<${Imagine} ...${{ kind, name: key, go }} />`}
+    <${Share} ...${{ chosen, tables, answer, moment }} />`;
+}
+
+/** Changes that one asks about most, of each kind of thing. */
+const OFTEN = {
+  node: [["drain", "", "it is drained"], ["lose", "", "it is lost"], ["cordon", "", "it is cordoned"],
+    ["add", "1", "there is one more like it"]],
+  workload: [["replicas", "+1", "it has one more replica"], ["qos", "1", "all of it is at the edge"]],
+};
+
+function Imagine({ kind, name, go }) {
+  return OFTEN[kind] && html`
+    <div class="often" role="group" aria-label="What if">What if${" "}
+      ${OFTEN[kind].map(([change, value, words]) => html`
+        <button onClick=${() => go({
+          kind: "what-if", key: formatChanges([{ change, name, value }]) })}>${words}?</button>`)}
+    </div>`;
 }

@@ -45,8 +45,12 @@ class _Loaded:
 
 
 class Credentials:
-    def __init__(self, source: str, load: Callable[[], Awaitable[_Loaded]]) -> None:
+    def __init__(
+        self, source: str, load: Callable[[], Awaitable[_Loaded]], context: str = ""
+    ) -> None:
         self._source = source
+        #: name of the kubeconfig's context; empty for a service account
+        self.context = context
         self._load = load
         self._loaded = _Loaded(Configuration())
         self._rejected = True
@@ -140,7 +144,8 @@ async def from_kubeconfig(
         )
         return _Loaded(configuration, loader)
 
-    credentials = Credentials(f"kubeconfig {environment.join_paths(files)}, context {chosen}", load)
+    source = f"kubeconfig {environment.join_paths(files)}, context {chosen}"
+    credentials = Credentials(source, load, chosen)
     await credentials.authorization()
     return credentials
 

@@ -92,6 +92,8 @@ class KubernetesCluster:
     ) -> None:
         #: connected to the cluster of this pod
         self.in_pod = in_pod
+        #: name of the kubeconfig's context; empty in a pod
+        self.context = server.context
         self._credentials = server
         self._base = server.server
         self._url = URL(self._base)

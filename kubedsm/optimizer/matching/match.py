@@ -353,11 +353,12 @@ def build_table(
     """
     if len(problem.kinds) > _MOST_KINDS or bounds.deadline.passed:
         return None
-    digits = Digits.of(problem)
-    most = limit_loads(problem, digits)
-    limits = np.minimum(most.sum(axis=0), problem.counts)
+    # The useful loads of all nodes hold no fewer pods than fit at all.
+    limits = np.minimum(problem.fitting.sum(axis=0), problem.counts)
     if math.prod((limits + 1).tolist()) > bounds.states:
         return None
+    digits = Digits.of(problem)
+    most = limit_loads(problem, digits)
     tried = list_useful_loads(
         problem, most, fragmentation, digits, bounds.loads, bounds.steps // _SORTED
     )

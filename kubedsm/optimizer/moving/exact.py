@@ -21,7 +21,7 @@ from kubedsm.optimizer.moving.best_changes import (
     iterate_best_changes,
 )
 from kubedsm.optimizer.moving.edge_problem import EdgeProblem, Proposal
-from kubedsm.optimizer.moving.integer_changes import MOST_PAIRS, SolvedChanges
+from kubedsm.optimizer.moving.integer_changes import SolvedChanges
 from kubedsm.optimizer.moving.move_order import Impasse, drop_rejected
 from kubedsm.optimizer.moving.pairing import pair_moves
 from kubedsm.optimizer.moving.suggestion import count_legs, count_stopovers
@@ -47,7 +47,7 @@ def suggest_exact(problem: EdgeProblem) -> Proposal:
 
     Above the exact-search limit, subsets of workloads are optimised repeatedly: workloads with the
     greatest shortfall, combined with workloads far above their target. A solver gets all
-    workloads, or as many as possible. The better result is returned with its certificate.
+    workloads, unless there are too many. The better result is returned with its certificate.
     """
     try:
         found = _repair_best(problem, iterate_best_changes)
@@ -60,33 +60,16 @@ def _search_and_solve(problem: EdgeProblem) -> Proposal:
     """Return the better migrations of two engines: large-neighbourhood search and the
     integer-programming solver.
     """
-    bounds = problem.bounds
-    if bounds.solver is None:
+    bounds, engine = problem.bounds, SolvedChanges.of(problem)
+    if engine is None:
         found = _search_neighbourhoods(problem)
         return attrs.evolve(found, certificate=_certify_value(problem, found, None))
     quick = attrs.evolve(bounds, deadline=bounds.deadline.part(_QUICKLY))
     found = _search_neighbourhoods(attrs.evolve(problem, bounds=quick))
-    part, engine = _limit_to_solvable(problem, found), SolvedChanges(bounds.solver)
-    solved = _repair_best(part, engine)
-    proven = solved.proven and engine.proven and part is problem
-    solved = attrs.evolve(solved, proven=proven, states=found.states)
+    solved = _repair_best(problem, engine)
+    solved = attrs.evolve(solved, proven=solved.proven and engine.proven, states=found.states)
     found = max(solved, found, key=lambda each: _rank_proposal(problem, each))
-    certificate = _certify_value(problem, found, engine if part is problem else None)
-    return attrs.evolve(found, certificate=certificate)
-
-
-def _limit_to_solvable(problem: EdgeProblem, found: Proposal) -> EdgeProblem:
-    """Return the problem for all workloads, or for migrated and then most urgent ones."""
-    most = MOST_PAIRS // max(1, len(problem.changeable))
-    if len(problem.items) <= most:
-        return problem
-    chosen = {move.pod.workload for move in found.moves}
-    for some in _list_subsets(problem):
-        more = chosen.union(some)
-        if sum(len(problem.items_by_workload[workload]) for workload in more) > most:
-            break
-        chosen = more
-    return problem.only(chosen)
+    return attrs.evolve(found, certificate=_certify_value(problem, found, engine))
 
 
 def _certify_value(

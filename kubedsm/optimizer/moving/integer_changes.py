@@ -7,6 +7,7 @@ other migrations. Migration cycles and rules between pods, clashes aside, are ch
 """
 
 from collections.abc import Iterator, Sequence
+from typing import Self
 
 import attrs
 import numpy as np
@@ -298,6 +299,12 @@ class SolvedChanges:
         self.level = 0
         #: whether all were solved to the end
         self.proven = True
+
+    @classmethod
+    def of(cls, problem: EdgeProblem) -> Self | None:
+        """Return the engine; None without a solver, or if the problem is too large for a solver."""
+        solver, pairs = problem.bounds.solver, len(problem.items) * len(problem.changeable)
+        return None if solver is None or pairs > MOST_PAIRS else cls(solver)
 
     def __call__(self, problem: EdgeProblem) -> Iterator[Solution]:
         """Yield beneficial changes, best first, without supersets of previous changes.

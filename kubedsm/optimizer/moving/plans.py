@@ -16,7 +16,7 @@ from kubedsm.objective.gains import LEAST_GAIN, leading_gain
 from kubedsm.objective.objective import NANO
 from kubedsm.optimizer.moving.edge_problem import EdgeProblem
 from kubedsm.optimizer.moving.exact import find_first_feasible
-from kubedsm.optimizer.moving.integer_changes import MOST_PAIRS, SolvedChanges
+from kubedsm.optimizer.moving.integer_changes import SolvedChanges
 from kubedsm.optimizer.moving.migration_graph import Needs, Order, find_needs, list_startable
 from kubedsm.optimizer.moving.suggestion import (
     Move,
@@ -72,13 +72,13 @@ def _pays(problem: EdgeProblem, moves: Moves) -> bool:
 
 def _search_plan(problem: EdgeProblem) -> Moves:
     """Return the migrations to the best placement found by the solver; empty without a plan."""
-    solver = problem.bounds.solver
-    if solver is None or len(problem.items) * len(problem.changeable) > MOST_PAIRS:
+    engine = SolvedChanges.of(problem)
+    if engine is None:
         return ()
     # Capacity for pending pods is made at any price, by migrations within the limits.
     items = tuple(attrs.evolve(item, stranded=()) for item in problem.items)
     wide = attrs.evolve(problem, items=items, limits=_widen(problem.limits))
-    moves = find_first_feasible(wide, SolvedChanges(solver)).moves
+    moves = find_first_feasible(wide, engine).moves
     return () if count_stopovers(moves) else moves
 
 

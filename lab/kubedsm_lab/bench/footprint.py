@@ -23,6 +23,7 @@ from kubedsm.process.clock import Clock, SystemClock
 from kubedsm.terminal.fitted_table import table
 from kubedsm_lab.bench.api import APPS, CORE, Api, deployment
 from kubedsm_lab.bench.processes import Scheduler, emulated_cluster, run_command
+from kubedsm_lab.bench.quota import quota
 from kubedsm_lab.bench.report import MACHINE_NOTE, Report, format_duration, format_number
 from kubedsm_lab.emulator.paper import node, paper_cluster
 
@@ -34,14 +35,22 @@ PODS_OF_A_WORKLOAD = 50
 WAITING = 4
 #: Images in a kubelet's report (nodeStatusMaxImages).
 IMAGES = 50
-#: Capacity of one node in pods of this benchmark.
-PODS_OF_A_NODE = 50
 #: Seconds of stabilisation after the last bind, unless the measurement is shorter.
 AFTERGLOW = 5.0
+_MEMORY_NOTE = (
+    "Memory: the scheduler with its planner and solver processes, median while idle, and at most"
+    " since the start. RSS counts a shared page for each process, PSS once."
+)
 #: Time limit in seconds.
 TIMEOUT = 300.0
 NAMESPACE = "bench"
 _YARDSTICK = "import kubedsm.cli.scheduler_process"
+_STARTS = {
+    "toFirstBind": "`kubedsm run` to its first bind",
+    "onOneCore": "with a quota of one core",
+    "cpu": "its CPU time until then",
+    "import": f"`python -c '{_YARDSTICK}'`",
+}
 
 
 @attrs.frozen
@@ -80,7 +89,7 @@ async def run(shape: Shape) -> Report:
     return Report(
         {"emulated": True, "start": start, "idle": idle},
         [start_table, idle_table],
-        [f"Idle: {MACHINE_NOTE}"],
+        [_MEMORY_NOTE, f"Idle: {MACHINE_NOTE}"],
     )
 
 
@@ -88,43 +97,49 @@ Part = tuple[dict[str, Any], RenderableType]
 
 
 async def _measure_starts(cluster: Cluster, kubeconfig: Path, clock: Clock, rounds: int) -> Part:
-    """Measure the seconds from process start to the first bind in each round, and those of a
-    process that only imports kubedsm.
+    """Measure the seconds from process start to the first bind in each round, on all cores and on
+    one, the CPU seconds until then, and the seconds of a process that only imports kubedsm.
     """
     api = Api(cluster)
-    binds, imports = [], []
+    times: dict[str, list[float]] = {name: [] for name in _STARTS}
     await api.create_namespace(NAMESPACE)
-    for _ in range(rounds):
-        imports.append(await _import_seconds(clock))
-        await api.create(NAMESPACE, "deployments", deployment("web", WAITING), APPS)
-        async with _limit_time():
-            while len(await api.list_pods()) < WAITING:
-                await clock.sleep(0.1)
-            scheduler = Scheduler(run_command(kubeconfig), clock)
-            binds.append(await _first_bind_seconds(cluster, scheduler, clock))
-            await api.delete(NAMESPACE, "deployments", "web", APPS)
-            while await api.list_pods():
-                await clock.sleep(0.1)
-    ratio = median(bind / yardstick for bind, yardstick in zip(binds, imports, strict=True))
-    times = {"toFirstBind": binds, f"python -c '{_YARDSTICK}'": imports}
+    async with quota(1.0) as one_core:
+        for _ in range(rounds):
+            times["import"].append(await _import_seconds(clock))
+            for name, prefix in (("toFirstBind", ()), ("onOneCore", one_core.prefix)):
+                scheduler = Scheduler(run_command(kubeconfig), clock, prefix=prefix)
+                await api.create(NAMESPACE, "deployments", deployment("web", WAITING), APPS)
+                async with _limit_time():
+                    while len(await api.list_pods()) < WAITING:
+                        await clock.sleep(0.1)
+                    seconds, cpu = await _first_bind_seconds(cluster, scheduler, clock)
+                    await api.delete(NAMESPACE, "deployments", "web", APPS)
+                    while await api.list_pods():
+                        await clock.sleep(0.1)
+                times[name].append(seconds)
+            times["cpu"].append(cpu)
     figures = {
         name: {"medianSeconds": round(median(of), 3), "worstSeconds": round(max(of), 3)}
         for name, of in times.items()
     }
     headings = ("median", "worst", "times as long as importing it")
-    rows = [
-        ("`kubedsm run` to its first bind", *_format_spread(binds), format_number(ratio, 2)),
-        (f"`python -c '{_YARDSTICK}'`", *_format_spread(imports), ""),
-    ]
+    rows = []
+    for name, of in times.items():
+        pairs = zip(of, times["import"], strict=True)
+        ratio = median(seconds / yardstick for seconds, yardstick in pairs)
+        rows.append((_STARTS[name], *_format_spread(of), format_number(ratio, 2)))
     shown = table(("start", *headings), rows, numbers=headings)
-    return {"rounds": rounds, **figures, "ratio": round(ratio, 2)}, shown
+    return {"rounds": rounds, **figures}, shown
 
 
 def _format_spread(seconds: list[float]) -> tuple[str, str]:
     return format_duration(median(seconds)), format_duration(max(seconds))
 
 
-async def _first_bind_seconds(cluster: Cluster, scheduler: Scheduler, clock: Clock) -> float:
+async def _first_bind_seconds(
+    cluster: Cluster, scheduler: Scheduler, clock: Clock
+) -> tuple[float, float]:
+    """Run the scheduler until a pod is bound; return the seconds, and the CPU seconds."""
     pods = f"{CORE}/pods"
     listed = await Api(cluster).get(pods)
     query = {"watch": "1", "resourceVersion": listed["metadata"]["resourceVersion"]}
@@ -134,7 +149,7 @@ async def _first_bind_seconds(cluster: Cluster, scheduler: Scheduler, clock: Clo
             async for line in lines:
                 if orjson.loads(line)["object"]["spec"].get("nodeName"):
                     break
-            return clock.monotonic() - began
+            return clock.monotonic() - began, sum(scheduler.cpu_seconds())
 
 
 async def _import_seconds(clock: Clock) -> float:
@@ -153,8 +168,13 @@ async def _measure_idle(
     before, began = sum(scheduler.cpu_seconds()), clock.monotonic()
     scrapes = await _scrape_metrics(scheduler, clock, shape.seconds)
     used, took = sum(scheduler.cpu_seconds()) - before, clock.monotonic() - began
-    # Read before the shutdown, which releases memory.
-    resident = sum(scheduler.resident())
+    at_rest = [sample for sample in scheduler.memory if sample.at >= began]
+    memory = {
+        "RSS": median(sample.each for sample in at_rest) / 1e6,
+        "PSS": median(sample.resident for sample in at_rest) / 1e6,
+        "RSS at most": max(sample.each for sample in scheduler.memory) / 1e6,
+        "PSS at most": max(sample.resident for sample in scheduler.memory) / 1e6,
+    }
     reports = await reporting
     figures = {
         "nodes": shape.nodes,
@@ -162,16 +182,16 @@ async def _measure_idle(
         "seconds": round(took, 1),
         "heartbeatsPerSecond": round(reports / took, 1),
         "cpuPercentOfACore": round(100 * used / took, 2),
-        "residentMB": round(resident / 1e6, 1),
+        "memoryMB": {name: round(size, 1) for name, size in memory.items()},
         "scrapes": len(scrapes),
         "scrapeMedianMs": round(1000 * median(scrapes), 1),
         "scrapeWorstMs": round(1000 * max(scrapes), 1),
     }
-    headings = ("% of a core", "MB", "node reports a second", "scrape, median", "worst")
+    headings = ("% of a core", *memory, "node reports a second", "scrape, median", "worst")
     row = (
         f"{shape.nodes:,} nodes, {shape.pods:,} pods, for {format_duration(took)}",
         format_number(100 * used / took, 2),
-        f"{resident / 1e6:,.0f}",
+        *(f"{size:,.0f} MB" for size in memory.values()),
         format_number(reports / took),
         *_format_spread(scrapes),
     )

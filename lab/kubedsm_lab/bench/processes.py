@@ -127,11 +127,16 @@ class LogCount:
 
 @attrs.frozen(slots=True)
 class MemorySample:
-    """Memory measurement: monotonic time, process age in seconds, and resident bytes."""
+    """Memory of a scheduler and its planner and solver processes, in bytes, at a monotonic time and
+    an age of the process in seconds.
+    """
 
     at: float
     age: float
+    #: sum of PSS: a page of several processes counts once
     resident: int
+    #: sum of RSS: a page counts once for each process
+    each: int = 0
 
 
 def run_command(kubeconfig: Path, *options: str) -> tuple[str, ...]:
@@ -146,16 +151,26 @@ def run_command(kubeconfig: Path, *options: str) -> tuple[str, ...]:
 class Scheduler:
     """Scheduler child process; `command` is a Python module and its arguments.
 
-    With `restarts` the process is restarted whenever it exits, as a kubelet does.
+    With `restarts` the process is restarted whenever it exits, as a kubelet does. `prefix` is a
+    command that starts the process, such as one that limits its CPU.
     """
 
-    def __init__(self, command: Sequence[str], clock: Clock, *, restarts: bool = False) -> None:
+    def __init__(
+        self,
+        command: Sequence[str],
+        clock: Clock,
+        *,
+        restarts: bool = False,
+        prefix: Sequence[str] = (),
+    ) -> None:
         self._command = command
+        self._prefix = prefix
         self._clock = clock
         self._restarts = restarts
         self._process: asyncio.subprocess.Process | None = None
         self._stopping = False
         self._killed = False
+        self._began = 0.0
         self._children: set[int] = set()
         self.log = LogCount()
         #: ends other than by `kill`, `stop` or the loss of the Lease
@@ -184,13 +199,13 @@ class Scheduler:
         """Run the process until `stop` or cancellation; raise ChildProcessError if it exits."""
         while not self._stopping:
             process = await asyncio.create_subprocess_exec(
-                sys.executable,
-                *("-m", *self._command),
+                *(*self._prefix, sys.executable, "-m", *self._command),
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
                 limit=LONGEST_LINE,
             )
             self._process, self._killed, gave_way = process, False, self.log.gave_way
+            self._began = self._clock.monotonic()
             self.log.restart()
             try:
                 async with asyncio.TaskGroup() as tasks:
@@ -242,18 +257,19 @@ class Scheduler:
             return await response.text()
 
     def cpu_seconds(self) -> tuple[float, float]:
-        """Return the CPU seconds of the scheduler process, then those of its children. Raises
-        OSError.
+        """Return the CPU seconds of the scheduler process, then those of its planner and solver
+        processes, ended ones included. Raises OSError.
         """
         main, *children = family(self.pid)
-        return cpu_seconds(main), sum(map(cpu_seconds, children))
+        ended = sum(ended_children_seconds(pid) for pid in (main, *children))
+        return cpu_seconds(main), ended + sum(map(cpu_seconds, children))
 
-    def resident(self) -> tuple[int, int]:
-        """Return the resident memory in bytes of the scheduler process, then of its children.
-        Raises OSError.
-        """
-        main, *children = family(self.pid)
-        return resident(main), sum(map(resident, children))
+    def sample_memory(self) -> MemorySample:
+        """Measure the memory of the scheduler, planner and solver processes. Raises OSError."""
+        now = self._clock.monotonic()
+        sizes = [memory(pid) for pid in family(self.pid)]
+        resident, each = (sum(size[name] for size in sizes) for name in ("Pss", "Rss"))
+        return MemorySample(now, now - self._began, resident, each)
 
     async def _read_log(self, name: str, stream: asyncio.StreamReader) -> None:
         async for line in stream:
@@ -261,41 +277,46 @@ class Scheduler:
             self.log.read_line(line, self._clock.monotonic())
 
     async def _sample_memory(self, pid: int) -> None:
-        began = self._clock.monotonic()
         while True:
             await self._clock.sleep(PAUSE)
-            with suppress(OSError):  # the process has just ended
-                processes = family(pid)
-                self._children.update(processes[1:])
-                now = self._clock.monotonic()
-                used = sum(map(resident, processes))
-                self.memory.append(MemorySample(now, now - began, used))
+            with suppress(OSError):  # a process has just ended
+                self._children.update(family(pid)[1:])
+                self.memory.append(self.sample_memory())
 
 
-def resident(pid: int) -> int:
-    """Return the resident memory of one process in bytes. Raises OSError."""
-    status = Path(f"/proc/{pid}/status").read_text()
-    fields = (line.partition(":") for line in status.splitlines())
-    return next((int(value.split()[0]) * 1024 for name, _, value in fields if name == "VmRSS"), 0)
+def memory(pid: int) -> dict[str, int]:
+    """Return Rss and Pss of one process in bytes. Raises OSError."""
+    lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+    fields = (line.partition(":") for line in lines)
+    return {n: int(v.split()[0]) * 1024 for n, _, v in fields if n in {"Rss", "Pss"}}
 
 
 def cpu_seconds(pid: int) -> float:
     """Return the CPU seconds of one process, all threads. Raises OSError."""
+    return _stat_seconds(pid, 11)
+
+
+def ended_children_seconds(pid: int) -> float:
+    """Return the CPU seconds of the ended descendants of a process. Raises OSError."""
+    return _stat_seconds(pid, 13)
+
+
+def _stat_seconds(pid: int, field: int) -> float:
+    """Return two adjacent fields of /proc/PID/stat, user and system time, in seconds."""
     fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    user, system = int(fields[11]), int(fields[12])
-    return (user + system) / os.sysconf("SC_CLK_TCK")
+    return (int(fields[field]) + int(fields[field + 1])) / os.sysconf("SC_CLK_TCK")
 
 
 def family(pid: int) -> tuple[int, ...]:
-    """Return the ids of a process and of its direct children. Raises OSError."""
+    """Return the ids of a process and of its descendants. Raises OSError."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    return pid, *map(int, children)
+    return pid, *(each for child in children for each in family(int(child)))
 
 
 def _is_alive(pid: int) -> bool:
     """Return whether the process exists and is no zombie."""
     try:
-        return resident(pid) > 0
+        return "VmRSS" in Path(f"/proc/{pid}/status").read_text()
     except OSError:
         return False
 

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from kubedsm_lab.bench.burst.run import Plan
     from kubedsm_lab.bench.report import Report
 
+#: Capacity of one emulated node in pods of the benchmarks `board` and `footprint`.
+PODS_OF_A_NODE = 50
 ODDITIES = ("absurd", "overlapping", "forged")
 #: Seconds of silence before a round of bursts on an emulated cluster.
 _SILENCE = 30.0
@@ -217,11 +219,52 @@ def footprint(
 
     from kubedsm_lab.bench import footprint
 
-    if pods > nodes * footprint.PODS_OF_A_NODE:
-        raise click.UsageError(f"--pods: more than {footprint.PODS_OF_A_NODE} for each node")
+    if pods > nodes * PODS_OF_A_NODE:
+        raise click.UsageError(f"--pods: more than {PODS_OF_A_NODE} for each node")
     _log_only("ERROR")
     shape = footprint.Shape(nodes, pods, seconds, heartbeat, rounds)
     show_report(asyncio.run(footprint.run(shape)), output)
+
+
+@bench.command()
+@click.option("--nodes", type=click.IntRange(10, 1000), default=100, help="A tenth at the edge.")
+@click.option("--pods", type=click.IntRange(100, 10_000), default=1000, help="Waiting pods.")
+@click.option("--burst", type=click.IntRange(1, 1000), default=200, help="Pods of the burst.")
+@click.option(
+    "--quotas",
+    default="100,50,25",
+    callback=parse_sizes,
+    help="Percentages of one core, separated by commas.",
+)
+@click.option(
+    "--load",
+    type=click.IntRange(0, 64),
+    default=8,
+    help="Busy processes next to the scheduler in the last run; 0: no such run.",
+)
+@output
+def board(
+    nodes: int, pods: int, burst: int, quotas: tuple[int, ...], load: int, output: str
+) -> None:
+    """Little CPU: only later, or worse? (10 min)
+
+    `kubedsm run` starts with waiting pods, receives a burst, and migrates pods to released edge
+    capacity: without limit, with a part of one core, and next to busy processes. Times are ratios
+    to the first run; pods at the edge, the least edge share of a Deployment and its spread must be
+    equal. The API server is `kubedsm emulate` in a separate process without limit.
+    """
+    import asyncio
+
+    from kubedsm_lab.bench import board as measured
+
+    if pods + burst > nodes * PODS_OF_A_NODE:
+        raise click.UsageError(f"--pods: more than {PODS_OF_A_NODE} for each node")
+    _log_only("ERROR")
+    shares = tuple(percent / 100 for percent in quotas)
+    shape = measured.Shape(nodes, pods, burst, shares, load)
+    with show_progress("runs", 1 + len(shares) + bool(load)) as advance:
+        report = asyncio.run(measured.run(shape, advance))
+    show_report(report, output)
 
 
 @bench.command()

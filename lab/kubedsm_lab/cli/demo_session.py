@@ -106,6 +106,7 @@ class DemoSession:
                     baseline(self.seed, self.cycles) as replayed,
                 ):
                     scene = Scene(clock)
+                    scene.cluster = "demo"
                     heard = Listeners(world.scene, *([scene] if self.shows_page else []))
                     own = random.Random(self.seed)
                     runtime = Runtime(client, CONFIGURATION, clock, own, listener=heard)

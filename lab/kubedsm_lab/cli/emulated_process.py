@@ -96,6 +96,7 @@ class EmulatedProcess:
             return
         clock = SystemClock()
         scene = Scene(clock)
+        scene.cluster = page.name or "emulated"
         front = EmulatedFront(cluster.routes, clock, token=self.token)
         runtime = Runtime(front, Configuration(), clock, random.Random(), listener=scene)
         address, access = page.address or PAGE, page.access

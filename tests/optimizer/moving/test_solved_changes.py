@@ -7,7 +7,7 @@ import pytest
 
 from kubedsm.objective.fragmentation import Measure
 from kubedsm.objective.gains import leading_gain
-from kubedsm.optimizer.moving import exact
+from kubedsm.optimizer.moving import integer_changes
 from kubedsm.optimizer.moving.best_changes import bound_gain
 from kubedsm.optimizer.moving.exact import suggest_exact
 from kubedsm.optimizer.moving.suggest import SUGGEST_BOUNDS
@@ -87,9 +87,9 @@ def test_without_a_solver_it_is_said_how_much_more_there_might_be():
     assert value <= solved.certificate.value == solved.certificate.bound < found.certificate.bound
 
 
-def test_beyond_what_a_solver_can_cope_with_it_is_asked_about_a_part(monkeypatch):
-    monkeypatch.setattr(exact, "MOST_PAIRS", 60)
-    bounds = attrs.evolve(NOTHING, solver=Highs(seconds=600))
+def test_beyond_what_a_solver_can_cope_with_the_search_goes_on_without_it(monkeypatch):
+    monkeypatch.setattr(integer_changes, "MOST_PAIRS", 60)
+    bounds = attrs.evolve(SUGGEST_BOUNDS, loads=60, solver=Highs(seconds=600))
     found = suggest_exact(levelled_problem(many_case(), bounds))
     assert found.moves
     assert not found.proven

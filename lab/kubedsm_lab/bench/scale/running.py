@@ -139,7 +139,8 @@ class _Measurement:
         await self.clock.sleep(self.seconds)
         after = await scheduler.read_metrics()
         suggestions = round(_count_suggestions(after) - _count_suggestions(before))
-        resident = [each / 1e6 for each in scheduler.resident()]
+        greatest = max(sample.resident for sample in scheduler.memory)
+        resident = [scheduler.sample_memory().resident / 1e6, greatest / 1e6]
         lag = lag_between(before, after)
         return _build_report(to_sync, resident, rate, used, lag, suggestions)
 
@@ -172,15 +173,15 @@ def _build_report(
     lag: dict[str, float],
     suggestions: int,
 ) -> Report:
-    """Build the report on the scheduler process; `resident` (MB) and `cpu_percent` list the process
-    first, then its children.
+    """Build the report on the scheduler process; `cpu_percent` lists the process first, then its
+    children, and `resident` the MB of all, at the end and at most.
     """
     late = {name: value for name, value in lag.items() if name != "looks"}
     figures = {
         "emulated": True,
         "secondsToSync": round(to_sync, 1),
         "residentMB": round(resident[0], 1),
-        "childrenResidentMB": round(resident[1], 1),
+        "greatestResidentMB": round(resident[1], 1),
         "churn": {
             "podEventsPerSecond": round(events_per_second, 1),
             "cpuPercentOfACore": round(cpu_percent[0], 1),
@@ -195,7 +196,7 @@ def _build_report(
     process = ("% of a core", "MB", "synced after")
     rows = [
         ("kubedsm run", *_format_usage(cpu_percent[0], resident[0]), format_duration(to_sync)),
-        ("its children", *_format_usage(cpu_percent[1], resident[1]), ""),
+        ("its children, MB of all at most", *_format_usage(cpu_percent[1], resident[1]), ""),
     ]
     shown = tuple(
         format_duration(value) if math.isfinite(value) else "above the last bucket"

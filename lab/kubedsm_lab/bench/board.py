@@ -1,0 +1,257 @@
+"""`kubedsm bench board`: `kubedsm run` with little CPU, in comparison with an idle machine.
+
+Each run has an emulated cluster of its own, in a separate process without limit. Pods wait before
+the scheduler starts; then a burst arrives; then capacity of the edge is released, so that pods
+migrate to the edge. The quality of the placement must be equal in all runs.
+"""
+
+import asyncio
+import math
+import sys
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from statistics import fmean
+from typing import Any
+
+import attrs
+import orjson
+from rich.console import RenderableType
+
+from kubedsm.kube.client.kubernetes import KubernetesCluster
+from kubedsm.kube.client.port import Cluster, Request
+from kubedsm.process.clock import Clock, SystemClock
+from kubedsm.terminal.fitted_table import table
+from kubedsm_lab.bench.api import APPS, CORE, Api, deployment
+from kubedsm_lab.bench.footprint import NAMESPACE, create_workloads, node_objects
+from kubedsm_lab.bench.processes import Scheduler, emulated_cluster, end_process, run_command
+from kubedsm_lab.bench.quota import SIGNALS, Quota, quota
+from kubedsm_lab.bench.report import Report, format_duration, format_number
+
+#: Pods of the Deployment that is deleted before the suggestion.
+LEAVING = 20
+#: Time limit of a phase in seconds.
+TIMEOUT = 300.0
+IDLE = "idle"
+_PHASES = ("first bind", "waiting pods bound", "burst bound", "edge refilled")
+_BUSY = "while True: pass"
+
+
+@attrs.frozen
+class Shape:
+    nodes: int
+    #: pods that wait for the scheduler, and pods of the burst
+    pods: int
+    burst: int
+    #: shares of a core
+    quotas: tuple[float, ...]
+    #: processes that compute next to the scheduler, in the last run; 0: no such run
+    load: int
+
+
+@attrs.frozen
+class Quality:
+    """Placement at the end of a phase."""
+
+    at_edge: int
+    #: least edge share of a Deployment
+    least_share: float
+    #: mean number of nodes of a Deployment
+    spread: float
+
+
+@attrs.frozen
+class Run:
+    """Measurements of one run: seconds of each phase, inf beyond the time limit; quality after the
+    last three phases; and CPU seconds of the scheduler with its planner and solver processes.
+    """
+
+    seconds: tuple[float, ...]
+    quality: tuple[Quality, ...]
+    cpu: float
+    method: str = ""
+
+
+async def run(shape: Shape, advance: Callable[[], object]) -> Report:
+    """Measure all runs. Raises ClusterError, TimeoutError, ChildProcessError."""
+    runs = {IDLE: await _measure(shape)}
+    advance()
+    for share in shape.quotas:
+        async with quota(share) as limit:
+            runs[f"{share:.0%} of a core"] = await _measure(shape, limit)
+        advance()
+    if shape.load:
+        async with _load(shape.load):
+            runs[f"next to {shape.load} busy processes"] = await _measure(shape)
+        advance()
+    return _build_report(shape, runs)
+
+
+@asynccontextmanager
+async def _load(processes: int) -> AsyncIterator[None]:
+    """Run processes that compute without end during the block."""
+    async with AsyncExitStack() as running:
+        for _ in range(processes):
+            busy = await asyncio.create_subprocess_exec(sys.executable, "-c", _BUSY)
+            running.push_async_callback(end_process, busy)
+        yield
+
+
+@attrs.define
+class _Pods:
+    """Deployment and node of each pod of the emulated cluster, followed by a watch."""
+
+    clock: Clock
+    placed: dict[str, tuple[str, str]] = attrs.field(factory=dict, init=False)
+    first_bind: float = attrs.field(default=0.0, init=False)
+
+    async def follow(self, cluster: Cluster) -> None:
+        pods = f"{CORE}/pods"
+        listed = await Api(cluster).get(pods)
+        query = {"watch": "1", "resourceVersion": listed["metadata"]["resourceVersion"]}
+        async with cluster.stream(Request("GET", pods, query), timeout=TIMEOUT) as lines:
+            async for line in lines:
+                event = orjson.loads(line)
+                pod = event["object"]
+                uid, node = pod["metadata"]["uid"], pod["spec"].get("nodeName")
+                if event["type"] == "DELETED" or "deletionTimestamp" in pod["metadata"]:
+                    self.placed.pop(uid, None)
+                elif node:
+                    self.placed[uid] = pod["metadata"]["labels"]["app"], node
+                    self.first_bind = self.first_bind or self.clock.monotonic()
+
+    async def until(self, is_reached: Callable[[], bool]) -> float:
+        """Wait until the condition holds; return the seconds, inf beyond the time limit."""
+        began = self.clock.monotonic()
+        while not is_reached():
+            if self.clock.monotonic() - began > TIMEOUT:
+                return float("inf")
+            await self.clock.sleep(0.05)
+        return self.clock.monotonic() - began
+
+    def quality(self, edge: frozenset[str]) -> Quality:
+        totals = Counter(app for app, _ in self.placed.values())
+        at_edge = Counter(app for app, node in self.placed.values() if node in edge)
+        nodes = Counter(app for app, _ in set(self.placed.values()))
+        shares = [at_edge[app] / total for app, total in totals.items()]
+        return Quality(at_edge.total(), min(shares), fmean(nodes.values()))
+
+
+async def _measure(shape: Shape, limit: Quota | None = None) -> Run:
+    clock, nodes = SystemClock(), node_objects(shape.nodes)
+    edge = frozenset(
+        node["metadata"]["name"]
+        for node in nodes
+        if node["metadata"]["labels"]["kubedsm.io/tier"] == "edge"
+    )
+    async with (
+        emulated_cluster(nodes, "--seed", "1") as path,
+        await KubernetesCluster.connect(path) as cluster,
+    ):
+        api, pods = Api(cluster), _Pods(clock)
+        await create_workloads(api, shape.pods - LEAVING)
+        await _deploy(api, "leaving", LEAVING)
+        while len(await api.list_pods()) < shape.pods:
+            await clock.sleep(0.1)
+        prefix = () if limit is None else limit.prefix
+        scheduler = Scheduler(run_command(path), clock, prefix=prefix)
+        async with asyncio.TaskGroup() as observing:
+            following = observing.create_task(pods.follow(cluster))
+            async with scheduler.running() as tasks:
+                began = clock.monotonic()
+                enforcing = [tasks.create_task(limit.enforce(scheduler))] if limit else []
+                seconds = [await pods.until(lambda: len(pods.placed) >= shape.pods)]
+                seconds.insert(0, pods.first_bind - began)
+                quality = [pods.quality(edge)]
+                await _deploy(api, "burst", shape.burst)
+                full = shape.pods + shape.burst
+                seconds.append(await pods.until(lambda: len(pods.placed) >= full))
+                quality.append(pods.quality(edge))
+                await api.delete(NAMESPACE, "deployments", "leaving", APPS)
+                await pods.until(lambda: pods.quality(edge).at_edge < quality[-1].at_edge)
+                least = min(quality[-1].at_edge, full - LEAVING)
+                seconds.append(await pods.until(lambda: pods.quality(edge).at_edge >= least))
+                quality.append(pods.quality(edge))
+                cpu = sum(scheduler.cpu_seconds())
+                for each in enforcing:
+                    each.cancel()
+            following.cancel()
+    return Run(tuple(seconds), tuple(quality), cpu, limit.method if limit else "")
+
+
+async def _deploy(api: Api, name: str, replicas: int) -> None:
+    await api.create(NAMESPACE, "deployments", deployment(name, replicas), APPS)
+
+
+def _build_report(shape: Shape, runs: dict[str, Run]) -> Report:
+    figures: dict[str, Any] = {
+        name: {
+            # null: not within the time limit
+            "seconds": {
+                phase: round(seconds, 2) if math.isfinite(seconds) else None
+                for phase, seconds in zip(_PHASES, each.seconds, strict=True)
+            },
+            "quality": [attrs.asdict(quality) for quality in each.quality],
+            "cpuSeconds": round(each.cpu, 2),
+            "method": each.method,
+        }
+        for name, each in runs.items()
+    }
+    method = next((each.method for each in runs.values() if each.method), "")
+    about = (
+        f"{shape.nodes} nodes, {shape.pods:,} waiting pods, a burst of {shape.burst}, then"
+        f" {LEAVING} pods leave. Times of the first run, and ratios to these of the others."
+    )
+    notes = [
+        about,
+        *([f"The CPU is limited by {method}."] if method else []),
+        *(["This limit is stricter on a busy machine."] if method == SIGNALS else []),
+    ]
+    return Report(
+        {"emulated": True, "runs": figures},
+        [_time_table(runs), _quality_table(runs)],
+        notes,
+    )
+
+
+def _format_time(seconds: float, unit: float) -> str:
+    """Return the ratio to `unit`, or the seconds where the first run has none (0 or inf)."""
+    if math.isinf(seconds):
+        return f"not in {TIMEOUT:g} s"
+    if not unit or math.isinf(unit):
+        return format_duration(seconds)
+    return format_number(seconds / unit, 2)
+
+
+def _time_table(runs: dict[str, Run]) -> RenderableType:
+    first = runs[IDLE]
+    rows = [
+        (
+            name,
+            *(
+                _format_time(seconds, 0.0 if each is first else unit)
+                for seconds, unit in zip(each.seconds, first.seconds, strict=True)
+            ),
+            format_duration(each.cpu) if each is first else format_number(each.cpu / first.cpu, 2),
+        )
+        for name, each in runs.items()
+    ]
+    headings = (*_PHASES, "CPU time")
+    return table(("time", *headings), rows, numbers=headings)
+
+
+def _quality_table(runs: dict[str, Run]) -> RenderableType:
+    def join(values: Sequence[str]) -> str:
+        return " / ".join(values)
+
+    rows = [
+        (
+            name,
+            join([str(quality.at_edge) for quality in each.quality]),
+            join([f"{quality.least_share:.0%}" for quality in each.quality]),
+            join([f"{quality.spread:.1f}" for quality in each.quality]),
+        )
+        for name, each in runs.items()
+    ]
+    headings = ("pods at the edge", "least edge share", "nodes of a Deployment")
+    return table(("after start / burst / suggestion", *headings), rows, numbers=headings)

@@ -1,0 +1,113 @@
+"""Address, help and exports of the page, in a real browser."""
+
+import json
+import re
+
+from kubedsm.dashboard.rows import StatusRow, WorkloadRow
+from kubedsm.process.clock import SystemClock
+from support.browser import expect, in_browser, keep, violations
+from support.made_cluster import MadeCluster, page_of_made
+from support.serving_pages import page_showing, served
+from support.told_scene import ToldScene, stream_of
+
+pytestmark = in_browser
+#: nothing answers questions about a cluster that is made up
+UNKNOWN = ("404 (Not Found)",)
+
+
+async def test_what_is_shown_has_an_address_and_back_leads_to_what_was_shown_before(browser):
+    async with (
+        page_of_made(MadeCluster(14, 120)) as url,
+        browser.page(url, failing=UNKNOWN) as page,
+    ):
+        panel = page.get_by_role("complementary")
+        await page.locator("[data-node=edge-1]").focus()
+        await page.keyboard.press("Enter")
+        await expect(panel.get_by_role("heading", name="Node edge-1")).to_be_visible()
+        await page.get_by_role("button", name="front", exact=True).first.click()
+        await expect(panel.get_by_role("heading", name="Workload shop/front")).to_be_visible()
+        await expect(page).to_have_url(re.compile("#workload=shop%2Ffront$"))
+        await page.keyboard.press("/")
+        await page.keyboard.type("orders")
+        await expect(page).to_have_url(re.compile("find=orders$"))
+        await page.get_by_role("slider", name="Moment").press("Home")
+        await expect(page).to_have_url(re.compile(r"&at=\d+\.\d{3}&find=orders$"))
+        async with browser.page(page.url, failing=UNKNOWN) as other:
+            there = other.get_by_role("complementary")
+            await expect(there.get_by_role("heading", name="Workload shop/front")).to_be_visible()
+            await expect(other.get_by_role("combobox")).to_have_value("orders")
+            await expect(other.get_by_text("The past:")).to_be_visible()
+        for _ in range(2):
+            await page.go_back()
+        await expect(panel.get_by_role("heading", name="Node edge-1")).to_be_visible()
+        await page.go_back()
+        await expect(panel).to_have_count(0)
+
+
+async def test_the_search_highlights_services_and_nodes(browser):
+    async with page_of_made(MadeCluster(14, 120)) as url, browser.page(url) as page:
+        await page.keyboard.press("/")
+        await page.keyboard.type("cart")
+        await expect(page.locator(".group.chosen").first).to_be_attached()
+        lit = await page.locator(".group.chosen").evaluate_all(
+            "groups => [...new Set(groups.map((each) => each.dataset.workload))]"
+        )
+        assert lit == ["shop/cart"]
+        assert await page.locator(".group.dim").count() > 0
+        await page.get_by_role("combobox").fill("edge-3")
+        await expect(page.locator(".found")).to_have_attribute("data-node", "edge-3")
+        await expect(page.locator(".dim")).to_have_count(0)
+
+
+async def test_an_answer_is_copied_as_a_command_and_saved_as_json_and_picture(browser):
+    rights = {"permissions": ["clipboard-read", "clipboard-write"]}
+    async with (
+        page_of_made(MadeCluster(4, 30)) as url,
+        browser.page(url, failing=UNKNOWN, **rights) as page,
+    ):
+        await page.locator("[data-node=edge-1]").focus()
+        await page.keyboard.press("Enter")
+        for button, text in (
+            ("Copy kubectl", "kubectl describe node edge-1"),
+            ("Copy kubedsm", "kubedsm explain node/edge-1"),
+            ("Copy link", f"{url.rstrip('/')}/#node=edge-1"),
+        ):
+            await page.get_by_role("button", name=button).click()
+            await expect(page.locator(".share output")).to_contain_text("copied.")
+            assert await page.evaluate("navigator.clipboard.readText()") == text
+        saved = {}
+        for button in ("JSON", "PNG"):
+            async with page.expect_download() as download:
+                await page.get_by_role("button", name=button).click()
+            file = await download.value
+            saved[file.suggested_filename] = (await file.path()).read_bytes()
+        document = json.loads(saved["kubedsm-node-edge-1.json"])
+        assert document["subject"]["key"] == "edge-1"
+        assert document["row"]["tier"] == "edge"
+        picture = saved["kubedsm-node-edge-1.png"]
+        assert picture[:4] == b"\x89PNG"
+        assert len(picture) > 10_000
+
+
+async def test_a_first_visit_has_a_tour_and_a_question_mark_opens_the_help(browser):
+    status = StatusRow("idle", cluster="shop-eu", role="leading", leader="kubedsm-1")
+    rows = {"status": {"now": status}, "workloads": {"a/w": WorkloadRow("Deployment", 1, 4, 0.5)}}
+    app = page_showing(stream_of(ToldScene(rows), SystemClock()), SystemClock())
+    async with served(app) as url, browser.page(url, width=1024, toured=False) as page:
+        await expect(page.get_by_role("banner")).to_contain_text("shop-eu")
+        await expect(page.get_by_role("banner")).to_contain_text("kubedsm-1 leads")
+        tour = page.get_by_role("complementary", name="Tour")
+        for step in ("1 of 3", "2 of 3", "3 of 3"):
+            await expect(tour).to_contain_text(step)
+            await tour.get_by_role("button").first.click()
+        await expect(tour).to_have_count(0)
+        await page.reload()
+        await expect(page.get_by_role("banner")).to_contain_text("shop-eu")
+        await expect(tour).to_have_count(0)
+        await page.keyboard.press("?")
+        dialog = page.get_by_role("dialog", name="KubeDSM")
+        await expect(dialog).to_contain_text("back to now")
+        await keep(page, "help")
+        assert await violations(page) == []
+        await page.keyboard.press("Escape")
+        await expect(dialog).to_have_count(0)
