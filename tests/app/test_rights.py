@@ -71,7 +71,8 @@ async def preempts(world):
     """What is urgent finds no room, and gets it."""
     await world.until(lambda: len(world.pods()) == 6, PATIENCE)
     world.deploy("third", 2)
-    await world.until_bound_of("third", 2, PATIENCE)
+    # Without a watch, migrations that make capacity for a new pod are not noticed in time.
+    await world.until_bound_of("third", 2, 2 * PATIENCE)
     world.deploy("urgent", 1, priorityClassName="system-cluster-critical")
     await world.until_bound_of("urgent", 1, 2 * PATIENCE)
 

@@ -60,9 +60,9 @@ def test_who_says_no_command_is_shown_which_there_are(typed, group):
             ["rbac", "--without", "migration"],
             (
                 "Invalid value for '--without': 'migration' is not one of 'surroundings',"
-                " 'volumes', 'events', 'tiers', 'migrations', 'preemption', 'sites', 'pause',"
-                " 'configuration', 'leader-election', 'requests', 'explain'. Did you mean"
-                " migrations? (see kubedsm rbac --help)"
+                " 'volumes', 'events', 'tiers', 'migrations', 'pre-pull', 'preemption', 'sites',"
+                " 'pause', 'configuration', 'leader-election', 'requests', 'explain'. Did you"
+                " mean migrations? (see kubedsm rbac --help)"
             ),
         ),
         (

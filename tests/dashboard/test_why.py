@@ -22,7 +22,9 @@ from support.worlds import CLOUD, EDGE, emulated
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 #: the edge goes to `log` first, to which nothing is promised
 CONFIGURATION = load(
-    "services: {'*': {qos: 0}, default/web: {qos: 0.8, weight: 2}}\nsuggester: {period: 1s}", "test"
+    "services: {'*': {qos: 0}, default/web: {qos: 0.8, weight: 2}}\nsuggester: {period: 1s}\n"
+    "batch: {migrationWait: 0s}",
+    "test",
 )
 
 

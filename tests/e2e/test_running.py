@@ -1,12 +1,10 @@
 """`kubedsm run` as a process: its page, its worker, others beside it, and its end."""
 
 import json
-import os
 import signal
 import time
 import urllib.error
 import urllib.request
-from pathlib import Path
 
 import pytest
 
@@ -155,25 +153,6 @@ def wait_until(condition):
         assert time.monotonic() < deadline
         time.sleep(0.02)
     return found
-
-
-def test_a_worker_ends_with_its_scheduler_and_takes_no_signals_of_its_terminal(server, tmp_path):
-    config = write(tmp_path, "config.yaml", "suggester: {period: 500ms}")
-    for number in (signal.SIGTERM, signal.SIGKILL):
-        with Scheduler(server, "--config", config, "--leader-elect=false") as running:
-            pid = running.process.pid
-            worker = wait_until(lambda pid=pid: next(iter(workers(pid)), None))
-            assert os.getpgid(worker) != os.getpgid(pid)
-            running.process.send_signal(number)
-            running.process.wait()
-            wait_until(lambda worker=worker: not Path(f"/proc/{worker}").exists())
-
-
-def workers(pid):
-    """Yield the planners among the processes that a process has started."""
-    for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split():
-        if b"kubedsm.planner" in Path(f"/proc/{child}/cmdline").read_bytes():
-            yield int(child)
 
 
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/kubedsm/leases/kubedsm"

@@ -210,10 +210,10 @@ def test_a_folder_is_made_or_found_to_take_no_files(tmp_path, path):
 
 
 def test_nothing_else_writes_outputs():
-    # Pipes, what processes of a benchmark are given, the logs of those that run, and what stands
-    # in for an output that is closed.
+    # Pipes, control groups, what processes of a benchmark are given, the logs of those that run,
+    # and what stands in for an output that is closed.
     others = {"forked_process.py", "harm.py", "line.py", "processes.py", "forked.py", "running.py"}
-    others.add("whole_files.py")
+    others |= {"quota.py", "whole_files.py"}
     writing = re.compile(r"""\.(?:write_text|write_bytes|save_svg)\(|open\((?:.*, )?"[wa]b?\"""")
     root = Path(__file__).parents[2]
     modules = [

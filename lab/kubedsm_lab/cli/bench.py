@@ -246,7 +246,7 @@ def footprint(
 def board(
     nodes: int, pods: int, burst: int, quotas: tuple[int, ...], load: int, output: str
 ) -> None:
-    """Little CPU: only later, or worse? (10 min)
+    """Cold start, burst and migration on little CPU (10 min).
 
     `kubedsm run` starts with waiting pods, receives a burst, and migrates pods to released edge
     capacity: without limit, with a part of one core, and next to busy processes. Times are ratios
