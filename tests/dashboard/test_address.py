@@ -67,6 +67,8 @@ async def test_an_answer_is_copied_as_a_command_and_saved_as_json_and_picture(br
     ):
         await page.locator("[data-node=edge-1]").focus()
         await page.keyboard.press("Enter")
+        # This server has no explanations: its answer must be there before it is saved.
+        await expect(page.locator(".why")).to_contain_text("no file why")
         for button, text in (
             ("Copy kubectl", "kubectl describe node edge-1"),
             ("Copy kubedsm", "kubedsm explain node/edge-1"),
