@@ -6,7 +6,6 @@ thread may hold: no logging, no event loop, no import of a module that another t
 """
 
 import gc
-import itertools
 import os
 import signal
 import sys
@@ -15,6 +14,7 @@ import traceback
 import warnings
 from collections.abc import Callable, Collection
 from contextlib import suppress
+from pathlib import Path
 
 import attrs
 
@@ -111,6 +111,9 @@ def _keep_files(keep: Collection[int], *, silent: bool) -> None:
         os.dup2(null, 2)
     os.dup2(2, 1)  # only the parent writes to stdout
     sys.stdout = sys.stderr = os.fdopen(2, "w", buffering=1, closefd=False)
-    kept = sorted({0, 1, 2, *keep})
-    for low, high in itertools.pairwise([*kept, os.sysconf("SC_OPEN_MAX")]):
-        os.closerange(low + 1, high)
+    # Listed, since the limit of open files in a container may be a thousand million.
+    kept = {0, 1, 2, *keep}
+    for number in [int(file.name) for file in Path("/dev/fd").iterdir()]:
+        if number not in kept:
+            with suppress(OSError):  # that of the listing itself
+                os.close(number)
