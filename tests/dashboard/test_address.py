@@ -46,6 +46,8 @@ async def test_what_is_shown_has_an_address_and_back_leads_to_what_was_shown_bef
 
 async def test_the_search_highlights_services_and_nodes(browser):
     async with page_of_made(MadeCluster(14, 120)) as url, browser.page(url) as page:
+        # Keys are heard once the page is drawn.
+        await expect(page.locator("[data-node=edge-3]")).to_be_visible()
         await page.keyboard.press("/")
         await page.keyboard.type("cart")
         await expect(page.locator(".group.chosen").first).to_be_attached()
