@@ -11,39 +11,22 @@ from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import ClaimReference
 from kubedsm.model.selectors import NodeSelectorTerm, Requirement
 from kubedsm.model.surroundings import (
-    Claim,
     CSIDriver,
     StorageCapacity,
     StorageClass,
-    Surroundings,
     Volume,
 )
 from kubedsm.plugins.feasibility import Feasibility
 from kubedsm.plugins.volume_binding import UNOBSERVED, VOLUME_BINDING, assign_claims
 from support.drawing import drawn
-from support.literal_volumes import Binder, unbound
+from support.literal_volumes import CSI, LOCAL, STATIC, Binder, knowing, unbound
 from support.rule_instances import HOST, ZONE, cluster, pod, zoned
 
-CSI, LOCAL, STATIC = "csi.example.com", "local-path", "static"
-CLASSES = (
-    StorageClass(STATIC, waits_for_consumer=True, provisioner="kubernetes.io/no-provisioner"),
-    StorageClass(LOCAL, waits_for_consumer=True, provisioner="rancher.io/local-path"),
-    StorageClass(CSI, waits_for_consumer=True, provisioner=CSI),
-)
 NODES = [zoned(f"n{n}", "xy"[n % 2], labels={HOST: f"n{n}"}) for n in range(4)]
 
 
 def on(*names, key=HOST):
     return (NodeSelectorTerm((Requirement(key, "In", names),)),)
-
-
-def knowing(*things):
-    known = Surroundings()
-    for kind in (Claim, Volume, StorageClass, CSIDriver, StorageCapacity):
-        known = known.with_kind(kind)
-    for thing in (*CLASSES, *things):
-        known = known.with_object(thing)
-    return known
 
 
 def volume(name, capacity, *hosts, of=STATIC, **more):

@@ -7,8 +7,33 @@ AssumePodVolumes, and k8s.io/component-helpers/storage/volume, FindMatchingVolum
 import attrs
 
 from kubedsm.model.selectors import selects
-from kubedsm.model.surroundings import Claim, CSIDriver, StorageCapacity, StorageClass, Volume
+from kubedsm.model.surroundings import (
+    Claim,
+    CSIDriver,
+    CSINode,
+    StorageCapacity,
+    StorageClass,
+    Surroundings,
+    Volume,
+)
 from support.literal_fit import any_selects
+
+CSI, LOCAL, STATIC = "csi.example.com", "local-path", "static"
+CLASSES = (
+    StorageClass(STATIC, waits_for_consumer=True, provisioner="kubernetes.io/no-provisioner"),
+    StorageClass(LOCAL, waits_for_consumer=True, provisioner="rancher.io/local-path"),
+    StorageClass(CSI, waits_for_consumer=True, provisioner=CSI),
+)
+
+
+def knowing(*things):
+    """Return surroundings with the storage classes and the given objects, of every storage kind."""
+    known = Surroundings()
+    for kind in (Claim, Volume, StorageClass, CSIDriver, StorageCapacity, CSINode):
+        known = known.with_kind(kind)
+    for thing in (*CLASSES, *things):
+        known = known.with_object(thing)
+    return known
 
 
 @attrs.define

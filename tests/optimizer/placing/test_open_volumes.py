@@ -8,12 +8,9 @@ import pytest
 from kubedsm.model.model import ClaimReference, SchedulingRules, Tier
 from kubedsm.model.selectors import NodeSelectorTerm, Requirement
 from kubedsm.model.surroundings import (
-    Claim,
     CSIDriver,
     CSINode,
     StorageCapacity,
-    StorageClass,
-    Surroundings,
     Volume,
 )
 from kubedsm.objective.objective import Objective, QosTarget
@@ -22,29 +19,13 @@ from kubedsm.optimizer.placing.settling import OpenNodes
 from kubedsm.plugins.feasibility import Feasibility
 from kubedsm.plugins.plugin import Scene
 from support import drawing
-from support.literal_volumes import unbound
+from support.literal_volumes import CSI, LOCAL, STATIC, knowing, unbound
 from support.placement_instances import node, pod, resources, snapshot
 from support.rule_instances import HOST
-
-CSI, LOCAL, STATIC = "csi.example.com", "local-path", "static"
-CLASSES = (
-    StorageClass(STATIC, waits_for_consumer=True, provisioner="kubernetes.io/no-provisioner"),
-    StorageClass(LOCAL, waits_for_consumer=True, provisioner="rancher.io/local-path"),
-    StorageClass(CSI, waits_for_consumer=True, provisioner=CSI),
-)
 
 
 def at(name):
     return (Requirement(HOST, "In", (name,)),)
-
-
-def knowing(*things):
-    known = Surroundings()
-    for kind in (Claim, Volume, StorageClass, CSIDriver, StorageCapacity, CSINode):
-        known = known.with_kind(kind)
-    for thing in (*CLASSES, *things):
-        known = known.with_object(thing)
-    return known
 
 
 def edge_nodes(count):
