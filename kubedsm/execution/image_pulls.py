@@ -16,7 +16,7 @@ from kubedsm.execution.bind_calls import IsPending
 from kubedsm.execution.migration_calls import LONGEST_START, RETRY, SLACK
 from kubedsm.kube.calls import writes
 from kubedsm.kube.calls.image_pulls import PULL_COMMAND, create_pull_pod, read_pull_spec
-from kubedsm.kube.client.port import ClusterError, DisruptionBudgetExceeded, NotFound
+from kubedsm.kube.client.port import ClusterError, NotFound
 from kubedsm.kube.wire.errors import WireError
 from kubedsm.model.images import LEAST_OBSERVED, estimate_pull, list_missing, with_tag
 from kubedsm.model.model import PULL_LABEL, NodeName, Pod, Uid
@@ -141,7 +141,7 @@ class ImagePulls(Controller):
                 await writes.evict(self.cluster, puller, timeout=self.timeout)
             except NotFound:
                 return
-            except (ClusterError, DisruptionBudgetExceeded) as error:
+            except ClusterError as error:
                 self.throttle.log(log.info, "image pull not ended", error, pod=str(puller))
                 await self.clock.sleep(RETRY)
             else:

@@ -74,8 +74,11 @@ def list_worst_losses(
     """
     found = []
     for workload in sorted(workloads):
-        share, target = shares.get(workload), qos_targets(workload)
-        if share is None or share.sites is None or target.demand is None or not target.demand.kept:
+        share = shares.get(workload)
+        if share is None or share.sites is None:
+            continue
+        target = qos_targets(workload)
+        if target.demand is None or not target.demand.kept:
             continue
         site, lost = max(share.sites, key=lambda each: each[1], default=("", 0))
         needed = target.demand.count_kept(target.count_wanted(share.total))

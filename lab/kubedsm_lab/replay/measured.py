@@ -26,11 +26,6 @@ class Measured:
         return cls(rows, published, tuple(runs))
 
     @property
-    def published_times(self) -> dict[tuple[str, str], Mapping[str, float]]:
-        """Return the paper's percentages by service, for each scenario and compared policy."""
-        return {(name, other): times for name, other, times in self.published.response_times}
-
-    @property
     def scenarios(self) -> list[str]:
         """Return the scenarios of the KubeDSM paper for which this report has results."""
         return [name for name in PAPER_SCENARIOS if self.has(name)]
