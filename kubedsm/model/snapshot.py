@@ -107,6 +107,12 @@ class Snapshot:
         """Return the tier's nodes in name order."""
         return [node for node in self.index.nodes if node.tier is tier]
 
+    def is_replica(self, pod: Pod) -> bool:
+        """Return True if the pod is of this scheduler, and counts in the edge share of its
+        workload.
+        """
+        return pod.scheduler_name == self.scheduler_name and pod.counts_for_qos
+
     def schedulable(self, pods: Iterable[Pod]) -> list[Pod]:
         """Return the pending pods of this scheduler, oldest first, except pods in terminating
         namespaces.

@@ -89,7 +89,7 @@ class Hypothesis:
             node = snapshot.placed.get(uid)
             kind = pod.workload.kind
             evicted = node in self.lost or (node in self.drained and kind not in _OF_A_NODE)
-            ours = pod.scheduler_name == snapshot.scheduler_name and pod.counts_for_qos
+            ours = snapshot.is_replica(pod)
             if uid in removed or (evicted and (not ours or kind in (*_OF_A_NODE, UNMANAGED))):
                 stopped[uid] = None
             elif evicted or (ours and pod.workload in restarted):
@@ -111,7 +111,7 @@ class Hypothesis:
         """Yield the pods that fewer replicas would remove: pending pods, then the newest."""
         for workload, number in self.replicas:
             pods = sorted(
-                (pod for pod in snapshot.pods.values() if _is_replica(pod, workload, snapshot)),
+                _list_replicas(snapshot, workload),
                 key=lambda pod: (pod.uid in snapshot.placed, -pod.created, pod.name),
             )
             yield from (pod.uid for pod in pods[: max(0, -number)])
@@ -129,17 +129,14 @@ class Hypothesis:
                 )
 
 
-def _is_replica(pod: Pod, workload: Workload, snapshot: Snapshot) -> bool:
-    return (
-        pod.workload == workload
-        and pod.scheduler_name == snapshot.scheduler_name
-        and pod.counts_for_qos
-    )
+def _list_replicas(snapshot: Snapshot, workload: Workload) -> list[Pod]:
+    pods = (pod for pod in snapshot.pods.values() if pod.workload == workload)
+    return list(filter(snapshot.is_replica, pods))
 
 
 def _find_newest(snapshot: Snapshot, workload: Workload) -> Pod | None:
-    ours = (pod for pod in snapshot.pods.values() if _is_replica(pod, workload, snapshot))
-    return max(ours, key=lambda pod: (pod.created, pod.name), default=None)
+    replicas = _list_replicas(snapshot, workload)
+    return max(replicas, key=lambda pod: (pod.created, pod.name), default=None)
 
 
 def _copies(newest: Pod, number: int, at: float) -> Iterator[Pod]:

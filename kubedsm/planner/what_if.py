@@ -135,8 +135,8 @@ def _list_placed(before: Snapshot, snapshot: Snapshot, decision: Decision) -> It
 
 def _list_gone(before: Snapshot, snapshot: Snapshot) -> Iterator[str]:
     for uid, pod in before.pods.items():
-        ours = pod.scheduler_name == before.scheduler_name and pod.counts_for_qos
-        if ours and uid not in snapshot.pods and pod.workload.kind == UNMANAGED:
+        is_gone = uid not in snapshot.pods and pod.workload.kind == UNMANAGED
+        if is_gone and before.is_replica(pod):
             yield str(pod)
 
 

@@ -134,8 +134,8 @@ def find_crowded(snapshot: Snapshot) -> dict[Workload, list[Pod]]:
     }
     pods: dict[Workload, list[Pod]] = {}
     for pod in snapshot.pods.values() if suspects else ():
-        ours = pod.scheduler_name == snapshot.scheduler_name and pod.counts_for_qos
-        if pod.workload in suspects and ours and pod.uid in snapshot.placed:
+        is_running = pod.workload in suspects and pod.uid in snapshot.placed
+        if is_running and snapshot.is_replica(pod):
             pods.setdefault(pod.workload, []).append(pod)
     return {
         workload: members
