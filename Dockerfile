@@ -32,10 +32,12 @@ RUN find /opt/kubedsm \( -type d -name tests -o -name '*_test.py' -o -name 'test
     -o -name '*_tests.*.so' -o -name '*.pyi' -o -name '*.h' \) -prune -exec rm -r {} +
 # The wheel of highspy has two copies of its library; this one is unused.
 RUN find /opt/kubedsm -path '*/highspy/libhighs.so.1.*' -delete
-# Importing kubernetes_asyncio imports its 900 generated modules. Compile them without docstrings,
-# which are half of their size, and remove the sources.
-RUN cd /opt/kubedsm/lib/python3*/site-packages/kubernetes_asyncio/client \
-    && python3 -m compileall -qb -o 2 . && find . -name '*.py' -delete
+# Credentials are loaded without the 900 generated modules of kubernetes_asyncio, 47 MB
+# (kubedsm/kube/client/credential_library.py). Its two outer packages are registered unexecuted, hence
+# compiled here.
+RUN cd /opt/kubedsm/lib/python3*/site-packages/kubernetes_asyncio \
+    && rm -r client/api client/models \
+    && /opt/kubedsm/bin/python -m compileall -q __init__.py client/__init__.py
 
 FROM ${BASE}
 COPY --from=build /opt/kubedsm /opt/kubedsm

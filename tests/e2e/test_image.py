@@ -25,7 +25,7 @@ PODMAN = shutil.which("podman")
 IMAGE, BASE = os.environ.get("KUBEDSM_IMAGE"), os.environ.get("KUBEDSM_IMAGE_BASE")
 
 #: bytes more than its base
-MOST = 120_000_000
+MOST = 110_000_000
 BURST = 40
 CONTAINER = {
     "name": "c",

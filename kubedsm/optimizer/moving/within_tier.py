@@ -125,16 +125,17 @@ class OneMore:
 
 def find_crowded(snapshot: Snapshot) -> dict[Workload, list[Pod]]:
     """Return the workloads with several Ready pods of which any share a node, with the running
-    pods.
+    pods. Pods on nodes that no longer exist do not count.
     """
+    zones = snapshot.index.zones
     suspects = {
         workload
         for workload, on_node in snapshot.census.standing.items()
-        if max(on_node.values(), default=0) > 1
+        if any(number > 1 and node in zones for node, number in on_node.items())
     }
     pods: dict[Workload, list[Pod]] = {}
     for pod in snapshot.pods.values() if suspects else ():
-        is_running = pod.workload in suspects and pod.uid in snapshot.placed
+        is_running = pod.workload in suspects and snapshot.placed.get(pod.uid) in zones
         if is_running and snapshot.is_replica(pod):
             pods.setdefault(pod.workload, []).append(pod)
     return {

@@ -131,6 +131,15 @@ def test_two_of_three_that_share_a_node_are_spread():
     }
 
 
+def test_replicas_on_a_node_that_was_deleted_do_not_count():
+    deleted, pods = edge("deleted"), together("web", 2, "deleted")
+    shot = attrs.evolve(
+        snapshot([deleted, edge("e1"), edge("e2")], pods),
+        nodes={name: edge(name) for name in ("e1", "e2")},
+    )
+    assert suggest(shot, lambda _: CONTENT, Objective(beta=0.0), LIMITS).moves == ()
+
+
 def test_in_a_rollout_the_youngest_of_both_kinds_goes():
     old, new = together("a", 2, "e1"), [running("a-9", "a", resources(2), "e1", created=9.0)]
     for pods in ([*old, *new], [*new, *old]):
