@@ -300,14 +300,10 @@ class Scheduler(Controller):
             return StageDecision(snapshot, policy.place(snapshot, pods, self.rng, deadline))
         if len(pods) > INLINE_LIMIT:
             return None
-        deadline = Deadline.within(self._inline_budget, self.clock.monotonic)
+        deadline = Deadline.within(min(budget, INLINE_BUDGET), self.clock.monotonic)
         leaving, start = self._list_leaving(pods), self.sampling_start
         decided = policy.at_once(snapshot, pods, leaving, deadline, start)
         return decided and StageDecision(snapshot, *decided)
-
-    @property
-    def _inline_budget(self) -> float:
-        return min(self.configuration.current.batch.budget, INLINE_BUDGET)
 
     def decide_fallback(self, stage: Stage, pods: list[Pod]) -> StageDecision | None:
         """Return the best placement found within `INLINE_BUDGET` seconds without a solver."""
@@ -329,7 +325,7 @@ class Scheduler(Controller):
             self._list_leaving(pods),
             stage.view,
             self.sampling_start,
-            self._inline_budget if len(pods) <= INLINE_LIMIT else 0.0,
+            min(configuration.batch.budget, INLINE_BUDGET) if len(pods) <= INLINE_LIMIT else 0.0,
         )
 
     def _list_leaving(self, pods: list[Pod]) -> frozenset[Uid]:
