@@ -2,10 +2,14 @@
 # Load scenarios sent to the services, and their reports.
 
 need_playing() {
-  local command
+  local command install="python3 -m venv .venv && .venv/bin/pip install -c constraints.txt . ./lab && . .venv/bin/activate"
   for command in python3 kubedsm loadgen; do
-    need "$command" "python3 -m venv .venv && .venv/bin/pip install -c constraints.txt . ./lab && . .venv/bin/activate"
+    need "$command" "$install"
   done
+  # Reports have pictures; finding the library is faster than importing it.
+  ! command -v python3 >/dev/null ||
+    python3 -c 'import importlib.util as u, sys; sys.exit(u.find_spec("matplotlib") is None)' ||
+    missing matplotlib "$install"
 }
 
 # Print the scenario file, by default the short one. Format: docs/how-to/generate-load.md.

@@ -247,6 +247,15 @@ def test_check_says_all_that_is_missing_and_how_to_get_it(tmp_path):
     assert "prometheus-node-exporter" in done.stderr
 
 
+@pytest.mark.parametrize("command", ["check", "run", "emulated", "report"])
+def test_a_library_without_which_no_report_is_drawn_is_missing_from_the_start(by_k3d, command):
+    ok(by_k3d("up"))
+    by_k3d.calls()
+    lines = by_k3d(command, fails="matplotlib").stderr.splitlines()
+    assert any(line.startswith("lab: missing: matplotlib; python3 -m venv ") for line in lines)
+    assert not any("record" in call for call in by_k3d.calls())
+
+
 def bare(tmp_path):
     """A folder with what any machine has, and nothing more."""
     folder = tmp_path / "bare"

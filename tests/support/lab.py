@@ -73,6 +73,12 @@ done
 _QUIET = {
     "sudo": 'shift; exec "$@"\n',
     "id": "echo 1000\n",
+    "python3": """
+case "$*" in
+  *matplotlib*) [[ $FAILS != matplotlib ]] ;;
+  *) exec /usr/bin/python3 "$@" ;;
+esac
+""",
     "hostname": "echo 10.0.0.1 fd00::1\n",
     "which": "[[ $1 != k3s || -e $WORLD/$STANDS_ON ]]\n",
     "ip": "echo '10.0.0.2 dev eth0 src 10.0.0.5 uid 0'\n",
