@@ -27,15 +27,21 @@ played() {
   shift 5
   for endpoint; do endpoints+=(--endpoint "$endpoint"); done
   mkdir -p "$folder"
-  # The recording ends with the load.
+  # The load begins once the recorder follows the cluster, and the recording ends with the load.
   start "$folder/recording" kubedsm record --scenario "$scenario" --policy "$policy" \
     --kubeconfig "$kubeconfig" --namespace lab --server "http://127.0.0.1:$port" \
     --requests "$folder/requests.json" --out "$folder"
   recorder=${PIDS[-1]}
+  # The recorder's own timeouts end it if the cluster does not answer.
+  while kill -0 "$recorder" 2>/dev/null && ! is_recording; do sleep 0.1; done
+  is_recording || die "no recording: $(tail -n 1 "$folder/recording")"
   loadgen run "$scenario" "${endpoints[@]}" -o json >"$folder/requests.json"
   wait "$recorder" || die "the recording failed: $(tail -n 1 "$folder/recording")"
   cat "$folder/recording"
 }
+
+# True once the recorder of `played` follows the cluster.
+is_recording() { grep -q '^kubedsm: recording ' "$folder/recording"; }
 
 lab_run() {
   local scenario policy address=127.0.0.1 name port endpoints=() folder told

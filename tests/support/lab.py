@@ -60,7 +60,13 @@ case "$*" in
   'qdisc del '*) rm "$WORLD/late-$STANDS_ON" ;;
 esac
 """,
-    "kubedsm": "",
+    # A recorder that takes a while to begin.
+    "kubedsm": """
+[[ $1 == record ]] || exit 0
+sleep 0.5
+echo recording >>"$WORLD/calls"
+echo 'kubedsm: recording a in namespace lab' >&2
+""",
     # Load lasts until the port-forward beside it has begun, however busy the machine is.
     "loadgen": """
 for _ in {1..600}; do
