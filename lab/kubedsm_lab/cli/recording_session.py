@@ -39,28 +39,28 @@ async def record_load(
     measures.
 
     Effects of migrations are read from the scheduler at `server`, if it manages this cluster.
-    The report tells what the recording misses: lost watches, and load outside the recording.
+    The report names what the recording misses: lost watches, and load outside the recording.
     """
     clock, rng = SystemClock(), random.Random()
     missed: list[str] = []
 
-    def tell(what: str) -> None:
+    def report(what: str) -> None:
         remark(what)
         missed.append(what)
 
     version = await greet(cluster, timeout=TIMEOUT)
-    async with follow_cluster(cluster, recorder, clock, rng, tell):
+    async with follow_cluster(cluster, recorder, clock, rng, report):
         stop.heeded = True
         remark(f"recording {', '.join(services)} in namespace {recorder.namespace}")
         began = clock.wall()
-        seen, answers = await record_until_end(recorder, plan, stop.asked, clock, tell)
+        seen, answers = await record_until_end(recorder, plan, stop.asked, clock, report)
     effects = None
     if await find_scheduler(server, cluster) is not None:
         effects = await effects_since(server, began, recorder.namespace)
     unseen = set(seen.timeline.services) - {life.service for life in seen.timeline.lives}
     if unseen:
         known = "which are known by their label app, or their workload"
-        tell(f"no pods seen of {', '.join(sorted(unseen))}, {known}")
+        report(f"no pods seen of {', '.join(sorted(unseen))}, {known}")
     run = Outcome(
         scenario,
         policy or _name_schedulers(recorder),

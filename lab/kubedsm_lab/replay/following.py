@@ -30,7 +30,7 @@ from kubedsm_lab.replay.sightings import KINDS, Sighting
 PATIENCE = 120.0
 #: seconds between two checks for loadgen's report
 LOOK = 0.5
-#: seconds of load outside the recording that are told: more than clocks of two machines differ
+#: seconds of load outside the recording that are reported; clocks of two machines differ by less
 GAP = 2.0
 
 
