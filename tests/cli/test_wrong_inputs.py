@@ -1,9 +1,12 @@
 """Wrong inputs: none ends in a traceback, each in one line with the mistake and the remedy."""
 
 import shlex
+import sys
 
 import pytest
+from click.testing import CliRunner
 
+from kubedsm.cli.main import commands
 from support import command_line, dumps
 from support.processes import unreachable, write
 
@@ -132,6 +135,27 @@ BAD = {
         "Invalid value for '--nodes': '1,0' is no list of numbers from 1 up",
     ),
 }
+
+
+@pytest.mark.parametrize(
+    ("typed", "library"),
+    [
+        ("bench burst", "trustme"),
+        ("emulate --tls --port 0", "trustme"),
+        ("compare --only burst --out here", "trustme"),
+        ("compare --only nodes --out here", "matplotlib"),
+        ("replay 1.5-.4 --out here", "matplotlib"),
+        ("record --scenario load.json --out here", "matplotlib"),
+    ],
+)
+def test_a_missing_library_is_named_before_anything_runs(typed, library, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, library, None)
+    done = CliRunner().invoke(commands, typed.split())
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert done.stderr == f"Error: not installed: {library}; pip install kubedsm-lab\n"
+    assert list(tmp_path.iterdir()) == []
+
 
 #: configuration documents, and parts of the line that refuses each
 CONFIGURATIONS = {
