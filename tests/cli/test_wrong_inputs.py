@@ -232,6 +232,7 @@ COMMANDS = {
     "run --namespace A_b": "'A_b' is not a name of a namespace, such as kubedsm",
     "run --diagnostics-port http": "'http' is not a valid integer",
     "run --page-host a/b --page": "'a/b' is not a host's name, without a port",
+    "run --page-history new": "--page-history is about --page or --page-address",
     "run --page-address 0.0.0.0:80": "--page-address beyond loopback needs --page-token-file",
     "run extra": "Got unexpected extra argument (extra)",
     "--kubeconfig none explain x": "kubeconfig none: no such file",
