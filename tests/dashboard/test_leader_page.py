@@ -111,12 +111,16 @@ async def test_a_standby_shows_the_leaders_page_and_keeps_its_history_when_it_le
                 await answer.content.readline()
                 leader_scene.say("and on")
                 assert b'"and on"' in await answer.content.readline()
-            scene.say("own view")
-            await asyncio.sleep(0.1)
-            assert headlines(stream)[-1] == "and on"
-            elected.append("it")
-            leader_scene.say("last words")
-            await until(lambda: stream.recording.run == stream.run_id)
+                await answer.content.readline()
+                for view in ("own", "unseen", "also unseen", "own view"):
+                    scene.say(view)
+                    await until(lambda: scene.said == scene.news)
+                assert headlines(stream)[-1] == "and on"
+                elected.append("it")
+                leader_scene.say("last words")
+                await until(lambda: stream.recording.run == stream.run_id)
+                told = json.loads((await answer.content.readline()).removeprefix(b"data: "))
+                assert (told["type"], told["run"]) == ("snapshot", stream.run_id)
             assert headlines(stream)[-2:] == ["and on", "own view"]
             scene.say("leads")
             await until(lambda: headlines(stream)[-1] == "leads")
@@ -125,7 +129,7 @@ async def test_a_standby_shows_the_leaders_page_and_keeps_its_history_when_it_le
 
 
 async def test_a_standby_shows_its_own_view_as_soon_as_the_leader_does_not_respond(token):
-    scene, leader_scene = ToldScene(begins=1000.0), ToldScene()
+    scene, leader_scene = ToldScene(begins=1000.0), ToldScene(begins=1500.0)
     leader = leading(token, leader_scene)
     _, port = await leader.__aenter__()
     async with standing_by(token, port, scene, []) as (stream, _, _):
@@ -134,6 +138,8 @@ async def test_a_standby_shows_its_own_view_as_soon_as_the_leader_does_not_respo
         await leader.__aexit__(None, None, None)
         await until(lambda: headlines(stream)[-1] == "alone")
         assert stream.recording.run == stream.run_id
+        # Its own rows are older than the leader's last message, which stays.
+        assert len(headlines(stream)) > 2
         # Another leader has the address, and has started anew.
         async with leading(token, ToldScene(begins=2000.0), port) as (other, _):
             await until(lambda: stream.recording.run == other.run_id)
