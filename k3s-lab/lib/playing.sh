@@ -53,8 +53,9 @@ lab_run() {
   [[ -r $STATE/policy ]] || die "nothing is deployed; $0 deploy"
   policy=$(<"$STATE/policy")
   # Requests enter at the edge, where the users are.
-  if by_ssh; then read -r address < <(edge_addresses); fi
-  while read -r name _ _ port; do
+  if by_ssh || by_kubeconfig; then read -r address < <(edge_addresses ExternalIP InternalIP); fi
+  while read -r name _; do
+    port=$(kube -n lab get service "$name" -o 'jsonpath={.spec.ports[0].nodePort}')
     endpoints+=("$name=http://$address:$port/")
   done < <(services)
   folder=$REPORTS/$(date +%Y%m%d-%H%M%S)-$policy

@@ -14,7 +14,7 @@ from kubedsm.dashboard.history import FILE, History
 from kubedsm.dashboard.recording import Recording
 from kubedsm.dashboard.rows import Changes, NewsRow, Snapshot, StatusRow, encode_message
 from kubedsm.explain.decision_record import DecisionRecord
-from kubedsm.process.clock import VirtualClock
+from kubedsm_lab.replay.virtual_time import VirtualClock
 from support.told_scene import ToldScene, stream_of
 
 pytestmark = pytest.mark.looptime
