@@ -20,6 +20,7 @@ from kubedsm.kube.client.port import (
     Cluster,
     NotFound,
     path_of,
+    pod_path,
 )
 from kubedsm.kube.wire import decoding, schema
 from kubedsm.kube.wire.annotations import ANSWER_ANNOTATION, MoveMark, RequestAnswer, answer_in
