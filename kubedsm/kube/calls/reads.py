@@ -20,7 +20,6 @@ from kubedsm.kube.client.port import (
     Cluster,
     NotFound,
     path_of,
-    pod_path,
 )
 from kubedsm.kube.wire import decoding, schema
 from kubedsm.kube.wire.annotations import ANSWER_ANNOTATION, MoveMark, RequestAnswer, answer_in
@@ -57,7 +56,7 @@ class _Addressed(msgspec.Struct, frozen=True):
 
 async def pod_address(cluster: Cluster, namespace: str, name: str, *, timeout: float) -> str:
     """Read the IP address of a pod; empty before it has one. Raises NotFound if absent."""
-    body = await send(cluster, "GET", pod_path(namespace, name), timeout)
+    body = await send(cluster, "GET", path_of(CORE, namespace, "pods", name), timeout)
     return read_json("Pod", body, _Addressed).status.address or ""
 
 
