@@ -146,10 +146,12 @@ async def _serve_page(
     if page is None:
         yield "", None
     elif page.address is None:
-        async with app_of(runtime, scene, clock, page.access, find_leader) as app:
+        async with app_of(runtime, scene, clock, page.access, find_leader, page.history) as app:
             yield "", app
     else:
-        served = page_of(runtime, scene, clock, page.address, page.access, find_leader)
+        served = page_of(
+            runtime, scene, clock, page.address, page.access, find_leader, page.history
+        )
         async with served as url:
             yield url, None
 

@@ -5,7 +5,7 @@ the epoch, cpu is in millicores, memory in bytes. A viewer gets a snapshot and t
 recording is the same messages in sequence.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -241,6 +241,16 @@ class Changes(msgspec.Struct, frozen=True, tag="changes", rename="camel"):
 
 
 Message: TypeAlias = Snapshot | Changes
+
+
+def list_decisions(snapshot: Snapshot) -> Iterator[int]:
+    """Yield the numbers of the decisions that rows refer to."""
+    for table in ("news", "moves"):
+        for row in snapshot.rows.get(table, {}).values():
+            if isinstance(row, NewsRow | MoveRow):
+                yield row.decision
+
+
 _encoder = msgspec.json.Encoder()
 
 

@@ -271,19 +271,24 @@ class Gatherer:
     async def _review(self, features: Mapping[str, Sequence[Right]], user: str) -> Fields:
         rights = list(dict.fromkeys(right for each in features.values() for right in each))
         turns, allowed = asyncio.Semaphore(_AT_ONCE), dict[Right, bool]()
+        errors: list[Exception] = []
 
         async def review(right: Right) -> None:
             async with turns:
-                allowed[right] = await inspection.is_allowed(
-                    self.cluster, right, self.name, user, timeout=TIMEOUT
-                )
+                if errors:
+                    return
+                try:
+                    allowed[right] = await inspection.is_allowed(
+                        self.cluster, right, self.name, user, timeout=TIMEOUT
+                    )
+                except (ClusterError, WireError) as error:
+                    errors.append(error)
 
-        try:
-            async with asyncio.TaskGroup() as tasks:
-                for right in rights:
-                    tasks.create_task(review(right))
-        except* (ClusterError, WireError) as errors:
-            raise _first(errors) from None
+        async with asyncio.TaskGroup() as tasks:
+            for right in rights:
+                tasks.create_task(review(right))
+        if errors:
+            raise errors[0]
         return {
             "denied": {
                 name: [_describe_right(right) for right in each if not allowed[right]]
@@ -365,8 +370,3 @@ async def _read_process(where: str, get: Metrics) -> SchedulerProcess:
 def _describe_right(right: Right) -> str:
     of = f".{right.group}" if right.group else ""
     return f"{right.verb} {right.resource}{of}"
-
-
-def _first(group: BaseExceptionGroup[Any]) -> Exception:
-    inner = group.exceptions[0]
-    return _first(inner) if isinstance(inner, BaseExceptionGroup) else inner

@@ -97,13 +97,10 @@ class Resources:
             amount > MOST_OF_A_NODE for _, amount in self.other
         )
 
-    def __add__(self, more: "Resources") -> "Resources":
-        return self._add_scaled(more, 1)
-
     def __sub__(self, less: "Resources") -> "Resources":
-        return self._add_scaled(less, -1)
+        return self.__add__(less, -1)
 
-    def _add_scaled(self, that: "Resources", sign: int) -> "Resources":
+    def __add__(self, that: "Resources", sign: int = 1) -> "Resources":
         other = self.other
         if that.other:
             amounts = dict(other)

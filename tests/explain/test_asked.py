@@ -20,8 +20,8 @@ from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.sites import NOTHING_AWAY
 from kubedsm.optimizer.moving.suggestion import ClusterScore, Move, MoveKind, Suggestion
 from kubedsm.planner.requests import InProcessPlanner, PlanningContext
-from kubedsm.process.clock import VirtualClock
 from kubedsm.process.http_limits import AddressUnavailableError
+from kubedsm_lab.replay.virtual_time import VirtualClock
 from support.answers import WEB, sample
 from support.loopback import Server
 from support.placement_instances import pod, resources, snapshot

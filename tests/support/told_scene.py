@@ -32,5 +32,6 @@ class ToldScene:
         return {"status": {"now": StatusRow(self.said)}} | self.rows
 
 
-def stream_of(scene, clock):
-    return Stream(scene.look, scene.snapshot, scene.stirred, clock, Supervisor(clock, None))
+def stream_of(scene, clock, *history):
+    supervisor = Supervisor(clock, None)
+    return Stream(scene.look, scene.snapshot, scene.stirred, clock, supervisor, *history)

@@ -10,11 +10,13 @@ import zlib
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import aclosing, asynccontextmanager
 from importlib.resources import files
-from pathlib import PurePath
+from pathlib import Path, PurePath
 
 from aiohttp import web
 
 from kubedsm.app.assembly import Runtime
+from kubedsm.dashboard.history import History
+from kubedsm.dashboard.rows import list_decisions
 from kubedsm.dashboard.server.access import Access
 from kubedsm.dashboard.server.questions import Questions
 from kubedsm.dashboard.server.stream import Stream
@@ -196,13 +198,14 @@ async def page_of(
     address: tuple[str, int] = (LOOPBACK, 0),
     access: Access | None = None,
     leadership: Callable[[], Leadership | None] = Leadership,
+    folder: Path | None = None,
 ) -> AsyncIterator[str]:
     """Serve the dashboard page of a runtime, with rows from `scene`; yield the page's URL.
 
-    leadership: returns None for a runtime without decisions, which only follows the cluster. Raise
-    AddressUnavailableError.
+    leadership: returns None for a runtime without decisions, which only follows the cluster.
+    folder: of the history on disk. Raise AddressUnavailableError.
     """
-    async with app_of(runtime, scene, clock, access or Access(), leadership) as app:
+    async with app_of(runtime, scene, clock, access or Access(), leadership, folder) as app:
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=GRACE)
         url = await listen(runner, *address, PAGE)
         try:
@@ -218,18 +221,27 @@ async def app_of(
     clock: Clock,
     access: Access,
     leadership: Callable[[], Leadership | None] = Leadership,
+    folder: Path | None = None,
 ) -> AsyncIterator[web.Application]:
-    """Yield the dashboard page's aiohttp application, to be mounted in another server."""
+    """Yield the dashboard page's aiohttp application, to be mounted in another server.
+
+    folder: of the history on disk; None for a history that ends with the process.
+    """
+    history = None if folder is None else History(folder, clock)
     stream = Stream(
         lambda: scene.look(runtime, leadership(), clock.wall()),
         scene.snapshot,
         scene.stirred,
         clock,
         runtime.supervisor,
+        await history.read() if history else (),
+        *([history.append] if history else []),
     )
+    runtime.decisions.record.skip_numbers(list_decisions(stream.recording.last))
     async with asyncio.TaskGroup() as tasks:
-        looking = tasks.create_task(stream.run())
+        background = [tasks.create_task(each.run()) for each in (stream, history) if each]
         try:
             yield page_app(stream, clock, access, Questions(runtime, leadership).routes())
         finally:
-            looking.cancel()
+            for task in background:
+                task.cancel()

@@ -8,12 +8,12 @@ import asyncio
 import contextlib
 import re
 import secrets
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 
 import msgspec
 
 from kubedsm.dashboard.recording import Recording
-from kubedsm.dashboard.rows import Changes, Snapshot, encode_message
+from kubedsm.dashboard.rows import Changes, Message, Snapshot, encode_message
 from kubedsm.process.clock import Clock
 from kubedsm.process.supervisor import Supervisor
 
@@ -31,6 +31,8 @@ class Stream:
     viewers.
 
     `stirred` is set for short-lived changes, which require an immediate evaluation.
+    `past`: messages of earlier processes, oldest first.
+    `keep`: receives each recorded message with its encoding.
     """
 
     def __init__(
@@ -40,6 +42,8 @@ class Stream:
         stirred: asyncio.Event,
         clock: Clock,
         supervisor: Supervisor,
+        past: Iterable[Message] = (),
+        keep: Callable[[Message, bytes], None] = lambda *_: None,
     ) -> None:
         #: process id for viewers: versions are meaningless across processes
         self.run_id = secrets.token_hex(4)
@@ -50,7 +54,10 @@ class Stream:
         self._supervisor = supervisor
         with supervisor.catch_errors("page"):
             look()
-        self.recording = Recording(self._take_snapshot())
+        begins = self._take_snapshot()
+        self.recording = Recording.of(past, begins)
+        self._keep = keep
+        keep(begins, encode_message(begins))
         self.viewers = 0
         self._sent = clock.monotonic()
         self._news = asyncio.Event()
@@ -75,16 +82,22 @@ class Stream:
     def _record_changes(self) -> None:
         now, changes = self._clock.monotonic(), self._see()
         if changes is not None:
-            self._lines = {self.recording.version: self.recording.add(changes)}
+            version = self.recording.version
+            self._lines = {version: self._record(changes)}
         if changes is not None or now - self._sent >= SILENCE:
             self._sent = now
             self._news.set()
             self._news = asyncio.Event()
 
+    def _record(self, message: Message) -> bytes:
+        line = self.recording.add(message)
+        self._keep(message, line)
+        return line
+
     def known(self, query: Mapping[str, str]) -> int | None:
         """Return the row version that the viewer already received from this process, or None."""
         after, run = query.get("after", ""), query.get("run")
-        return int(after) if run == self.run_id and _NUMBER.fullmatch(after) else None
+        return int(after) if run == self.recording.run and _NUMBER.fullmatch(after) else None
 
     async def messages(self, version: int | None) -> AsyncGenerator[bytes]:
         """Yield updates after the version, for `LASTS` seconds; empty for keep-alive messages."""

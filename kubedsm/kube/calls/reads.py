@@ -20,8 +20,6 @@ from kubedsm.kube.client.port import (
     Cluster,
     NotFound,
     path_of,
-    pod_path,
-    volume_path,
 )
 from kubedsm.kube.wire import decoding, schema
 from kubedsm.kube.wire.annotations import ANSWER_ANNOTATION, MoveMark, RequestAnswer, answer_in
@@ -45,7 +43,7 @@ APPS_RESOURCES = {
 
 async def get_pod(cluster: Cluster, namespace: str, name: str, *, timeout: float) -> Pod:
     """Read a pod. Raises NotFound if absent."""
-    return decoding.pod(await send(cluster, "GET", pod_path(namespace, name), timeout))
+    return decoding.pod(await send(cluster, "GET", path_of(CORE, namespace, "pods", name), timeout))
 
 
 async def get_config_map(
@@ -64,7 +62,8 @@ async def get_claim(cluster: Cluster, namespace: str, name: str, *, timeout: flo
 
 async def get_volume(cluster: Cluster, name: str, *, timeout: float) -> Volume:
     """Read a PersistentVolume. Raises NotFound if absent."""
-    return decoding.volume(await send(cluster, "GET", volume_path(name), timeout))
+    path = path_of(CORE, None, "persistentvolumes", name)
+    return decoding.volume(await send(cluster, "GET", path, timeout))
 
 
 async def version(cluster: Cluster, *, timeout: float) -> str:
@@ -177,7 +176,7 @@ class LiveOwner:
 
 async def read_pod(cluster: Cluster, pod: Pod, *, timeout: float) -> LivePod:
     """Read a pod by name from the API server, with its owner. Raises NotFound if absent."""
-    body = await send(cluster, "GET", pod_path(pod.namespace, pod.name), timeout)
+    body = await send(cluster, "GET", path_of(CORE, pod.namespace, "pods", pod.name), timeout)
     live, start = _PODS.value(body), read_json("Pod", body, _Start)
     containers = (start.spec and start.spec.containers) or ()
     return attrs.evolve(

@@ -13,7 +13,14 @@ import click
 
 from kubedsm.cli.options import OneOf, kubeconfig_context, output
 from kubedsm.terminal.running import Commands, nearest
-from kubedsm_lab.cli.options import executor, parse_names, parse_sizes, processes, show_progress
+from kubedsm_lab.cli.options import (
+    executor,
+    parse_names,
+    parse_sizes,
+    processes,
+    require_libraries,
+    show_progress,
+)
 
 if TYPE_CHECKING:
     from kubedsm_lab.bench.burst.run import Plan
@@ -432,6 +439,7 @@ def burst(
 
     if not is_real:
         _check_policies(policies, pods)
+        require_libraries("trustme")
     default_silence = 0.0 if is_real else _SILENCE
     plan = Plan(
         schedulers=schedulers if is_real else policies,

@@ -11,7 +11,7 @@ from kubedsm.cli.options import (
     output,
     scheduler_address,
 )
-from kubedsm_lab.cli.options import report_folder
+from kubedsm_lab.cli.options import report_folder, require_libraries
 
 
 @click.command()
@@ -86,6 +86,7 @@ def record(
     if bool(folders) != compare or compare == bool(scenario_path):
         raise click.UsageError("give --scenario, or --compare and folders: one of the two")
     if out is not None:
+        require_libraries("matplotlib")
         folder_for(out)
     if scenario_path is None:
         print_report(join_reports(folders), out, output)

@@ -11,7 +11,6 @@ import msgspec
 from kubedsm.config.settings import Configuration, with_settings
 from kubedsm.model.model import Share, Workload
 from kubedsm.objective.objective import QosTarget
-from kubedsm.process.clock import VirtualClock
 from kubedsm_lab.emulator.actors.kubelet import NEVER_READY
 from kubedsm_lab.emulator.api.object_state import annotations_of, labels_of, node_of
 from kubedsm_lab.emulator.api.patching import MERGE_PATCH
@@ -35,7 +34,7 @@ from kubedsm_lab.replay.recording import TimelineRecorder
 from kubedsm_lab.replay.sightings import KINDS
 from kubedsm_lab.replay.timeline import Level, Timeline
 from kubedsm_lab.replay.variants import contender
-from kubedsm_lab.replay.virtual_time import run_in_virtual_time
+from kubedsm_lab.replay.virtual_time import VirtualClock, run_in_virtual_time
 from kubedsm_lab.replay.world import (
     API_LATENCY,
     find_policy,
