@@ -46,6 +46,20 @@ async def get_pod(cluster: Cluster, namespace: str, name: str, *, timeout: float
     return decoding.pod(await send(cluster, "GET", path_of(CORE, namespace, "pods", name), timeout))
 
 
+class _PodStatus(msgspec.Struct, frozen=True):
+    address: str | None = msgspec.field(default=None, name="podIP")
+
+
+class _Addressed(msgspec.Struct, frozen=True):
+    status: _PodStatus = _PodStatus()
+
+
+async def pod_address(cluster: Cluster, namespace: str, name: str, *, timeout: float) -> str:
+    """Read the IP address of a pod; empty before it has one. Raises NotFound if absent."""
+    body = await send(cluster, "GET", path_of(CORE, namespace, "pods", name), timeout)
+    return read_json("Pod", body, _Addressed).status.address or ""
+
+
 async def get_config_map(
     cluster: Cluster, namespace: str, name: str, *, timeout: float
 ) -> decoding.ConfigMap:
