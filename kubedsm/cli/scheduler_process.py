@@ -26,6 +26,7 @@ from kubedsm.cli.run import RunOptions
 from kubedsm.config.documents import STDIN
 from kubedsm.config.settings import Configuration, load
 from kubedsm.dashboard.server.app import app_of, page_of
+from kubedsm.dashboard.server.leader import LeaderPage
 from kubedsm.dashboard.state.scene import Scene
 from kubedsm.explain.listener import Listeners
 from kubedsm.explain.server import Diagnostics
@@ -89,7 +90,10 @@ async def serve(options: RunOptions, stop: Stop) -> None:
         address = options.metrics_address
         async with (
             Monitoring(runtime, instruments, clock, address, find_leader) as monitoring,
-            _serve_page(options.page, runtime, scene, clock, find_leader) as (page_url, page_app),
+            _serve_page(options.page, runtime, scene, clock, cluster, find_leader) as (
+                page_url,
+                page_app,
+            ),
             Diagnostics(
                 runtime.explanations,
                 options.diagnostics_port,
@@ -137,11 +141,13 @@ async def _serve_page(
     runtime: Runtime,
     scene: Scene,
     clock: Clock,
+    cluster: Cluster,
     find_leader: Callable[[], Leadership],
 ) -> AsyncIterator[tuple[str, web.Application | None]]:
     """Serve the page at a separate address, and yield the URL; or yield the application.
 
-    Raises AddressUnavailableError.
+    With a token, a standby shows the leader's page, at the same port of the leader's pod. Raises
+    AddressUnavailableError.
     """
     if page is None:
         yield "", None
@@ -149,10 +155,13 @@ async def _serve_page(
         async with app_of(runtime, scene, clock, page.access, find_leader, page.history) as app:
             yield "", app
     else:
-        served = page_of(
-            runtime, scene, clock, page.address, page.access, find_leader, page.history
-        )
-        async with served as url:
+        access, leader = page.access, None
+        if access.token is not None:
+            port, here = page.address[1], socket.gethostname()
+            leader = LeaderPage(cluster, find_leader, here, port, access.token)
+        async with page_of(
+            runtime, scene, clock, page.address, access, find_leader, page.history, leader
+        ) as url:
             yield url, None
 
 

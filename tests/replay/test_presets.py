@@ -5,10 +5,11 @@ from collections import Counter
 import pytest
 
 from kubedsm.config.documents import DocumentError
-from kubedsm.config.settings import Configuration, with_settings
+from kubedsm.config.settings import Configuration
 from kubedsm.model.model import Share, Workload
 from kubedsm_lab.baselines.registry import ON_REQUEST
 from kubedsm_lab.emulator.paper import paper_cluster
+from kubedsm_lab.replay.changed_settings import with_settings
 from kubedsm_lab.replay.presets import (
     EQUAL_RATE_SCENARIOS,
     MAIN_POLICIES,

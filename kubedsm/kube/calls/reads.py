@@ -46,6 +46,20 @@ async def get_pod(cluster: Cluster, namespace: str, name: str, *, timeout: float
     return decoding.pod(await send(cluster, "GET", path_of(CORE, namespace, "pods", name), timeout))
 
 
+class _PodStatus(msgspec.Struct, frozen=True):
+    address: str | None = msgspec.field(default=None, name="podIP")
+
+
+class _Addressed(msgspec.Struct, frozen=True):
+    status: _PodStatus = _PodStatus()
+
+
+async def pod_address(cluster: Cluster, namespace: str, name: str, *, timeout: float) -> str:
+    """Read the IP address of a pod; empty before it has one. Raises NotFound if absent."""
+    body = await send(cluster, "GET", path_of(CORE, namespace, "pods", name), timeout)
+    return read_json("Pod", body, _Addressed).status.address or ""
+
+
 async def get_config_map(
     cluster: Cluster, namespace: str, name: str, *, timeout: float
 ) -> decoding.ConfigMap:
@@ -411,13 +425,19 @@ async def budgets_of(cluster: Cluster, pod: Pod, *, timeout: float) -> list[tupl
     ]
 
 
-async def all_budgets(cluster: Cluster, *, timeout: float) -> list[Budget]:
-    """Return every PodDisruptionBudget with a non-empty selector."""
-    return [
-        Budget(budget.metadata.namespace or "", requirements, budget.status.disruptions_allowed)
+async def all_budgets(cluster: Cluster, *, timeout: float) -> tuple[Budget, ...]:
+    """Return every PodDisruptionBudget."""
+    return tuple(
+        Budget(
+            budget.metadata.namespace or "",
+            selector_of(budget.spec.selector),
+            budget.status.disruptions_allowed,
+            budget.metadata.name,
+            budget.status.desired_healthy,
+            budget.status.expected_pods,
+        )
         for budget in await _list_budgets(cluster, f"{POLICY}/poddisruptionbudgets", timeout)
-        if (requirements := selector_of(budget.spec.selector))
-    ]
+    )
 
 
 async def _list_budgets(cluster: Cluster, path: str, timeout: float) -> tuple[schema.Budget, ...]:

@@ -8,7 +8,7 @@ from typing import Any
 import attrs
 import msgspec
 
-from kubedsm.config.settings import Configuration, with_settings
+from kubedsm.config.settings import Configuration
 from kubedsm.model.model import Share, Workload
 from kubedsm.objective.objective import QosTarget
 from kubedsm_lab.emulator.actors.kubelet import NEVER_READY
@@ -29,6 +29,7 @@ from kubedsm_lab.emulator.api.store import ObjectChange
 from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster, Timing
 from kubedsm_lab.emulator.front import EmulatedFront
 from kubedsm_lab.emulator.paper import NAMESPACE, node, service_objects
+from kubedsm_lab.replay.changed_settings import with_settings
 from kubedsm_lab.replay.measures import EdgeShares, lost_pod_seconds
 from kubedsm_lab.replay.recording import TimelineRecorder
 from kubedsm_lab.replay.sightings import KINDS
