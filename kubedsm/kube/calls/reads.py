@@ -425,13 +425,19 @@ async def budgets_of(cluster: Cluster, pod: Pod, *, timeout: float) -> list[tupl
     ]
 
 
-async def all_budgets(cluster: Cluster, *, timeout: float) -> list[Budget]:
-    """Return every PodDisruptionBudget with a non-empty selector."""
-    return [
-        Budget(budget.metadata.namespace or "", requirements, budget.status.disruptions_allowed)
+async def all_budgets(cluster: Cluster, *, timeout: float) -> tuple[Budget, ...]:
+    """Return every PodDisruptionBudget."""
+    return tuple(
+        Budget(
+            budget.metadata.namespace or "",
+            selector_of(budget.spec.selector),
+            budget.status.disruptions_allowed,
+            budget.metadata.name,
+            budget.status.desired_healthy,
+            budget.status.expected_pods,
+        )
         for budget in await _list_budgets(cluster, f"{POLICY}/poddisruptionbudgets", timeout)
-        if (requirements := selector_of(budget.spec.selector))
-    ]
+    )
 
 
 async def _list_budgets(cluster: Cluster, path: str, timeout: float) -> tuple[schema.Budget, ...]:
