@@ -10,13 +10,18 @@ from aiohttp import web
 
 from kubedsm.app.assembly import Runtime
 from kubedsm.dashboard.server.changes import BadRequestError, parse_what_if
+from kubedsm.dashboard.server.drain_budgets import DrainBudgets
 from kubedsm.dashboard.server.leader import LeaderPage
 from kubedsm.dashboard.server.what_if import explain_what_if
 from kubedsm.dashboard.state.status import describe_standby
 from kubedsm.explain.explanation import Explanation
 from kubedsm.explain.server import query_of, refuse_request
 from kubedsm.explain.subjects import Kind, Subject, SubjectError
+from kubedsm.kube.calls.reads import list_budgets
+from kubedsm.kube.client.port import ClusterError
+from kubedsm.kube.wire.errors import WireError
 from kubedsm.observability.reading import Leadership
+from kubedsm.planner.hypothesis import Hypothesis
 from kubedsm.planner.requests import NoResponseError
 from kubedsm.rebalancing.suggester import Migrator
 from kubedsm.terminal.echo import escape_strings
@@ -90,6 +95,9 @@ class Questions:
                 if number != self._latest:
                     raise web.HTTPConflict(text="replaced by a later request: try again\n")
                 suggester = self._find_suggester()
+                budgets = await _read_budgets(suggester, hypothesis)
+                kept = budgets.list_kept(hypothesis, self._runtime.mirror.snapshot())
+                hypothesis = attrs.evolve(hypothesis, kept=kept)
                 try:
                     question = suggester.what_if(hypothesis)
                     imagined = await self._runtime.planner.solve(question, idle=True)
@@ -97,8 +105,9 @@ class Questions:
                     raise refuse_busy(f"{error}") from None
                 if not imagined.cut_short:
                     now = self._runtime.mirror.snapshot()
-                    found = explain_what_if(imagined, hypothesis, now, current)
-                    return explanation_response(found)
+                    return explanation_response(
+                        explain_what_if(imagined, hypothesis, now, current, budgets)
+                    )
                 await suggester.clock.sleep(PAUSE)
         raise refuse_busy("busy: new pods are being placed")
 
@@ -118,6 +127,16 @@ class Questions:
         if not leadership.leading:
             return describe_standby(leadership)
         return "" if self._runtime.synced.is_set() else "the cluster is not known yet"
+
+
+async def _read_budgets(suggester: Migrator, hypothesis: Hypothesis) -> DrainBudgets:
+    """Read the PodDisruptionBudgets, if nodes are drained."""
+    if not hypothesis.drained:
+        return DrainBudgets()
+    try:
+        return DrainBudgets(await list_budgets(suggester.cluster, timeout=suggester.timeout))
+    except (ClusterError, WireError) as error:
+        return DrainBudgets(unread=" ".join(str(error).split()).rstrip("."))
 
 
 def refuse_busy(why: str) -> web.HTTPServiceUnavailable:
