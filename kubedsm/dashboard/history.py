@@ -114,20 +114,22 @@ class _File:
         if not batch:
             return
         before = self._now
+        replacing = _find_restart(batch, before)
+        batch = batch[replacing or 0 :]
         self._now = apply_changes(before or Snapshot(0, 0.0, {}), [each.message for each in batch])
         lines, begins = [each.line for each in batch], isinstance(batch[0].message, Snapshot)
         if not begins and before is not None and self._written > self._enough:
             lines.insert(0, encode_message(before))
             begins = True
         try:
-            self._insert(lines, begins)
+            self._insert(lines, begins, replaces=replacing is not None)
         except (sqlite3.Error, OSError) as error:
             self._handle(error)
             self._written = math.inf  # a chapter without gaps has to begin
         else:
             self._is_failing = False
 
-    def _insert(self, lines: Sequence[bytes], begins: bool) -> None:
+    def _insert(self, lines: Sequence[bytes], begins: bool, replaces: bool) -> None:
         size = sum(map(len, lines))
         if begins and 4 * len(lines[0]) > self._most:
             raise OSError(f"a snapshot has {len(lines[0])} bytes, too many for {self._most}")
@@ -135,6 +137,8 @@ class _File:
             self._enough, self._written = len(lines[0]) + max(CHAPTER, len(lines[0])), 0
         connection, packed = self._connect(), zlib.compress(b"\n".join(lines), 1)
         with connection:
+            if replaces:
+                connection.execute("DELETE FROM batches")
             [[last]] = connection.execute("SELECT max(chapter) FROM batches")
             chapter = (last or 0) + begins
             connection.execute(
@@ -195,6 +199,16 @@ class _File:
         """Append the last messages, and close the file."""
         self.write(batch)
         self._disconnect()
+
+
+def _find_restart(batch: Sequence[_Line], before: Snapshot | None) -> int | None:
+    """Return the index of the last snapshot from before the end, which replaces the recording."""
+    ends, found = before.at if before else 0.0, None
+    for index, (message, _) in enumerate(batch):
+        if isinstance(message, Snapshot) and message.at < ends:
+            found = index
+        ends = message.at
+    return found
 
 
 def _open(path: Path) -> sqlite3.Connection:

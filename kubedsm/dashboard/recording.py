@@ -31,12 +31,20 @@ class Recording:
     def __init__(self, begins: Snapshot, room: int = ROOM, span: float = SPAN) -> None:
         self._room = room
         self._span = span
+        self._begin(begins)
+
+    def _begin(self, begins: Snapshot) -> None:
         self._begins = begins
         self._kept: deque[_Line] = deque()
         self._bytes = 0
         #: latest process, and the version of its first snapshot
         self.run = begins.run
         self._first = begins.version
+
+    @property
+    def ends(self) -> float:
+        """Time of the latest message."""
+        return self._kept[-1].message.at if self._kept else self._begins.at
 
     @classmethod
     def of(cls, past: Iterable[Message], now: Snapshot) -> "Recording":
@@ -60,9 +68,13 @@ class Recording:
         """Record and encode the next message; above the size limits, the oldest messages are
         merged.
 
-        Changes are of the process of the last snapshot.
+        Changes are of the process of the last snapshot. A snapshot from before the end replaces
+        the recording: it is of another clock, or begins another recording.
         """
         if isinstance(message, Snapshot):
+            if message.at < self.ends:
+                self._begin(message)
+                return encode_message(message)
             self.run, self._first = message.run, message.version
         kept = _Line(message, encode_message(message))
         self._kept.append(kept)

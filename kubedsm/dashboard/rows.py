@@ -243,10 +243,11 @@ class Changes(msgspec.Struct, frozen=True, tag="changes", rename="camel"):
 Message: TypeAlias = Snapshot | Changes
 
 
-def list_decisions(snapshot: Snapshot) -> Iterator[int]:
+def list_decisions(message: Message) -> Iterator[int]:
     """Yield the numbers of the decisions that rows refer to."""
-    for table in ("news", "moves"):
-        for row in snapshot.rows.get(table, {}).values():
+    tables: tuple[Table, ...] = ("news", "moves")
+    for table in tables:
+        for row in message.rows.get(table, {}).values():
             if isinstance(row, NewsRow | MoveRow):
                 yield row.decision
 

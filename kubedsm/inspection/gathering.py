@@ -18,7 +18,7 @@ from kubedsm.execution.migration_record import UNREADABLE, read_begun
 from kubedsm.kube.calls import adoption, inspection, leases, reads
 from kubedsm.kube.calls.adoption import Template
 from kubedsm.kube.calls.explained_cluster import ExplainedCluster
-from kubedsm.kube.calls.inspection import Budget, DetachedPod, Installed, Service, WaitingPod
+from kubedsm.kube.calls.inspection import DetachedPod, Installed, Service, WaitingPod
 from kubedsm.kube.calls.leases import Term
 from kubedsm.kube.calls.permissions import FEATURES, Right, unused_features
 from kubedsm.kube.client.port import ClusterError, NotFound, ObjectName
@@ -26,6 +26,7 @@ from kubedsm.kube.wire.errors import WireError
 from kubedsm.model.model import Workload
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.observability.gauges import LABELS
+from kubedsm.optimizer.placing.preemption import Budget
 from kubedsm.process.clock import Clock
 
 Part = Literal[
@@ -199,7 +200,7 @@ class Gatherer:
             "detached": lambda: _name_field(
                 "detached", inspection.list_detached(cluster, **within)
             ),
-            "budgets": lambda: _name_field("budgets", inspection.list_budgets(cluster, **within)),
+            "budgets": lambda: _name_field("budgets", reads.all_budgets(cluster, **within)),
             "services": lambda: _name_field(
                 "services", inspection.list_services(cluster, **within)
             ),

@@ -95,12 +95,13 @@ class Snapshot:
         positions = self.index.of_tier(tier)
         start = (len(self.placed) + more) % max(1, len(positions))
         positions = np.roll(positions, -start)
-        lacking = -sum_localities(pods, self.index)[positions]
+        orders = []
+        if self.index.images:
+            orders.append(-sum_localities(pods, self.index)[positions])
         if tier is Tier.CLOUD:
-            present = (self.index.size("pods") - room.column("pods"))[positions]
-            positions = positions[np.lexsort((lacking, present))]
-        elif lacking.any():
-            positions = positions[np.argsort(lacking, kind="stable")]
+            orders.append((self.index.size("pods") - room.column("pods"))[positions])
+        if orders:
+            positions = positions[np.lexsort(orders)]
         return NodeRows(self.index, room, positions)
 
     def of_tier(self, tier: Tier) -> list[Node]:
@@ -124,7 +125,7 @@ class Snapshot:
                 if pod.scheduler_name == self.scheduler_name
                 and pod.waits_for_node
                 and pod.uid not in self.placed
-                and not self.surroundings.namespace_terminating(pod.namespace)
+                and pod.namespace not in self.surroundings.terminating_namespaces
             ),
             key=attrgetter("created", "namespace", "name"),
         )

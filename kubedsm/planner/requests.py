@@ -4,7 +4,6 @@ A response describes the cluster at `ClusterMirror.changes` of the request. For 
 planner the cluster is unchanged. Responses of a child process require revalidation by the client.
 """
 
-import math
 from collections.abc import Callable, Container, Mapping
 from typing import Any, Protocol, TypeVar
 
@@ -19,7 +18,7 @@ from kubedsm.optimizer.placing.decision import Decision
 from kubedsm.optimizer.placing.preemption import Budget, Preemption, PreemptionSearch
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.optimizer.policies.policy import Policy
-from kubedsm.process.clock import Clock, deadline_in
+from kubedsm.process.clock import Clock
 
 R_co = TypeVar("R_co", covariant=True)
 R = TypeVar("R")
@@ -48,8 +47,8 @@ class PlanningContext:
         request is urgent, an interruption.
         """
         if request.urgent:
-            return deadline_in(request.budget, self.clock)
-        deadline = deadline_in(request.budget, self.clock, PATIENT_SHARE)
+            return Deadline.within(request.budget, self.clock.monotonic)
+        deadline = Deadline.within(request.budget, self.clock.monotonic, PATIENT_SHARE)
         return attrs.evolve(
             deadline, spent=lambda: max(deadline.spent(), float(self.interrupted()))
         )
@@ -145,7 +144,7 @@ class PlaceRequest:
         decided = None
         if self.inline:
             # The event loop may have run out of time: on an idle machine this decision stands.
-            again = Deadline.within(self.inline, lambda: math.inf)
+            again = Deadline.within(self.inline, lambda: 0.0)
             decided = policy.at_once(snapshot, pods, self.leaving, again, self.start)
         decision, awaiting = decided or policy.decide_ahead(
             snapshot, pods, self.leaving, context.deadline(self), self.start

@@ -11,7 +11,6 @@ import os
 import pickle
 import socket
 import threading
-import time
 import traceback
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
@@ -161,13 +160,6 @@ class Worker:
 # In the child.
 
 
-class _Clock(SystemClock):
-    """Monotonic system clock for a process without an event loop."""
-
-    def monotonic(self) -> float:
-        return time.monotonic()
-
-
 class _Inbox:
     """Messages of the scheduler to the child, read by a background thread."""
 
@@ -194,7 +186,7 @@ def _solve(request: Request[Any], context: PlanningContext, line: socket.socket)
     inbox = _Inbox(line)
     threading.Thread(target=inbox.read, daemon=True).start()
     inbox.begun.wait()
-    context = attrs.evolve(context, clock=_Clock(), interrupted=lambda: inbox.interrupted)
+    context = attrs.evolve(context, clock=SystemClock(), interrupted=lambda: inbox.interrupted)
     try:
         output = dump_response(request.solve(context)) + RESPONSE
     except Exception:  # noqa: BLE001 - raised again in the scheduler

@@ -49,23 +49,19 @@ class StaticVolumes:
     #: volumes x nodes
     reach: Mask
 
-    def match(self, taken: Collection[str], given: Mapping[str, Mask]) -> Mask:
-        """Return the smallest free volume on each node, as a mask (volumes x nodes).
+    def find_free(self, taken: Collection[str], given: Mapping[str, Mask]) -> Mask:
+        """Return the free volumes on each node, as a mask (volumes x nodes).
 
         taken: names of volumes that are assigned to other claims.
         given: nodes on which another claim of the pod gets a volume, by name of the volume.
         """
-        chosen = np.zeros_like(self.reach)
-        if not len(self.names):
-            return chosen
-        free = self.reach & np.array([[name not in taken] for name in self.names])
-        for row, name in enumerate(self.names if given else ()):
-            if name in given:
+        free = self.reach.copy()
+        for row, name in enumerate(self.names):
+            if name in taken:
+                free[row] = False
+            elif name in given:
                 free[row] &= ~given[name]
-        columns = np.arange(free.shape[1])
-        first = free.argmax(axis=0)
-        chosen[first, columns] = free[first, columns]
-        return chosen
+        return free
 
     def match_at(self, position: int, taken: Collection[str]) -> str:
         """Return the smallest free volume on one node; empty for none."""

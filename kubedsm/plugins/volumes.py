@@ -74,8 +74,14 @@ def volume_restrictions(candidate: EquivalenceClass, scene: Scene) -> Iterator[R
         yield RejectedNodes(scene.nodes.every(), (ONCE_PER_POD,))
 
 
+def is_reached_anywhere(volume: Volume) -> bool:
+    """Return True if neither node affinity nor zone labels of the volume exclude a node."""
+    return volume.nodes is None and _ZONE_LABELS.keys().isdisjoint(volume.labels)
+
+
 def volume_zone(candidate: EquivalenceClass, scene: Scene) -> Iterator[RejectedNodes]:
-    volumes = list(scene.surroundings.volumes_at(candidate.rules.claim_keys))
+    bound = scene.surroundings.volumes_at(candidate.rules.claim_keys)
+    volumes = [volume for volume in bound if not _ZONE_LABELS.keys().isdisjoint(volume.labels)]
     if not volumes:
         return
     zoned = scene.nodes.none()

@@ -197,7 +197,9 @@ class Preemptor(Controller):
         if await self._is_hopeless(pod):
             return
         try:
-            budgets = await reads.all_budgets(self.cluster, timeout=self.timeout)
+            listed = await reads.all_budgets(self.cluster, timeout=self.timeout)
+            # As in kube-scheduler's preemption, an empty selector covers no pod.
+            budgets = [budget for budget in listed if budget.selector]
         except (ClusterError, WireError) as error:
             self.throttle.log(log.warning, "budgets unreadable", error)
             budgets = []  # the API server enforces them in any case

@@ -14,7 +14,7 @@ from kubedsm.dashboard.history import FILE, History
 from kubedsm.dashboard.recording import Recording
 from kubedsm.dashboard.rows import Changes, NewsRow, Snapshot, StatusRow, encode_message
 from kubedsm.explain.decision_record import DecisionRecord
-from kubedsm.process.clock import VirtualClock
+from kubedsm_lab.replay.virtual_time import VirtualClock
 from support.told_scene import ToldScene, stream_of
 
 pytestmark = pytest.mark.looptime
@@ -52,11 +52,11 @@ def logged():
 async def test_a_later_process_shows_what_the_earlier_ones_recorded(tmp_path, logged):
     folder = tmp_path / "made" / "by it"
     for run in range(3):
-        async with process(folder, scene := ToldScene()) as stream:
+        async with process(folder, scene := ToldScene(begins=100.0 * run)) as stream:
             await say(scene, f"{run} a", f"{run} b", f"{run} c")
     told = ["begun", "0 a", "0 b", "0 c", "begun", "1 a", "1 b", "1 c", "begun", "2 a", "2 b"]
     assert headlines(stream) == [*told, "2 c"]
-    async with process(folder) as later:
+    async with process(folder, ToldScene(begins=900.0)) as later:
         assert headlines(later) == [*told, "2 c", "begun"]
         # A viewer of an earlier process starts again: versions are per process.
         assert later.known({"after": "2", "run": stream.run_id}) is None
@@ -75,7 +75,7 @@ async def test_messages_reach_the_disk_while_the_process_runs(tmp_path):
         (tmp_path / "copy").mkdir()
         for file in tmp_path.glob("history*"):
             (tmp_path / "copy" / file.name).write_bytes(file.read_bytes())
-    async with process(tmp_path / "copy") as later:
+    async with process(tmp_path / "copy", ToldScene(begins=900.0)) as later:
         assert headlines(later) == ["begun", "seen", "begun"]
 
 
@@ -89,7 +89,7 @@ async def test_the_file_is_bounded_and_still_begins_with_all_rows(tmp_path, monk
     assert 20_000 < sum(len(encode_message(each)) for each in read) <= 40_000
     assert (tmp_path / FILE).stat().st_size < 80_000
     assert isinstance(read[0], Snapshot)
-    shown = Recording.of(read, Snapshot(1, 1.0, {}, "later"))
+    shown = Recording.of(read, Snapshot(1, 900.0, {}, "later"))
     assert [json.loads(line)["type"] for line in shown.lines()].count("snapshot") == 2
     assert headlines_of(read)[-1] == noise[-1]
     assert read[0].rows["news"]["1"].text == "old"
@@ -132,7 +132,7 @@ async def test_a_damaged_or_unknown_file_is_moved_aside_with_one_line(tmp_path, 
     [line] = logged
     assert line["event"] == "history moved aside"
     assert (tmp_path / "history.aside").exists()
-    async with process(tmp_path) as later:
+    async with process(tmp_path, ToldScene(begins=900.0)) as later:
         assert headlines(later) == ["begun", "goes on", "begun"]
 
 
@@ -166,7 +166,7 @@ async def test_what_a_full_disk_lost_leaves_no_hole_in_what_follows(tmp_path, lo
         # A database with no free page is what a full disk looks like.
         file._connect().execute(f"PRAGMA max_page_count = {pages or 2**30}")
         scene.say(said + os.urandom(20_000).hex())
-        stream._record_changes()
+        stream._publish(scene.look())
         file.write(history._take())
     file.close()
     read = await History(tmp_path, VirtualClock()).read()
@@ -174,6 +174,16 @@ async def test_what_a_full_disk_lost_leaves_no_hole_in_what_follows(tmp_path, lo
     assert [type(each) for each in read] == [Snapshot, Changes, Snapshot, Changes]
     [line] = logged
     assert "disk is full" in line["error"]
+
+
+async def test_a_snapshot_from_before_the_end_replaces_the_history(tmp_path):
+    """The clock was set back, or a standby has read the leader's recording."""
+    async with process(tmp_path, scene := ToldScene(begins=500.0)) as stream:
+        await say(scene, "late")
+        stream._publish(Snapshot(1, 3.0, {"status": {"now": StatusRow("early")}}, "leader"))
+        assert headlines(stream) == ["early"]
+    read = await History(tmp_path, VirtualClock()).read()
+    assert headlines_of(read) == ["early"]
 
 
 async def test_a_disk_that_hangs_costs_bounded_memory(tmp_path, logged):

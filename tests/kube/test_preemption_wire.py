@@ -68,10 +68,12 @@ async def test_budgets_are_read_with_whom_they_cover():
     ]
     cluster = AnsweringCluster({"items": items})
     both = (Requirement("app", "In", ("a",)), Requirement("tier", "NotIn", ("x",)))
-    assert await reads.all_budgets(cluster, timeout=3) == [
-        Budget("shop", both, 2),
-        Budget("shop", (Requirement("app", "Exists"),), 0),
-    ]
+    assert await reads.all_budgets(cluster, timeout=3) == (
+        Budget("shop", both, 2, "a"),
+        Budget("shop", (Requirement("app", "Exists"),), 0, "new"),
+        Budget("shop", (), 1, "empty"),
+        Budget("shop", None, 1, "none"),
+    )
     assert cluster.asked[0].path == "/apis/policy/v1/poddisruptionbudgets"
     with pytest.raises(WireError):
         await reads.all_budgets(AnsweringCluster({"items": [{"metadata": 1}]}), timeout=3)

@@ -14,7 +14,6 @@ from kubedsm.kube.client.api_errors import api_error, send
 from kubedsm.kube.client.port import (
     APPS,
     CORE,
-    POLICY,
     Cluster,
     ObjectName,
     Request,
@@ -205,42 +204,6 @@ async def list_selected(cluster: Cluster, selector: str, *, timeout: float) -> d
     items = read_json("PodList", body, Items[schema.AnyObject]).items or ()
     found = (each.metadata for each in items)
     return {each.uid or "": f"{each.namespace}/{each.name}" for each in found}
-
-
-@attrs.frozen
-class Budget:
-    """PodDisruptionBudget by its name, with the numbers of its status."""
-
-    namespace: str
-    name: str
-    selector: Selector
-    desired: int
-    expected: int
-
-    @property
-    def never_allows(self) -> bool:
-        """Return True if no disruption is allowed even with every pod healthy."""
-        return 0 < self.expected <= self.desired
-
-    def covers(self, pod: Pod) -> bool:
-        return pod.namespace == self.namespace and selects(self.selector, pod.labels)
-
-    def __str__(self) -> str:
-        return f"{self.namespace}/{self.name}"
-
-
-async def list_budgets(cluster: Cluster, *, timeout: float) -> tuple[Budget, ...]:
-    body = await send(cluster, "GET", f"{POLICY}/poddisruptionbudgets", timeout)
-    return tuple(
-        Budget(
-            each.metadata.namespace or "",
-            each.metadata.name,
-            selector_of(each.spec.selector),
-            each.status.desired_healthy,
-            each.status.expected_pods,
-        )
-        for each in read_json("PodDisruptionBudgetList", body, Items[schema.Budget]).items or ()
-    )
 
 
 @attrs.frozen

@@ -20,8 +20,6 @@ from kubedsm.kube.client.port import (
     Cluster,
     NotFound,
     path_of,
-    pod_path,
-    volume_path,
 )
 from kubedsm.kube.wire import decoding, schema
 from kubedsm.kube.wire.annotations import ANSWER_ANNOTATION, MoveMark, RequestAnswer, answer_in
@@ -45,7 +43,21 @@ APPS_RESOURCES = {
 
 async def get_pod(cluster: Cluster, namespace: str, name: str, *, timeout: float) -> Pod:
     """Read a pod. Raises NotFound if absent."""
-    return decoding.pod(await send(cluster, "GET", pod_path(namespace, name), timeout))
+    return decoding.pod(await send(cluster, "GET", path_of(CORE, namespace, "pods", name), timeout))
+
+
+class _PodStatus(msgspec.Struct, frozen=True):
+    address: str | None = msgspec.field(default=None, name="podIP")
+
+
+class _Addressed(msgspec.Struct, frozen=True):
+    status: _PodStatus = _PodStatus()
+
+
+async def pod_address(cluster: Cluster, namespace: str, name: str, *, timeout: float) -> str:
+    """Read the IP address of a pod; empty before it has one. Raises NotFound if absent."""
+    body = await send(cluster, "GET", path_of(CORE, namespace, "pods", name), timeout)
+    return read_json("Pod", body, _Addressed).status.address or ""
 
 
 async def get_config_map(
@@ -64,7 +76,8 @@ async def get_claim(cluster: Cluster, namespace: str, name: str, *, timeout: flo
 
 async def get_volume(cluster: Cluster, name: str, *, timeout: float) -> Volume:
     """Read a PersistentVolume. Raises NotFound if absent."""
-    return decoding.volume(await send(cluster, "GET", volume_path(name), timeout))
+    path = path_of(CORE, None, "persistentvolumes", name)
+    return decoding.volume(await send(cluster, "GET", path, timeout))
 
 
 async def version(cluster: Cluster, *, timeout: float) -> str:
@@ -177,7 +190,7 @@ class LiveOwner:
 
 async def read_pod(cluster: Cluster, pod: Pod, *, timeout: float) -> LivePod:
     """Read a pod by name from the API server, with its owner. Raises NotFound if absent."""
-    body = await send(cluster, "GET", pod_path(pod.namespace, pod.name), timeout)
+    body = await send(cluster, "GET", path_of(CORE, pod.namespace, "pods", pod.name), timeout)
     live, start = _PODS.value(body), read_json("Pod", body, _Start)
     containers = (start.spec and start.spec.containers) or ()
     return attrs.evolve(
@@ -412,13 +425,19 @@ async def budgets_of(cluster: Cluster, pod: Pod, *, timeout: float) -> list[tupl
     ]
 
 
-async def all_budgets(cluster: Cluster, *, timeout: float) -> list[Budget]:
-    """Return every PodDisruptionBudget with a non-empty selector."""
-    return [
-        Budget(budget.metadata.namespace or "", requirements, budget.status.disruptions_allowed)
+async def all_budgets(cluster: Cluster, *, timeout: float) -> tuple[Budget, ...]:
+    """Return every PodDisruptionBudget."""
+    return tuple(
+        Budget(
+            budget.metadata.namespace or "",
+            selector_of(budget.spec.selector),
+            budget.status.disruptions_allowed,
+            budget.metadata.name,
+            budget.status.desired_healthy,
+            budget.status.expected_pods,
+        )
         for budget in await _list_budgets(cluster, f"{POLICY}/poddisruptionbudgets", timeout)
-        if (requirements := selector_of(budget.spec.selector))
-    ]
+    )
 
 
 async def _list_budgets(cluster: Cluster, path: str, timeout: float) -> tuple[schema.Budget, ...]:

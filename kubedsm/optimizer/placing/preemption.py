@@ -37,14 +37,27 @@ _NODE_STEPS = 100_000
 
 @attrs.frozen(slots=True)
 class Budget:
-    """PodDisruptionBudget with its currently allowed disruptions."""
+    """PodDisruptionBudget with the numbers of its status."""
 
     namespace: str
     selector: Selector
+    #: evictions allowed now
     allowed: int
+    name: str = ""
+    #: pods that must be healthy, of all covered pods
+    desired: int = 0
+    expected: int = 0
+
+    @property
+    def never_allows(self) -> bool:
+        """Return True if no disruption is allowed even with every pod healthy."""
+        return 0 < self.expected <= self.desired
 
     def covers(self, pod: Pod) -> bool:
         return pod.namespace == self.namespace and selects(self.selector, pod.labels)
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
 
 
 @attrs.frozen(slots=True)

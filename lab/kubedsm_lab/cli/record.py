@@ -76,8 +76,8 @@ def record(
     from kubedsm.cli.console import Stop, log_to, until_interrupted
     from kubedsm.cli.inputs import configuration_at
     from kubedsm.kube.client.port import is_name
-    from kubedsm.terminal.whole_files import folder_for
     from kubedsm_lab.cli.recording_session import print_report, record_load
+    from kubedsm_lab.output_files import folder_for
     from kubedsm_lab.replay.following import Plan
     from kubedsm_lab.replay.recording import TimelineRecorder
     from kubedsm_lab.replay.report import join_reports

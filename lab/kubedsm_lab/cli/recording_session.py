@@ -6,12 +6,11 @@ from pathlib import Path
 
 from kubedsm.cli.cluster import find_scheduler
 from kubedsm.cli.console import Stop, print_json, remark
-from kubedsm.explain.client import effects_since
-from kubedsm.explain.effects import summarize_effects
 from kubedsm.kube.calls.explained_cluster import ExplainedCluster
 from kubedsm.kube.joining import TIMEOUT, greet
 from kubedsm.process.clock import SystemClock
 from kubedsm.terminal.console import Console
+from kubedsm_lab.cli.migration_effects import effects_since, summarize_effects
 from kubedsm_lab.replay.answer import KEPT, answer, print_answer
 from kubedsm_lab.replay.following import Plan, follow_cluster, record_until_end
 from kubedsm_lab.replay.measures import measures_of

@@ -15,13 +15,14 @@ from typing import Any
 import attrs
 import msgspec
 
-from kubedsm.config.documents import DocumentError, content, json_as, reading
+from kubedsm.config.documents import DocumentError, content, reading
 from kubedsm.kube.client.port import APPS, CORE, Cluster, path_of
 from kubedsm.kube.joining import TIMEOUT
 from kubedsm.kube.watching.reflector import Reflector
 from kubedsm.kube.wire.decoding import Watched
 from kubedsm.model.model import Tier
 from kubedsm.process.clock import Clock
+from kubedsm_lab.documents import json_as
 from kubedsm_lab.replay.measures import Answers, ResponseTimes
 from kubedsm_lab.replay.recording import Record, TimelineRecorder
 from kubedsm_lab.replay.sightings import KINDS, Sighting
