@@ -49,7 +49,7 @@ async def draw_page() -> None:
             await asyncio.sleep(PAST)
             picture = await mid_move(page)
             if await page.get_by_text("The scheduler is slow").count():
-                raise SystemExit("this machine is busy, so the page says that the scheduler is slow")
+                raise SystemExit("this machine is busy: the page says that the scheduler is slow")
             PICTURE.write_bytes(picture)
             await browser.close()
     finally:
