@@ -18,6 +18,7 @@ from kubedsm.model.surroundings import (
     CSIDriver,
     Key,
     StorageCapacity,
+    StorageClass,
     Surroundings,
     Volume,
 )
@@ -59,7 +60,16 @@ def _claims_rejected(rules: SchedulingRules, surroundings: Surroundings) -> str:
     ):
         if known is None:
             return UNOBSERVED.format(kind)
-    return "" if all(map(surroundings.waits, unbound)) else UNBOUND
+    immediate = [claim for claim in unbound if not surroundings.waits(claim)]
+    names = ", ".join(_name_unbound(claim, surroundings) for claim in immediate)
+    return f"{UNBOUND}: {names}" if immediate else ""
+
+
+def _name_unbound(claim: Claim, surroundings: Surroundings) -> str:
+    """Return the claim's name, with the name of its StorageClass if that does not exist."""
+    if (claim.storage_class,) in surroundings.of(StorageClass) or claim.volume:
+        return claim.name
+    return f'{claim.name} (no StorageClass "{claim.storage_class}")'
 
 
 def _unusable_claim(claim: Claim) -> str:

@@ -252,7 +252,7 @@ COMMANDS = {
     "explain x --server nowhere": "nowhere is no address such as http://127.0.0.1:10270",
     "explain pod/x --from d": "there is no pod x; `kubectl get pods -A` lists them",
     "explain crt --from d": "there is no pod crt; did you mean shop/cart?",
-    "explain deplyment/cart --from d": "did you mean shop/cart?, deplyment is no kind",
+    "explain deplyment/cart --from d": "deplyment is no kind; did you mean deployment?",
     "explain deployment/cart --from d": "no deployment cart has pods with schedulerName: kubedsm",
     "explain pod/carts --from d": "there is no pod carts; did you mean shop/cart?",
     "explain node/e11 --from d": "there is no node e11; did you mean e1?",

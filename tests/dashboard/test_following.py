@@ -140,7 +140,12 @@ async def test_recorded_edge_shares_are_those_of_the_page():
     shown = stream_of(scene, SystemClock())
     scene.rows = {"workloads": {"shop/a": None}}
     scene.say("gone")
-    shown._record_changes()
+    async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as tasks:
+        looking = tasks.create_task(shown.run())
+        async with served(page(shown)) as url, aclosing(follow(Page(url), Impatient())) as updates:
+            while (await anext(updates)).version < 2:
+                pass
+        looking.cancel()
     async with served(page(shown)) as url:
         assert await fetch_edge_pods(Page(url)) == [
             (1.0, [("shop/a", 1, 2)]),

@@ -195,7 +195,7 @@ class Browser:
         if level.words:
             entries = [entry for entry in entries if entry.has_words(level.words)]
         if (at := level.column) is not None:
-            entries = sorted(entries, key=lambda entry: entry.cells[at].order)
+            entries = sorted(entries, key=lambda entry: entry.order(at))
         return entries[::-1] if level.backwards else entries
 
     def _restore_selection(self) -> None:
@@ -230,15 +230,13 @@ class Browser:
         mark = "\N{BLACK DOWN-POINTING SMALL TRIANGLE}"
         if level.backwards:
             mark = "\N{BLACK UP-POINTING SMALL TRIANGLE}"
-        columns = []
+        columns, cursor = [], level.number - level.top
         for at, heading in enumerate(listing.headings):
-            # The selected row has no colours but the inverse ones.
-            cells = [
-                shown.plain if isinstance(shown, Text) and number == level.number else shown
-                for number, entry in enumerate(entries, level.top)
-                for shown in [entry.cells[at].shown]
-            ]
+            cells = [heading.show(entry.values[at]) for entry in entries]
+            # The selected row has inverse colours only.
+            if cells and isinstance(cells[cursor], Text):
+                cells[cursor] = str(cells[cursor])
             least = max(heading.least, listing.widths[at])
             text = f"{heading.text}{mark}" if at == level.column else heading.text
             columns.append(Column(text, cells, least, heading.use, heading.number))
-        return FittedTable(columns, look="plain", cursor=level.number - level.top)
+        return FittedTable(columns, look="plain", cursor=cursor)

@@ -1,8 +1,7 @@
-"""Cells of terminal tables: names, bars, shares and amounts, with the values that order them."""
+"""Forms of values in terminal tables: names, bars, ages, amounts, and QoS targets."""
 
 import os
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
 
 from rich.console import RenderableType
 from rich.progress_bar import ProgressBar
@@ -14,60 +13,19 @@ from kubedsm.terminal.console import Console
 #: colours: target met, slightly missed, considerably missed
 GOOD, WARNING, BAD = "green", "yellow", "red"
 BAR = 8
-_MINUTE, _HOUR, _DAY = 60, 3600, 86_400
 
 
-class Cell(NamedTuple):
-    """Table cell: the value by which rows are sorted, and the visible form."""
-
-    order: Any
-    shown: str | Text | ProgressBar
-
-
-def word_cell(name: str, shown: str | None = None) -> Cell:
-    return Cell(name, name if shown is None else shown)
+def format_age(seconds: float) -> str:
+    """Format an age in the largest whole unit."""
+    units = ((86_400, "d"), (3600, "h"), (60, "m"), (1, "s"))
+    return next((f"{seconds // size:.0f}{unit}" for size, unit in units if seconds >= size), "0s")
 
 
-def count_cell(number: int, style: str = "") -> Cell:
-    """Return the cell of a count, empty for 0; greater counts come first."""
-    text = str(number or "")
-    return Cell(-number, Text(text, style) if style else text)
-
-
-def percent_cell(part: float | None) -> Cell:
-    """Return the cell of a part of 1; smaller parts come first, and unknown parts last."""
-    return Cell(2.0 if part is None else part, "" if part is None else f"{part:.0%}")
-
-
-def milliseconds_cell(milliseconds: float | None) -> Cell:
-    """Return the cell of a response time; longer times come first."""
-    if milliseconds is None:
-        return Cell(0.0, "")
-    return Cell(-milliseconds, f"{milliseconds:.3g}")
-
-
-def used_cell(used: int, of: int) -> Cell:
-    """Return the cell of a used part of a capacity, as percentage; fuller ones come first."""
-    return Cell(-used / of, f"{used / of:.0%}") if of else Cell(0.0, "")
-
-
-def bar_cell(used: int, of: int) -> Cell:
-    return Cell(-used / max(1, of), bar(used, of))
-
-
-def age_cell(since: float, now: float) -> Cell:
-    """Return the cell of an age in the largest whole unit; younger ones come first."""
-    seconds = max(0, int(now - since))
-    units = ((_DAY, "d"), (_HOUR, "h"), (_MINUTE, "m"), (1, "s"))
-    text = next((f"{seconds // size}{unit}" for size, unit in units if seconds >= size), "0s")
-    return Cell(seconds, text)
-
-
-def cores_of(millicores: int) -> str:
+def format_cores(millicores: int) -> str:
     return f"{millicores / 1000:.3g}"
 
 
-def memory_of(used: int, of: int) -> str:
+def format_memory(used: int, of: int) -> str:
     """Format a node's requested and allocatable memory, in a suitable unit."""
     unit, name = (1 << 30, "Gi") if of >= 1 << 30 else (1 << 20, "Mi")
     return f"{used / unit:.1f} of {of / unit:.3g} {name}"

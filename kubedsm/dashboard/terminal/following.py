@@ -9,7 +9,7 @@ import attrs
 import msgspec
 
 from kubedsm.dashboard.recording import apply_changes
-from kubedsm.dashboard.rows import Message, Snapshot, WorkloadRow, decode_message
+from kubedsm.dashboard.rows import Message, Row, Snapshot, WorkloadRow, decode_message
 from kubedsm.explain.explanation import Explanation
 from kubedsm.process.clock import Clock
 from kubedsm.terminal.echo import escape_strings
@@ -55,22 +55,6 @@ class Page:
         return f"{self.server.rstrip('/')}/page/{name}"
 
 
-class _Share(msgspec.Struct):
-    edge: int
-    total: int
-
-
-class _Shares(msgspec.Struct):
-    workloads: dict[str, _Share | None] = {}
-
-
-class _RecordedShares(msgspec.Struct):
-    """Line of the page's recording, of which only edge pods of workloads are decoded."""
-
-    at: float
-    rows: _Shares
-
-
 #: time in seconds since the epoch; workload, edge pods and all pods of each
 EdgePods: TypeAlias = tuple[float, list[tuple[str, int, int]]]
 
@@ -81,15 +65,18 @@ async def fetch_edge_pods(page: Page) -> list[EdgePods]:
         async with page.open_session() as session, session.get(page.url("recording")) as answer:
             answer.raise_for_status()
             lines = (await answer.read()).splitlines()
-        found = map(msgspec.json.Decoder(_RecordedShares).decode, lines)
-        return [(each.at, list_edge_pods(each.rows.workloads)) for each in found]
+        found = map(decode_message, lines)
+        return [(each.at, list_edge_pods(each.rows.get("workloads", {}))) for each in found]
     except (aiohttp.ClientError, TimeoutError, OSError, msgspec.DecodeError):
         return []
 
 
-def list_edge_pods(rows: Mapping[str, _Share | WorkloadRow | None]) -> list[tuple[str, int, int]]:
+def list_edge_pods(rows: Mapping[str, Row | None]) -> list[tuple[str, int, int]]:
     """Return name, edge pods and all pods of workloads; a deleted workload has no pods."""
-    return [(name, row.edge, row.total) if row else (name, 0, 0) for name, row in rows.items()]
+    return [
+        (name, row.edge, row.total) if isinstance(row, WorkloadRow) else (name, 0, 0)
+        for name, row in rows.items()
+    ]
 
 
 async def fetch_explanation(page: Page, kind: str, key: str) -> Explanation[Any]:

@@ -2,35 +2,29 @@
 
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
-from typing import Literal, NamedTuple
+from functools import cached_property, partial
+from math import inf
+from typing import Any, Literal, NamedTuple
 
 import attrs
-from rich.progress_bar import ProgressBar
+from rich.console import RenderableType
 from rich.text import Text
 
-from kubedsm.dashboard.rows import MoveRow, NodeRow, PodRow, SiteRow, WorkloadRow
+from kubedsm.dashboard.rows import MoveRow, NewsRow, NodeRow, PodRow, SiteRow, WorkloadRow
 from kubedsm.dashboard.terminal.cells import (
     BAD,
     BAR,
     WARNING,
-    Cell,
-    age_cell,
-    bar_cell,
-    cores_of,
-    count_cell,
-    memory_of,
-    milliseconds_cell,
-    percent_cell,
+    bar,
+    format_age,
+    format_cores,
+    format_memory,
     shorten,
     shorten_names,
     target_met,
-    used_cell,
-    word_cell,
 )
 from kubedsm.dashboard.terminal.seen import NodeUsage, ShareHistory, TypedSnapshot, news_text
 from kubedsm.dashboard.terminal.summary import (
-    MOVE_STATES,
     clock_of,
     describe_figures,
     describe_move,
@@ -45,16 +39,26 @@ _TREND, _LONG_TREND, _WIDE = 11, 20, 100
 _TIERS: Mapping[Tier | None, int] = {Tier.EDGE: 0, Tier.CLOUD: 1}
 #: order of pods: those that need attention first
 _STATES = ("waiting", "gated", "not ready", "starting", "leaving", "ready")
+#: states that are coloured
+_COLOURS = {"waiting": BAD, "problem": BAD, "failed": WARNING, "rolled back": WARNING}
 
 
-class Heading(NamedTuple):
+@attrs.frozen
+class Heading:
+    """Column of a table: its heading, and the form of its values."""
+
     text: str
+    #: visible form of a value; unknown values, None, are empty
+    form: Callable[[Any], RenderableType] = str
     #: minimum width
     least: int = 0
     #: importance: the column with the lowest value is omitted first; None: never omitted
     use: int | None = None
     #: right-aligned
     number: bool = False
+
+    def show(self, value: Any) -> RenderableType:
+        return "" if value is None else self.form(value)
 
 
 @attrs.frozen
@@ -81,10 +85,10 @@ class Subject(NamedTuple):
 
 @attrs.frozen
 class Entry:
-    """Row of a table."""
+    """Row of a table: a value for each column, a number, text, or used and available amount."""
 
     key: str
-    cells: tuple[Cell, ...]
+    values: tuple[Any, ...]
     #: text that is too long for a cell
     detail: str = ""
     #: what the scheduler can explain about the row
@@ -94,9 +98,21 @@ class Entry:
 
     def has_words(self, words: Iterable[str]) -> bool:
         """Return True if each of the lower-case words is part of the row's text."""
-        shown = (cell.shown for cell in self.cells if not isinstance(cell.shown, ProgressBar))
-        text = " ".join([self.key, self.detail, *map(str, shown)]).lower()
+        texts = (value for value in self.values if isinstance(value, str))
+        text = " ".join((self.key, self.detail, *texts)).lower()
         return all(word in text for word in words)
+
+    def order(self, column: int) -> tuple[float, str]:
+        """Return the sort key of a value: greatest numbers or parts first, unknown ones last."""
+        match self.values[column]:
+            case None:
+                return inf, ""
+            case str() as text:
+                return 0.0, text
+            case (used, of):
+                return -used / max(1, of), ""
+            case number:
+                return -number, ""
 
 
 @attrs.frozen
@@ -111,13 +127,12 @@ class Listing:
     @cached_property
     def widths(self) -> Sequence[int]:
         """Widths of the columns over all rows: columns must not shift while scrolling."""
-        cells = (
-            [entry.cells[at].shown for entry in self.entries] for at in range(len(self.headings))
-        )
-        return [
-            max((len(s) for s in some if not isinstance(s, ProgressBar)), default=0)
-            for some in cells
-        ]
+        widths = [0] * len(self.headings)
+        for at, heading in enumerate(self.headings):
+            texts = (entry.values[at] for entry in self.entries)
+            shown = (str(heading.form(text)) for text in texts if isinstance(text, str))
+            widths[at] = max(map(len, shown), default=0)
+        return widths
 
 
 class Source(NamedTuple):
@@ -129,50 +144,74 @@ class Source(NamedTuple):
     now: float
     width: int
 
+    def shorten_nodes(self, least: int = 12) -> tuple[Callable[[str], str], str]:
+        """Return a function that shortens names of nodes, and a line that explains short names."""
+        short, legend = shorten_names(sorted(self.seen.nodes), max(least, self.width // 5))
+        return lambda name: short.get(name, name), legend
+
+    def shorten_to(self, beside: int) -> Callable[[str], str]:
+        """Return a function that shortens text next to columns of a total width."""
+        return partial(shorten, width=max(16, self.width - beside))
+
 
 def list_rows(view: View, source: Source, scope: Scope) -> Listing:
     """Return the table of a view, restricted to the scope."""
     return _LISTS[view](source, scope)
 
 
+def _number(text: str, form: str = "", use: int | None = None, least: int = 0) -> Heading:
+    """Return the column of a number in Python's format; zeros are empty without a format."""
+    show = (lambda value: format(value, form)) if form else (lambda value: str(value or ""))
+    return Heading(text, show, least or len(text), use, number=True)
+
+
+def _bar(use: int) -> Heading:
+    return Heading("", lambda amounts: bar(*amounts), BAR, use)
+
+
+def _show_state(state: str) -> Text:
+    return Text(state, _COLOURS.get(state, ""))
+
+
+_SHORTFALL = Heading("shortfall", lambda missing: target_met(*missing), 10)
+
+
 def _list_services(source: Source, scope: Scope) -> Listing:
-    workloads = source.seen.workloads
-    names = sorted(filter(scope.has_name, workloads), key=lambda n: (-workloads[n].missing, n))
-    trend = _LONG_TREND if source.width >= _WIDE else _TREND
+    workloads, trend = source.seen.workloads, _LONG_TREND if source.width >= _WIDE else _TREND
     headings = (
-        Heading("service"),
-        Heading("on edge", 7),
-        Heading("share", 5, 4, number=True),
-        Heading("target", 6, number=True),
-        Heading("shortfall", 10),
-        Heading("waiting", 7, 3, number=True),
-        Heading("last 10 min", trend, 5),
-        Heading("edge ms", 7, 2, number=True),
-        Heading("cloud ms", 8, 1, number=True),
+        Heading("service", source.shorten_to(50)),
+        Heading("on edge", lambda share: "{} of {}".format(*share), 8),
+        _number("share", ".0%", 4),
+        _number("target", ".0%"),
+        _SHORTFALL,
+        _number("waiting", use=3),
+        Heading("last 10 min", least=trend, use=5),
+        _number("edge ms", ".3g", 2),
+        _number("cloud ms", ".3g", 1),
     )
 
     def entry(name: str, row: WorkloadRow) -> Entry:
-        share = row.edge / row.total if row.total else None
-        missing = Text("") if row.target is None else target_met(row.missing, row.total)
+        slower = ", slower at the edge" if row.edge_slower else ""
         return Entry(
             name,
             (
-                word_cell(name, shorten(name, max(16, source.width - 50))),
-                Cell(-row.edge, f"{row.edge} of {row.total}"),
-                percent_cell(share),
-                percent_cell(row.target),
-                Cell(-row.missing, missing),
-                count_cell(row.waiting),
-                Cell(share or 0.0, source.history.draw_trend(name, source.now, trend)),
-                milliseconds_cell(row.edge_answers),
-                milliseconds_cell(row.cloud_answers),
+                name,
+                (row.edge, row.total),
+                row.edge / row.total if row.total else None,
+                row.target,
+                None if row.target is None else (row.missing, row.total),
+                row.waiting,
+                source.history.draw_trend(name, source.now, trend),
+                row.edge_answers,
+                row.cloud_answers,
             ),
-            detail=f"{name} ({row.kind}): {row.ready} of {row.total} pods Ready,"
-            f" weight {row.weight:g}{', slower at the edge' if row.edge_slower else ''}",
-            subject=Subject("workload", name),
-            leads=("pods", Scope(workload=name)),
+            f"{name} ({row.kind}): {row.ready} of {row.total} pods Ready, weight {row.weight:g}"
+            f"{slower}",
+            Subject("workload", name),
+            ("pods", Scope(workload=name)),
         )
 
+    names = sorted(filter(scope.has_name, workloads), key=lambda n: (-workloads[n].missing, n))
     return Listing(headings, [entry(name, workloads[name]) for name in names])
 
 
@@ -180,64 +219,47 @@ def _list_sites(source: Source, _: Scope) -> Listing:
     """List sites, edge before cloud: capacity, and for sites with demand the share served there."""
     seen = source.seen
     members: dict[tuple[int, str], list[str]] = defaultdict(list)
-    for name, row in seen.nodes.items():
+    for name, row in sorted(seen.nodes.items()):
         members[_TIERS.get(row.tier, 2), name_site(row)].append(name)
     demand = {f"{Tier.EDGE.value} {row.site}".strip(): row for row in seen.status.sites}
     for site in demand:
         members.setdefault((0, site), [])
+    part = Heading("cpu", lambda amounts: f"{amounts[0] / max(1, amounts[1]):.0%}", 4, number=True)
     headings = (
         Heading("site"),
-        Heading("nodes", 5, number=True),
-        Heading("unusual", 7, number=True),
-        Heading("pods", 5, number=True),
-        Heading("cpu", 4, number=True),
-        Heading("", BAR, 2),
-        Heading("memory", 6, 4, number=True),
-        Heading("", BAR, 1),
-        Heading("served there", 6, number=True),
-        Heading("target", 6, 3, number=True),
-        Heading("shortfall", 10),
+        _number("nodes"),
+        Heading("unusual", lambda count: Text(str(count or ""), BAD), 7, number=True),
+        _number("pods", least=5),
+        part,
+        _bar(2),
+        attrs.evolve(part, text="memory", use=4),
+        _bar(1),
+        _number("served there", ".0%", least=6),
+        _number("target", ".0%", 3),
+        _SHORTFALL,
     )
     # Without demand by site, the last three columns would be empty.
     columns = len(headings) if demand else len(headings) - 3
 
     def entry(site: str, nodes: Sequence[str], served: SiteRow | None) -> Entry:
-        usage = [seen.usage[name] for name in nodes]
-        rows = [seen.nodes[name] for name in nodes]
+        usage, rows = [seen.usage[name] for name in nodes], [seen.nodes[name] for name in nodes]
         cpu = sum(use.cpu for use in usage), sum(row.cpu for row in rows)
         memory = sum(use.memory for use in usage), sum(row.memory for row in rows)
-        lost = sum(bool(row.state) for row in rows)
-        reached = None if served is None else served.reached
-        missing = Text("")
+        unusual = [
+            f"{name} is {seen.nodes[name].state}" for name in nodes if seen.nodes[name].state
+        ]
+        reached: tuple[Any, ...] = (None, None, None)
         if served is not None:
-            missing = target_met(served.missing, served.replicas + served.missing)
-        return Entry(
-            site,
-            (
-                word_cell(site),
-                count_cell(len(nodes)),
-                count_cell(lost, BAD),
-                count_cell(sum(use.pods.total() for use in usage)),
-                used_cell(*cpu),
-                bar_cell(*cpu),
-                used_cell(*memory),
-                bar_cell(*memory),
-                percent_cell(reached),
-                percent_cell(None if served is None else served.target),
-                Cell(-(served.missing if served else 0), missing),
-            )[:columns],
-            detail=", ".join(
-                f"{name} is {seen.nodes[name].state}" for name in nodes if seen.nodes[name].state
-            ),
-            leads=("nodes", Scope(site=site)),
-        )
+            missing = served.missing, served.replicas + served.missing
+            reached = served.reached, served.target, missing
+        pods = sum(use.pods.total() for use in usage)
+        values = (site, len(nodes), len(unusual), pods, cpu, cpu, memory, memory, *reached)
+        leads: tuple[View, Scope] = "nodes", Scope(site=site)
+        return Entry(site, values[:columns], ", ".join(unusual), leads=leads)
 
+    found = sorted(members.items())
     return Listing(
-        headings[:columns],
-        [
-            entry(site, sorted(nodes), demand.get(site))
-            for (_, site), nodes in sorted(members.items())
-        ],
+        headings[:columns], [entry(site, nodes, demand.get(site)) for (_, site), nodes in found]
     )
 
 
@@ -248,201 +270,168 @@ def name_site(node: NodeRow) -> str:
 
 def _list_nodes(source: Source, scope: Scope) -> Listing:
     """List nodes, unusual states first, then edge before cloud."""
-    seen = source.seen
-    names = sorted(
-        (name for name, row in seen.nodes.items() if scope.site in ("", name_site(row))),
-        key=lambda n: (
-            not seen.nodes[n].state,
-            _TIERS.get(seen.nodes[n].tier, 2),
-            seen.nodes[n].site,
-            n,
-        ),
-    )
-    short, legend = shorten_names(sorted(names), max(12, source.width // 4))
+    nodes, (short, legend) = source.seen.nodes, source.shorten_nodes(20)
     headings = (
-        Heading("node"),
-        Heading("site", 7),
-        Heading("state", 5, 6),
-        Heading("cpu", 7, 5),
-        Heading("", BAR, 2),
-        Heading("memory", 12, 4),
-        Heading("", BAR, 1),
-        Heading("pods", 4, number=True),
-        Heading("services", 8, 3, number=True),
+        Heading("node", short),
+        Heading("site", least=7),
+        Heading("state", lambda state: Text(state, BAD), 5, 6),
+        Heading("cpu", lambda amounts: "/".join(map(format_cores, amounts)), 7, 5),
+        _bar(2),
+        Heading("memory", lambda amounts: format_memory(*amounts), 12, 4),
+        _bar(1),
+        _number("pods"),
+        _number("services", use=3),
     )
 
     def entry(name: str, row: NodeRow, use: NodeUsage) -> Entry:
-        state = row.state or ("cordoned" if row.cordoned else "")
-        cpu, memory = f"{cores_of(use.cpu)}/{cores_of(row.cpu)}", memory_of(use.memory, row.memory)
+        cpu, memory = (use.cpu, row.cpu), (use.memory, row.memory)
         services = ", ".join(f"{count} {each}" for each, count in use.pods.most_common())
+        numbers = use.pods.total(), len(use.pods)
         return Entry(
             name,
-            (
-                word_cell(name, short[name]),
-                word_cell(name_site(row)),
-                Cell(state, Text(state, style=BAD)),
-                Cell(-use.cpu, cpu),
-                bar_cell(use.cpu, row.cpu),
-                Cell(-use.memory, memory),
-                bar_cell(use.memory, row.memory),
-                count_cell(use.pods.total()),
-                count_cell(len(use.pods)),
-            ),
-            detail=f"{name}: {services or 'no pods'}",
-            subject=Subject("node", name),
-            leads=("pods", Scope(node=name)),
+            (name, name_site(row), row.state, cpu, cpu, memory, memory, *numbers),
+            f"{name}: {services or 'no pods'}",
+            Subject("node", name),
+            ("pods", Scope(node=name)),
         )
 
-    return Listing(headings, [entry(n, seen.nodes[n], seen.usage[n]) for n in names], legend)
+    names = sorted(
+        (name for name, row in nodes.items() if scope.site in ("", name_site(row))),
+        key=lambda n: (not nodes[n].state, _TIERS.get(nodes[n].tier, 2), nodes[n].site, n),
+    )
+    return Listing(headings, [entry(n, nodes[n], source.seen.usage[n]) for n in names], legend)
 
 
 def _list_pods(source: Source, scope: Scope) -> Listing:
     """List pods; pods that need attention come first."""
-    seen = source.seen
-    short, legend = shorten_names(sorted(seen.nodes), max(12, source.width // 5))
-    room = max(20, source.width - 45)
-    names = sorted(
-        (
-            name
-            for name, row in seen.pods.items()
-            if scope.has_name(name)
-            and scope.node in ("", row.node)
-            and scope.workload in ("", row.workload)
-        ),
-        key=lambda n: (_STATES.index(seen.pods[n].state), n),
-    )
+    seen, (short, legend) = source.seen, source.shorten_nodes()
     headings = (
-        Heading("pod", 20),
-        Heading("state", 9),
-        Heading("node", 8),
-        Heading("site", 7, 1),
-        Heading("age", 4, 2, number=True),
-        Heading("cpu", 5, 0, number=True),
+        Heading("pod", source.shorten_to(45), 20),
+        Heading("state", _show_state, 9),
+        Heading("node", short, 8),
+        Heading("site", least=7, use=1),
+        Heading("age", format_age, 4, 2, number=True),
+        Heading("cpu", format_cores, 5, 0, number=True),
     )
+    sites = {name: name_site(node) for name, node in seen.nodes.items()}
 
     def entry(name: str, row: PodRow) -> Entry:
-        node = seen.nodes.get(row.node)
         move = seen.moves.get(row.move)
-        reason = describe_move(move, source.now) if move else ""
+        reason = describe_move(move, source.now) if move else row.message
         if row.state == "waiting":
             reason = describe_wait(row.message, row.rules)
-        plain = row.state == "ready"
-        state = row.state if plain else Text(row.state, BAD if row.state == "waiting" else WARNING)
+        site, age = sites.get(row.node, ""), source.now - row.created
         return Entry(
             name,
-            (
-                word_cell(name, shorten(name, room)),
-                Cell(_STATES.index(row.state), state),
-                word_cell(row.node, short.get(row.node, row.node)),
-                word_cell(name_site(node) if node else ""),
-                age_cell(row.created, source.now),
-                Cell(-row.cpu, cores_of(row.cpu)),
-            ),
-            detail=f"{name}: {reason}" if reason else "",
-            subject=Subject("pod", name),
+            (name, row.state, row.node, site, age, row.cpu),
+            f"{name}: {reason}" if reason else "",
+            Subject("pod", name),
         )
 
-    return Listing(headings, [entry(name, seen.pods[name]) for name in names], legend)
+    found = (
+        (name, row)
+        for name, row in seen.pods.items()
+        if scope.has_name(name)
+        and scope.node in ("", row.node)
+        and scope.workload in ("", row.workload)
+    )
+    order = sorted(found, key=lambda each: (_STATES.index(each[1].state), each[0]))
+    return Listing(headings, [entry(name, row) for name, row in order], legend)
 
 
 def _list_moves(source: Source, scope: Scope) -> Listing:
-    seen = source.seen
-    short, legend = shorten_names(sorted(seen.nodes), max(12, source.width // 5))
-    room = max(20, source.width - 60)
+    moves, (short, legend) = source.seen.moves, source.shorten_nodes()
     headings = (
-        Heading("state", 9),
-        Heading("step", 5, 2),
-        Heading("pod", 16),
-        Heading("from", 8),
-        Heading("to", 8),
-        Heading("age", 4, 1, number=True),
+        Heading("state", _show_state, 9),
+        Heading("step", lambda steps: "{}/{}".format(*steps), 5, 2),
+        Heading("pod", source.shorten_to(60), 16),
+        Heading("from", short, 8),
+        Heading("to", short, 8),
+        Heading("age", format_age, 4, 1, number=True),
     )
 
     def entry(key: str, row: MoveRow) -> Entry:
-        color = WARNING if row.state in ("failed", "rolled back") else ""
+        steps = (row.done, row.steps) if row.steps else None
         return Entry(
             key,
-            (
-                Cell(MOVE_STATES.index(row.state), Text(row.state, color)),
-                Cell(-row.done, f"{row.done}/{row.steps}" if row.steps else ""),
-                word_cell(row.pod, shorten(row.pod, room)),
-                word_cell(row.source, short.get(row.source, row.source)),
-                word_cell(row.target, short.get(row.target, row.target)),
-                age_cell(row.at, source.now),
-            ),
-            detail=f"{row.pod}: {describe_move(row, source.now)}",
-            subject=Subject("pod", row.pod) if row.state == "proposed" else Subject("move", key),
+            (row.state, steps, row.pod, row.source, row.target, source.now - row.at),
+            f"{row.pod}: {describe_move(row, source.now)}",
+            # A proposed migration has the key of its pod.
+            Subject("pod" if row.state == "proposed" else "move", key),
         )
 
-    keys = (key for key in order_moves(seen.moves) if scope.has_name(seen.moves[key].pod))
-    return Listing(headings, [entry(key, seen.moves[key]) for key in keys], legend)
+    keys = (key for key in order_moves(moves) if scope.has_name(moves[key].pod))
+    return Listing(headings, [entry(key, moves[key]) for key in keys], legend)
 
 
 def _list_news(source: Source, scope: Scope) -> Listing:
     """List recent activity, latest first."""
-
-    def entries() -> Iterator[Entry]:
-        for key in sorted(source.seen.news, key=int, reverse=True):
-            row = source.seen.news[key]
-            if (about := row.pod or row.workload) and not scope.has_name(about):
-                continue
-            text, style = news_text(row), WARNING if row.warning else ""
-            subject = (
-                Subject("move", row.move) if row.move
-                else Subject("decision", str(row.decision)) if row.decision
-                else Subject("pod", row.pod) if row.pod
-                else Subject("workload", row.workload) if row.workload
-                else Subject("node", row.node) if row.node
-                else None
-            )  # fmt: skip
-            first = shorten(text, max(20, source.width - 10))
-            yield Entry(
-                key,
-                (Cell(-row.at, clock_of(row.at)), Cell(text, Text(first, style))),
-                text,
-                subject,
+    news, short = source.seen.news, source.shorten_to(10)
+    shown = [key for key in sorted(news, key=int, reverse=True) if _is_about(news[key], scope)]
+    texts = {key: news_text(news[key]) for key in shown}
+    warnings = {texts[key] for key in shown if news[key].warning}
+    headings = (
+        Heading("time", clock_of, 8),
+        Heading("news", lambda text: Text(short(text), WARNING if text in warnings else "")),
+    )
+    return Listing(
+        headings,
+        [
+            Entry(
+                key, (news[key].at, texts[key]), texts[key], next(_list_subjects(news[key]), None)
             )
+            for key in shown
+        ],
+    )
 
-    return Listing((Heading("time", 8), Heading("news")), list(entries()))
+
+def _is_about(row: NewsRow, scope: Scope) -> bool:
+    about = row.pod or row.workload
+    return not about or scope.has_name(about)
+
+
+def _list_subjects(row: NewsRow) -> Iterator[Subject]:
+    """Yield the subjects of recent activity, the most telling first."""
+    subjects = (
+        Subject("move", row.move),
+        Subject("decision", str(row.decision or "")),
+        Subject("pod", row.pod),
+        Subject("workload", row.workload),
+        Subject("node", row.node),
+    )
+    yield from (subject for subject in subjects if subject.key)
 
 
 def _list_status(source: Source, _: Scope) -> Listing:
     """List violated health rules, notices and figures of the scheduler."""
-    status, room = source.seen.status, max(20, source.width - 12)
+    status = source.seen.status
     lines = [
-        *(("problem", text, BAD) for text in status.troubles),
-        *(("notice", text, "") for text in status.notices),
-        *(("figure", text, "") for text in describe_figures(status)),
+        *(("problem", text) for text in status.troubles),
+        *(("notice", text) for text in status.notices),
+        *(("figure", text) for text in describe_figures(status)),
     ]
+    headings = Heading("kind", _show_state, 7), Heading("text", source.shorten_to(12))
     return Listing(
-        (Heading("kind", 7), Heading("text")),
-        [
-            Entry(str(at), (word_cell(kind), Cell(text, Text(shorten(text, room), color))), text)
-            for at, (kind, text, color) in enumerate(lines)
-        ],
+        headings, [Entry(str(at), (kind, text), text) for at, (kind, text) in enumerate(lines)]
     )
 
 
 def _list_namespaces(source: Source, _: Scope) -> Listing:
     """List namespaces of services and pods, and first a row for all of them."""
-    seen, found = source.seen, defaultdict[str, Counter[str]](Counter)
-    for name, row in seen.workloads.items():
+    found = defaultdict[str, Counter[str]](Counter)
+    for name, row in source.seen.workloads.items():
         for namespace in ("", name.partition("/")[0]):
-            found[namespace].update(services=1, below=row.missing > 0)
-    for name, pod in seen.pods.items():
+            found[namespace].update({"services": 1, "below target": row.missing > 0})
+    for name, pod in source.seen.pods.items():
         for namespace in ("", name.partition("/")[0]):
             found[namespace].update(pods=1, waiting=pod.state == "waiting")
-    columns = ("services", "below", "pods", "waiting")
-    titles = ("services", "below target", "pods", "waiting")
+    columns = ("services", "below target", "pods", "waiting")
     return Listing(
-        (Heading("namespace", 10), *(Heading(title, 8, number=True) for title in titles)),
+        (Heading("namespace", least=10), *(_number(title, least=8) for title in columns)),
         [
             Entry(
-                name or "all",
-                (
-                    word_cell(name, name or "all"),
-                    *(count_cell(found[name][each]) for each in columns),
-                ),
+                name,
+                (name or "all", *(found[name][each] for each in columns)),
                 leads=("services", Scope(namespace=name)),
             )
             for name in sorted(found)

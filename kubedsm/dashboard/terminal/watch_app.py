@@ -97,16 +97,19 @@ class WatchApp(App[str]):
         Binding("escape", "return", "back"),
         Binding("w", "why", "why"),
         Binding("slash", "filter", "filter", key_display="/"),
-        Binding("n", "namespace", "namespace"),
-        Binding("s", "sort", "sort"),
-        Binding("r", "reverse", show=False),
+        Binding("n", "browse('choose_namespace')", "namespace"),
+        Binding("s", "browse('sort')", "sort"),
+        Binding("r", "browse('reverse')", show=False),
         *(
-            Binding(keys, f"move({lines})", show=False)
+            Binding(keys, f"browse('move', {lines})", show=False)
             for keys, lines in (("up,k", -1), ("down,j", 1), ("home", -(10**9)), ("end", 10**9))
         ),
-        Binding("pageup", "move_pages(-1)", show=False),
-        Binding("pagedown,space", "move_pages(1)", show=False),
-        *(Binding(f"{at}", f"view({at})", show=False) for at in range(1, len(NUMBERED) + 1)),
+        Binding("pageup", "browse('move_pages', -1)", show=False),
+        Binding("pagedown,space", "browse('move_pages', 1)", show=False),
+        *(
+            Binding(f"{number}", f"browse('show', '{view}')", show=False)
+            for number, view in enumerate(NUMBERED, 1)
+        ),
     ]
 
     def __init__(
@@ -164,28 +167,9 @@ class WatchApp(App[str]):
         self._stale, self._drawn = False, self._clock.monotonic()
         self._picture.refresh()
 
-    def action_move(self, lines: int) -> None:
-        self.browser.move(lines)
-        self._draw()
-
-    def action_move_pages(self, pages: int) -> None:
-        self.browser.move_pages(pages)
-        self._draw()
-
-    def action_view(self, number: int) -> None:
-        self.browser.show(NUMBERED[number - 1])
-        self._draw()
-
-    def action_namespace(self) -> None:
-        self.browser.choose_namespace()
-        self._draw()
-
-    def action_sort(self) -> None:
-        self.browser.sort()
-        self._draw()
-
-    def action_reverse(self) -> None:
-        self.browser.reverse()
+    def action_browse(self, method: str, *arguments: object) -> None:
+        """Call a method of the browser that changes the table or the selection."""
+        getattr(self.browser, method)(*arguments)
         self._draw()
 
     def action_open(self) -> None:

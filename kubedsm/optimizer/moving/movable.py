@@ -63,12 +63,12 @@ def default_movable(snapshot: Snapshot) -> Movable:
         )
         if True in found:
             return _CAUSES[found.index(True)].of()
-        return _find_volume_reason(pod, snapshot) if pod.pod_class.rules.claims else None
+        return find_volume_reason(pod, snapshot) if pod.pod_class.rules.claims else None
 
     return reason
 
 
-def _find_volume_reason(pod: Pod, snapshot: Snapshot) -> Reason | None:
+def find_volume_reason(pod: Pod, snapshot: Snapshot) -> Reason | None:
     """Return the reason against the migration of a pod with volumes, or None.
 
     A volume of K3s' local-path provisioner is on one node's disk. A volume that other pods use at

@@ -7,7 +7,7 @@ import attrs
 from rich.console import RenderableType
 from rich.text import Text
 
-from kubedsm.dashboard.terminal.cells import BAD, BAR, bar, count_lines, memory_of
+from kubedsm.dashboard.terminal.cells import BAD, BAR, bar, count_lines, format_memory
 from kubedsm.planner.plurals import counted
 from kubedsm.terminal.fitted_table import Column, FittedTable
 
@@ -63,7 +63,7 @@ def nodes_table(nodes: Sequence[NodeLine], width: int = WIDE) -> FittedTable:
             Column("tier", [_tier_cell(node) for node in nodes], least=7, use=4),
             Column("cpu", [_format_amounts(node.cpu, 1000) for node in nodes], 5, use=5),
             Column("", [bar(*node.cpu) for node in nodes], BAR, use=2),
-            Column("memory", [memory_of(*node.memory) for node in nodes], 12, use=3),
+            Column("memory", [format_memory(*node.memory) for node in nodes], 12, use=3),
             Column("", [bar(*node.memory) for node in nodes], BAR, use=1),
             Column("pods", [_pods_cell(node.pods, room) for node in nodes], least=COUNTED),
         ],
