@@ -13,9 +13,10 @@ from kubedsm.config.settings import Configuration
 from kubedsm.model.deadline import PATIENT_SHARE, URGENT_SHARE, Deadline
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import NodeName, Pod, Resources, Uid
+from kubedsm.model.selecting import Budget
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.optimizer.placing.decision import Decision
-from kubedsm.optimizer.placing.preemption import Budget, Preemption, PreemptionSearch
+from kubedsm.optimizer.placing.preemption import Preemption, PreemptionSearch
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.optimizer.policies.policy import Policy
 from kubedsm.process.clock import Clock
