@@ -201,6 +201,28 @@ async def test_another_run_follows_after_a_gap_or_begins_anew_if_its_clock_is_an
     assert anew == [50, 50, {"other": {}}, []]
 
 
+async def test_news_and_ended_moves_of_earlier_runs_stay_in_the_tables(modules):
+    news, moves, known, count = await modules("""
+      const recording = new Recording();
+      const move = (state) => ({ pod: "p", source: "a", target: "b", state, at: 100, began: 100 });
+      const story = (text) => ({ at: 100, kind: "move", text, move: "plan-1/p" });
+      told(recording, [
+        snapshot(1, 100, { moves: { "plan-1/p": move("completed"), "plan-2/p": move("moving") },
+          news: { 1: story("first") } }, "a"),
+        snapshot(1, 160, { moves: { "plan-1/p": move("failed") }, news: {} }, "b"),
+        changes(2, 161, { news: { 1: story("second") } }),
+        snapshot(1, 200, {}, "c"),
+      ]);
+      const { news, moves } = recording.last;
+      return [[...news.values()].map(({ text, move }) => [text, moves.get(move).state]),
+        [...moves.keys()], [...recording.at(170).news.keys()], recording.history.marks.length];
+    """)
+    assert news == [["first", "completed"], ["second", "failed"]]
+    assert moves == ["plan-1/p@a", "plan-1/p@b"]
+    assert known == ["1@a", "1"]
+    assert count == 0
+
+
 async def test_moves_at_the_same_time_are_below_each_other_and_now_is_kept_up_with(modules):
     found = await modules("""
       const x = scale({ from: 0, to: 100 }, 100);

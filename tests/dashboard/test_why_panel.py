@@ -8,9 +8,9 @@ import aiohttp
 import pytest
 
 from kubedsm.dashboard.server import stream as streams
-from kubedsm.dashboard.single_file import Recorded, one_file
 from kubedsm_lab.emulator.api.resources import DEPLOYMENTS
 from kubedsm_lab.replay.runner import carry_out
+from kubedsm_lab.replay.single_file import Recorded, one_file
 from kubedsm_lab.replay.world import Run, Setup
 from loadgen.generators import normal
 from support.browser import expect, in_browser, keep, violations

@@ -6,12 +6,13 @@ from contextlib import asynccontextmanager
 import pytest
 from structlog.testing import capture_logs
 
-from kubedsm.config.settings import Configuration, with_settings
+from kubedsm.config.settings import Configuration
 from kubedsm.explain.pod import explain_pod
 from kubedsm.explain.rendering import render_text
 from kubedsm_lab.emulator.actors.kubelet import NEVER_READY
 from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, JOBS, POD_DISRUPTION_BUDGETS, PODS
 from kubedsm_lab.emulator.paper import node
+from kubedsm_lab.replay.changed_settings import with_settings
 from support.move_scenes import MERGE
 from support.printed import printed
 from support.worlds import CLOUD, emulated
