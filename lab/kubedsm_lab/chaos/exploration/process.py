@@ -309,7 +309,7 @@ class Moment:
             self._forget_calls(name)
 
     def _forget_calls(self, *plans: str) -> None:
-        """Detach the calls of ended plans: they may still arrive, and their responses are dropped."""
+        """Detach the calls of ended plans: they may still arrive, but report nothing."""
         self.calls = {
             c._replace(live=False) if c.plan in plans else c
             for c in self.calls
