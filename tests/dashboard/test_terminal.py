@@ -43,7 +43,8 @@ def test_a_small_cluster_fits_and_nothing_in_it_is_cut(view, width, height):
     lines = said.splitlines()
     assert len(lines) <= height
     assert max(map(len, lines)) <= width
-    assert ELLIPSIS not in said or view in ("status", "news")
+    # Long sentences are whole in wider terminals.
+    assert ELLIPSIS not in said or width == 40
     words = " ".join(said.split())
     assert f"degraded: {HEADLINE}" in words
     assert "Site north is partitioned." in words
@@ -73,7 +74,6 @@ def test_the_header_says_how_things_stand():
         f"KubeDSM at {WHERE}, standby, other-host leads, migrations are paused",
         "7.5 of 8 cores and 7 of 8 Gi free at the edge",
         "3/8 shop/cart-6 from n9 to e1: waiting for shop/cart-7 to be Ready, 4 s",
-        f"waiting bulk/big-1 and 2 more: {REFUSED} (NodeResourcesFit)",
         "placed 2 pods",
     ):
         assert said in words
@@ -112,6 +112,8 @@ def test_cells_have_the_units_people_read():
     assert re.search("e2 +edge north +partitioned +0.5/4 .* 300.0 of 512 Mi", said)
     assert re.search("n9 +cloud +0.5/16 .* 1.0 of 16 Gi .* 1 +1$", said, re.MULTILINE)
     said = drawn(browsing(view="pods"), 120)
+    # The first row is selected; the reason is below the table.
+    assert f"bulk/big-1: {REFUSED} (NodeResourcesFit)" in " ".join(said.split())
     assert re.search("shop/cart-6 +ready +n9 +cloud +2h +0.5", said)
     assert re.search("shop/cart-1 +ready +e2 +edge north +1m", said)
     said = drawn(browsing())

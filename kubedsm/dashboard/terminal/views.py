@@ -11,6 +11,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from kubedsm.dashboard.rows import MoveRow, NewsRow, NodeRow, PodRow, SiteRow, WorkloadRow
+from kubedsm.dashboard.state.headline import migration_route
 from kubedsm.dashboard.terminal.cells import (
     BAD,
     BAR,
@@ -28,7 +29,6 @@ from kubedsm.dashboard.terminal.summary import (
     clock_of,
     describe_figures,
     describe_move,
-    describe_wait,
     order_moves,
 )
 from kubedsm.model.model import Tier
@@ -319,7 +319,8 @@ def _list_pods(source: Source, scope: Scope) -> Listing:
         move = seen.moves.get(row.move)
         reason = describe_move(move, source.now) if move else row.message
         if row.state == "waiting":
-            reason = describe_wait(row.message, row.rules)
+            by = f" ({', '.join(row.rules)})" if row.rules else ""
+            reason = f"{row.message or 'no attempt yet'}{by}"
         site, age = sites.get(row.node, ""), source.now - row.created
         return Entry(
             name,
@@ -355,7 +356,7 @@ def _list_moves(source: Source, scope: Scope) -> Listing:
         return Entry(
             key,
             (row.state, steps, row.pod, row.source, row.target, source.now - row.at),
-            f"{row.pod}: {describe_move(row, source.now)}",
+            f"{migration_route(row)}: {describe_move(row, source.now)}",
             # A proposed migration has the key of its pod.
             Subject("pod" if row.state == "proposed" else "move", key),
         )
