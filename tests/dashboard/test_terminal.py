@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from kubedsm.cli.live_view import NewsCursor, news_line
-from kubedsm.dashboard.rows import NewsRow, Snapshot, StatusRow
+from kubedsm.dashboard.rows import NewsRow, Snapshot, StatusRow, WorkloadRow
 from kubedsm.dashboard.terminal.browser import NUMBERED, VIEWS, Browser
 from kubedsm.dashboard.terminal.following import Away
 from kubedsm.dashboard.terminal.seen import SPAN, ShareHistory, news_text
@@ -117,10 +117,17 @@ def test_cells_have_the_units_people_read():
     assert re.search("shop/cart-6 +ready +n9 +cloud +2h +0.5", said)
     assert re.search("shop/cart-1 +ready +e2 +edge north +1m", said)
     said = drawn(browsing())
+    assert "edge ms" not in said
     assert re.search("shop/cart +2 of 3 +67% +100% +1 missing", said)
     [other] = [line for line in said.splitlines() if line.startswith("bulk/big ")]
     assert "missing" not in other
     assert "met" not in other
+
+
+def test_measured_response_times_are_columns():
+    row = WorkloadRow("Deployment", 1, 2, edge_answers=12.34, cloud_answers=43.0)
+    said = drawn(browsing(small(workloads={"shop/cart": row})), 120)
+    assert re.search("edge ms +cloud ms\n.* 12.3 +43$", said, re.MULTILINE)
 
 
 def test_sites_with_demand_show_the_share_served_there():

@@ -189,6 +189,9 @@ def _list_services(source: Source, scope: Scope) -> Listing:
         _number("edge ms", ".3g", 2),
         _number("cloud ms", ".3g", 1),
     )
+    # Without measured response times, the last two columns would be empty.
+    measured = any(row.edge_answers or row.cloud_answers for row in workloads.values())
+    columns = len(headings) if measured else len(headings) - 2
 
     def entry(name: str, row: WorkloadRow) -> Entry:
         slower = ", slower at the edge" if row.edge_slower else ""
@@ -204,7 +207,7 @@ def _list_services(source: Source, scope: Scope) -> Listing:
                 source.history.draw_trend(name, source.now, trend),
                 row.edge_answers,
                 row.cloud_answers,
-            ),
+            )[:columns],
             f"{name} ({row.kind}): {row.ready} of {row.total} pods Ready, weight {row.weight:g}"
             f"{slower}",
             Subject("workload", name),
@@ -212,7 +215,7 @@ def _list_services(source: Source, scope: Scope) -> Listing:
         )
 
     names = sorted(filter(scope.has_name, workloads), key=lambda n: (-workloads[n].missing, n))
-    return Listing(headings, [entry(name, workloads[name]) for name in names])
+    return Listing(headings[:columns], [entry(name, workloads[name]) for name in names])
 
 
 def _list_sites(source: Source, _: Scope) -> Listing:
