@@ -11,7 +11,7 @@ from kubedsm.dashboard.terminal.browser import NUMBERED, VIEWS, Browser
 from kubedsm.dashboard.terminal.following import Away
 from kubedsm.dashboard.terminal.seen import SPAN, ShareHistory, news_text
 from kubedsm.dashboard.terminal.summary import clock_of
-from kubedsm.dashboard.terminal.views import Subject
+from kubedsm.dashboard.terminal.views import Scope, Subject
 from support.printed import printed, spans
 from support.terminal_scenes import HEADLINE, NOW, REFUSED, SITES, WHERE, crowded, small
 
@@ -152,6 +152,11 @@ def test_keys_lead_from_a_site_to_its_nodes_to_their_pods_and_back():
     browser.go_back()
     drawn(browser)
     assert browser.selected.key == "edge north"
+    browser.show("sites", Scope(namespace="bulk"))
+    for _ in range(2):
+        drawn(browser)
+        browser.open()
+    assert "namespace bulk: 0" in drawn(browser)
     browser = browsing()
     drawn(browser)
     browser.open()
