@@ -25,7 +25,6 @@ from kubedsm.cli.options import PageOptions
 from kubedsm.cli.run import RunOptions
 from kubedsm.config.documents import STDIN
 from kubedsm.config.settings import Configuration, load
-from kubedsm.dashboard.server.app import app_of, page_of
 from kubedsm.dashboard.server.leader import LeaderPage
 from kubedsm.dashboard.state.scene import Scene
 from kubedsm.explain.listener import Listeners
@@ -151,7 +150,10 @@ async def _serve_page(
     """
     if page is None:
         yield "", None
-    elif page.address is None:
+        return
+    from kubedsm.dashboard.server.app import app_of, page_of
+
+    if page.address is None:
         async with app_of(runtime, scene, clock, page.access, find_leader, page.history) as app:
             yield "", app
     else:

@@ -18,15 +18,15 @@ from kubedsm.execution.migration_record import UNREADABLE, read_begun
 from kubedsm.kube.calls import adoption, inspection, leases, reads
 from kubedsm.kube.calls.adoption import Template
 from kubedsm.kube.calls.explained_cluster import ExplainedCluster
-from kubedsm.kube.calls.inspection import DetachedPod, Installed, Service, WaitingPod
+from kubedsm.kube.calls.inspection import DetachedPod, Installed, WaitingPod
 from kubedsm.kube.calls.leases import Term
 from kubedsm.kube.calls.permissions import FEATURES, Right, unused_features
 from kubedsm.kube.client.port import ClusterError, NotFound, ObjectName
 from kubedsm.kube.wire.errors import WireError
 from kubedsm.model.model import Workload
+from kubedsm.model.selecting import Budget, Service
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.observability.gauges import LABELS
-from kubedsm.optimizer.placing.preemption import Budget
 from kubedsm.process.clock import Clock
 
 Part = Literal[
@@ -186,7 +186,14 @@ class Gatherer:
     async def _read_parts(
         self, state: ClusterState, parts: Sequence[Part], installing: bool
     ) -> ClusterState:
-        cluster, name, within = self.cluster, self.name, {"timeout": TIMEOUT}
+        cluster, name = self.cluster, self.name
+        lists: dict[Part, Callable[..., Awaitable[Any]]] = {
+            "waiting": inspection.list_waiting,
+            "detached": inspection.list_detached,
+            "budgets": reads.list_budgets,
+            "services": reads.list_services,
+            "templates": adoption.list_templates,
+        }
         readers: dict[Part, Callable[[], Coroutine[Any, Any, Fields]]] = {
             "user": self._read_user,
             "configuration": self._read_configuration,
@@ -194,20 +201,9 @@ class Gatherer:
             "snapshot": lambda: _name_field("snapshot", self.read_snapshot(state.configuration)),
             "rights": lambda: self._review_rights(state, installing=installing),
             "deployment": lambda: _name_field(
-                "installed", inspection.read_installed(cluster, name, **within)
-            ),
-            "waiting": lambda: _name_field("waiting", inspection.list_waiting(cluster, **within)),
-            "detached": lambda: _name_field(
-                "detached", inspection.list_detached(cluster, **within)
-            ),
-            "budgets": lambda: _name_field("budgets", reads.all_budgets(cluster, **within)),
-            "services": lambda: _name_field(
-                "services", inspection.list_services(cluster, **within)
+                "installed", inspection.read_installed(cluster, name, timeout=TIMEOUT)
             ),
             "scheduler": lambda: self._read_scheduler(state),
-            "templates": lambda: _name_field(
-                "templates", adoption.list_templates(cluster, timeout=TIMEOUT)
-            ),
             "adoption": self._read_adoption,
             "begun": lambda: _name_field("begun", self._read_begun(state)),
         }
@@ -215,7 +211,10 @@ class Gatherer:
 
         async def read(part: Part) -> None:
             try:
-                fields.update(await readers[part]())
+                if part in lists:
+                    fields.update(await _name_field(part, lists[part](cluster, timeout=TIMEOUT)))
+                else:
+                    fields.update(await readers[part]())
             except (ClusterError, WireError, OSError, TimeoutError) as error:
                 errors[part] = " ".join(str(error).split()) or type(error).__name__
 

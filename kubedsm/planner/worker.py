@@ -35,7 +35,7 @@ R = TypeVar("R")
 PATIENCE = 30.0
 #: seconds for the process to end by itself
 GRACE = 1.0
-#: added to the scheduler's niceness: the scheduler must not wait for the core
+#: added to the scheduler's niceness if no pod waits: the scheduler must not wait for the core
 NICENESS = 5
 #: messages to a child: its turn has come; a request of higher precedence waits
 BEGIN, INTERRUPT = b"b", b"i"
@@ -182,7 +182,7 @@ class _Inbox:
 
 def _solve(request: Request[Any], context: PlanningContext, line: socket.socket) -> None:
     """Solve the request once its turn has come, and write the output to `line`."""
-    os.nice(NICENESS)
+    os.nice(0 if request.urgent else NICENESS)
     inbox = _Inbox(line)
     threading.Thread(target=inbox.read, daemon=True).start()
     inbox.begun.wait()

@@ -209,6 +209,17 @@ class Storage:
         charged = assigned.charged.get(claim.storage_class)
         return capacity.find_sufficient(min(claim.storage, UNLIMITED), charged, self._nodes.none())
 
+    def is_ample(self, storage_class: str, size: int, assigned: Assigned) -> bool:
+        """Return True if each topology segment alone has storage for `size` bytes and all assigned
+        claims, and all nodes are in a segment.
+        """
+        capacity = self._capacity(storage_class)
+        if capacity is None:
+            return True
+        total = size + sum(assigned.charged.get(storage_class, np.zeros(0, np.int64)).tolist())
+        sufficient = capacity.find_sufficient(min(total, UNLIMITED), None, self._nodes.none())
+        return bool(sufficient.all()) and total <= int(capacity.free.min(initial=UNLIMITED))
+
     def _capacity(self, storage_class: str) -> Capacity | None:
         """Return the free storage of a StorageClass; None if its driver does not report it."""
         if storage_class not in self._capacities:

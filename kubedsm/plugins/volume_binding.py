@@ -6,6 +6,7 @@ that node. Until then the claims of placed pods occupy volumes and storage capac
 Source: k8s.io/kubernetes/pkg/scheduler/framework/plugins/volumebinding.
 """
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import numpy as np
@@ -24,7 +25,7 @@ from kubedsm.model.surroundings import (
 )
 from kubedsm.plugins.plugin import Cluster, EquivalenceClass, Plugin, RejectedNodes, Scene
 from kubedsm.plugins.storage import Assignment
-from kubedsm.plugins.volumes import has_own_volume_changed, is_reached_anywhere
+from kubedsm.plugins.volumes import count_attachable, has_own_volume_changed, is_reached_anywhere
 
 UNREACHABLE = "node(s) didn't match PersistentVolume's node affinity"
 UNBOUND = "pod has unbound immediate PersistentVolumeClaims"
@@ -136,34 +137,41 @@ def assign_claims(scene: Scene) -> Mapping[Key, Assignment]:
 def are_unrestricted(claims: Mapping[Key, int], scene: Scene) -> bool:
     """Return True if the volume claims exclude no node, whatever nodes their pods get.
 
+    So is a claim that every node reaches, with storage and attachments for all of the claims.
     claims: number of pending pods with each claim. A claim that waits for its first consumer ties
     several pods to one node.
     """
     surroundings, storage = scene.surroundings, scene.storage
     if surroundings.claims is None:
         return True
+    drivers = Counter(volume.driver for volume in surroundings.csi_volumes_at(claims))
+    if any((count_attachable(driver, scene) < drivers[driver]).any() for driver in drivers):
+        return False
+    storage_needed: Counter[str] = Counter()
     for key, pods in claims.items():
         claim = surroundings.claims.get(key)
         if claim is None or _unusable_claim(claim) or claim.once_per_pod:
             return False
-        if any(kind != "claim" for kind, _ in storage.list_contended((key,))):
-            return False
-        if claim.bound:
-            if not all(map(is_reached_anywhere, surroundings.volumes_at((key,)))):
+        if not claim.bound:
+            if pods > 1 or key in scene.residents.claims or not _is_provisioned(claim, scene):
                 return False
-            if surroundings.volumes is not None and (claim.volume,) not in surroundings.volumes:
+            storage_needed[claim.storage_class] += claim.storage
+        elif surroundings.volumes is not None:
+            volume = surroundings.volumes.get((claim.volume,))
+            if volume is None or not is_reached_anywhere(volume):
                 return False
-        elif (
-            not surroundings.waits(claim)
-            or surroundings.volumes is None
-            or claim.selected_node
-            or claim.failed_on
-            or pods > 1
-            or key in scene.residents.claims
-            or not storage.provisionable(claim).all()
-        ):
-            return False
-    return True
+    assigned = storage.assign(scene.residents)
+    return all(storage.is_ample(of, size, assigned) for of, size in storage_needed.items())
+
+
+def _is_provisioned(claim: Claim, scene: Scene) -> bool:
+    """Return True if a volume for the unbound claim can be provisioned wherever its pod goes."""
+    surroundings, storage = scene.surroundings, scene.storage
+    if surroundings.volumes is None or not surroundings.waits(claim):
+        return False
+    if claim.selected_node or claim.failed_on or storage.static_volumes(claim).names:
+        return False
+    return bool(storage.provisionable(claim).all())
 
 
 def _match_volumes(claims: Sequence[Claim], taken: Collection[str], scene: Scene) -> Iterator[Mask]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from kubedsm.model.events import Change
 from kubedsm.model.model import Disk, NodeName, Pod, SchedulingRules
-from kubedsm.model.node_index import Column, Mask, NodeIndex
+from kubedsm.model.node_index import Column, Ints, Mask, NodeIndex
 from kubedsm.model.selectors import Requirement
 from kubedsm.model.surroundings import (
     UNLIMITED,
@@ -163,8 +163,15 @@ def node_volume_limits(candidate: EquivalenceClass, scene: Scene) -> Iterator[Re
             if volume.driver == driver:
                 new += 1
                 new[residents.where(residents.volumes.get(volume, {}))] -= 1
-        count = residents.column(residents.attached.get(driver, {})) + new
-        yield RejectedNodes((new > 0) & (count > scene.storage.volume_limits(driver)), (TOO_MANY,))
+        too_many = (new > 0) & (new > count_attachable(driver, scene))
+        yield RejectedNodes(too_many, (TOO_MANY,))
+
+
+def count_attachable(driver: str, scene: Scene) -> Ints:
+    """Return how many further volumes of the CSI driver may be attached to each node."""
+    attached = scene.residents.column(scene.residents.attached.get(driver, {}))
+    left: Ints = scene.storage.volume_limits(driver) - attached
+    return left
 
 
 def _may_attach(change: Change, candidate: EquivalenceClass, cluster: Cluster) -> bool:

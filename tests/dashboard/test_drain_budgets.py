@@ -11,8 +11,8 @@ from kubedsm.kube.client.port import Forbidden
 from kubedsm.model.events import NodeApplied, PodApplied
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import Tier
+from kubedsm.model.selecting import Budget
 from kubedsm.objective.lasting import Quiet
-from kubedsm.optimizer.placing.preemption import Budget
 from kubedsm.planner.hypothesis import Hypothesis
 from kubedsm.planner.requests import PlanningContext
 from kubedsm.planner.what_if import WhatIfRequest
@@ -45,7 +45,7 @@ def answer(*budgets, cloud=9, drained="e1", unread=""):
 
 
 def budget(allowed, desired, expected=3, name="web", namespace="shop", selector=ALL):
-    return Budget(namespace, selector, allowed, name, desired, expected)
+    return Budget(namespace, name, selector, desired, expected, allowed)
 
 
 def test_a_drain_goes_in_rounds_of_as_many_evictions_as_the_budget_allows():
@@ -117,5 +117,5 @@ async def test_the_page_reads_the_budgets_of_a_drain(monkeypatch):
         async def refuse(cluster, *, timeout):
             raise Forbidden(403, "Forbidden", "no right")
 
-        monkeypatch.setattr("kubedsm.dashboard.server.questions.all_budgets", refuse)
+        monkeypatch.setattr("kubedsm.dashboard.server.questions.list_budgets", refuse)
         assert "are not considered: " in (await ask("drain=e1"))[1]

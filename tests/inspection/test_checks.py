@@ -10,11 +10,11 @@ from kubedsm.config.settings import load
 from kubedsm.inspection.checks import CHECKS, parts_needed, run_checks
 from kubedsm.inspection.gathering import SchedulerProcess
 from kubedsm.kube.calls.adoption import Template
-from kubedsm.kube.calls.inspection import DetachedPod, Installed, Service, WaitingPod
+from kubedsm.kube.calls.inspection import DetachedPod, Installed, WaitingPod
 from kubedsm.kube.calls.leases import term_of
 from kubedsm.model.model import Taint, Tier, Wishes, Workload
+from kubedsm.model.selecting import Budget, Service
 from kubedsm.model.selectors import Requirement
-from kubedsm.optimizer.placing.preemption import Budget
 from support.installations import NOW, PODS, WELL, changed, made_node, with_pods
 from support.pods import made_pod
 
@@ -158,7 +158,7 @@ CASES = {
         "pod shop/web-1: qos 2 is not",
     ),
     "a budget that never allows": (
-        changed(budgets=[Budget("shop", ANY, 0, "web", 1, 1)]), "warn",
+        changed(budgets=[Budget("shop", "web", ANY, 1, 1)]), "warn",
         "PodDisruptionBudget shop/web blocks every migration of deployment/shop/web: 1 of 1",
     ),
     "a Service that ignores zones": (
@@ -212,8 +212,8 @@ QUIET = {
     "both well": WELL,
     "an opted-in namespace": changed(opted_in=["shop"], has_policy=True),
     "an unknown policy": changed(opted_in=["shop"]),
-    "a budget of others": changed(budgets=[Budget("other", ANY, 0, "web", 1, 1)]),
-    "a budget that allows": changed(budgets=[Budget("shop", ANY, 0, "web", 1, 2)]),
+    "a budget of others": changed(budgets=[Budget("other", "web", ANY, 1, 1)]),
+    "a budget that allows": changed(budgets=[Budget("shop", "web", ANY, 1, 2)]),
     "a Service with zones": with_pods(
         on("a", "e1"), on("b", "c1"), services=[Service("shop", "web", ANY, prefers_zone=True)]
     ),

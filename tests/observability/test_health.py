@@ -168,7 +168,7 @@ NAMED = [
 def test_a_request_is_named_as_rbac_does():
     for request, verb, resource in NAMED:
         answered = Answered(request, "200", 0.0)
-        assert (answered.verb, answered.resource) == (verb, resource)
+        assert (answered.right.verb, answered.right.resource) == (verb, resource)
 
 
 @pytest.mark.parametrize(

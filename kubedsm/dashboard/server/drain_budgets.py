@@ -11,8 +11,8 @@ import attrs
 
 from kubedsm.explain.explanation import Section, Words, join_links, table, workload_link
 from kubedsm.model.model import Pod, Uid
+from kubedsm.model.selecting import Budget
 from kubedsm.model.snapshot import Snapshot
-from kubedsm.optimizer.placing.preemption import Budget
 from kubedsm.planner.hypothesis import Hypothesis
 from kubedsm.planner.plurals import counted, named
 from kubedsm.planner.what_if import WhatIfResponse

@@ -17,7 +17,7 @@ from kubedsm.dashboard.state.status import describe_standby
 from kubedsm.explain.explanation import Explanation
 from kubedsm.explain.server import query_of, refuse_request
 from kubedsm.explain.subjects import Kind, Subject, SubjectError
-from kubedsm.kube.calls.reads import all_budgets
+from kubedsm.kube.calls.reads import list_budgets
 from kubedsm.kube.client.port import ClusterError
 from kubedsm.kube.wire.errors import WireError
 from kubedsm.observability.reading import Leadership
@@ -134,7 +134,7 @@ async def _read_budgets(suggester: Migrator, hypothesis: Hypothesis) -> DrainBud
     if not hypothesis.drained:
         return DrainBudgets()
     try:
-        return DrainBudgets(await all_budgets(suggester.cluster, timeout=suggester.timeout))
+        return DrainBudgets(await list_budgets(suggester.cluster, timeout=suggester.timeout))
     except (ClusterError, WireError) as error:
         return DrainBudgets(unread=" ".join(str(error).split()).rstrip("."))
 

@@ -27,9 +27,9 @@ from kubedsm.kube.wire.decoding import Reader, read_json
 from kubedsm.kube.wire.pods import controller_of, mark_on, pod_of, selector_of
 from kubedsm.kube.wire.schema import Items, LabelSelector
 from kubedsm.model.model import MIGRATING_LABEL, TEMPLATE_HASH_LABEL, Pod, Workload
+from kubedsm.model.selecting import Budget, Service
 from kubedsm.model.selectors import Selector, keys_of, selects
 from kubedsm.model.surroundings import Claim, Volume
-from kubedsm.optimizer.placing.preemption import Budget
 
 #: Kubernetes' defaults of probes
 _PROBE_PERIOD, _PROBE_FAILURES = 10.0, 3
@@ -406,40 +406,38 @@ def _selector_text(selector: Selector) -> str:
     return ",".join(parts)
 
 
-async def services_by_template(cluster: Cluster, namespace: str, *, timeout: float) -> list[str]:
-    """Return the Services selecting pods by pod-template-hash: migrations would remove pods from
-    them.
-    """
-    body = await send(cluster, "GET", path_of(CORE, namespace, "services"), timeout)
-    services = read_json("Service", body, Items[schema.Service]).items or ()
-    return [s.metadata.name for s in services if TEMPLATE_HASH_LABEL in (s.spec.selector or {})]
-
-
-async def budgets_of(cluster: Cluster, pod: Pod, *, timeout: float) -> list[tuple[str, int]]:
-    """Return name and allowed disruptions of each PodDisruptionBudget that covers the pod."""
-    path = path_of(POLICY, pod.namespace, "poddisruptionbudgets")
-    return [
-        (budget.metadata.name, budget.status.disruptions_allowed)
-        for budget in await _list_budgets(cluster, path, timeout)
-        if selects(selector_of(budget.spec.selector), pod.labels)
-    ]
-
-
-async def all_budgets(cluster: Cluster, *, timeout: float) -> tuple[Budget, ...]:
-    """Return every PodDisruptionBudget."""
+async def list_budgets(
+    cluster: Cluster, namespace: str | None = None, *, timeout: float
+) -> tuple[Budget, ...]:
+    """List the PodDisruptionBudgets of a namespace, or of all."""
+    path = path_of(POLICY, namespace, "poddisruptionbudgets")
+    body = await send(cluster, "GET", path, timeout)
     return tuple(
         Budget(
-            budget.metadata.namespace or "",
-            selector_of(budget.spec.selector),
-            budget.status.disruptions_allowed,
-            budget.metadata.name,
-            budget.status.desired_healthy,
-            budget.status.expected_pods,
+            each.metadata.namespace or "",
+            each.metadata.name,
+            selector_of(each.spec.selector),
+            each.status.desired_healthy,
+            each.status.expected_pods,
+            each.status.disruptions_allowed,
         )
-        for budget in await _list_budgets(cluster, f"{POLICY}/poddisruptionbudgets", timeout)
+        for each in read_json("PodDisruptionBudget", body, Items[schema.Budget]).items or ()
     )
 
 
-async def _list_budgets(cluster: Cluster, path: str, timeout: float) -> tuple[schema.Budget, ...]:
-    body = await send(cluster, "GET", path, timeout)
-    return read_json("PodDisruptionBudget", body, Items[schema.Budget]).items or ()
+async def list_services(
+    cluster: Cluster, namespace: str | None = None, *, timeout: float
+) -> tuple[Service, ...]:
+    """List the Services with a selector, of a namespace or of all."""
+    body = await send(cluster, "GET", path_of(CORE, namespace, "services"), timeout)
+    return tuple(
+        Service(
+            each.metadata.namespace or "",
+            each.metadata.name,
+            selector_of(schema.LabelSelector(match_labels=each.spec.selector)),
+            bool(each.spec.traffic_distribution) or each.spec.internal_traffic_policy == "Local",
+            TEMPLATE_HASH_LABEL in each.spec.selector,
+        )
+        for each in read_json("Service", body, Items[schema.Service]).items or ()
+        if each.spec.selector
+    )

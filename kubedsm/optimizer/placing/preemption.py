@@ -18,7 +18,7 @@ import attrs
 from kubedsm.model.deadline import NO_DEADLINE, Deadline
 from kubedsm.model.model import Node, NodeName, Pod, Share, Tier, Uid
 from kubedsm.model.node_index import site_of
-from kubedsm.model.selectors import Selector, selects
+from kubedsm.model.selecting import Budget
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.objective import Objective, QosTargets
 from kubedsm.plugins.feasibility import Feasibility
@@ -33,31 +33,6 @@ CANDIDATES = 100
 _LEAST_PRIORITY = 2**31
 #: Steps of work to search the victims on a node.
 _NODE_STEPS = 100_000
-
-
-@attrs.frozen(slots=True)
-class Budget:
-    """PodDisruptionBudget with the numbers of its status."""
-
-    namespace: str
-    selector: Selector
-    #: evictions allowed now
-    allowed: int
-    name: str = ""
-    #: pods that must be healthy, of all covered pods
-    desired: int = 0
-    expected: int = 0
-
-    @property
-    def never_allows(self) -> bool:
-        """Return True if no disruption is allowed even with every pod healthy."""
-        return 0 < self.expected <= self.desired
-
-    def covers(self, pod: Pod) -> bool:
-        return pod.namespace == self.namespace and selects(self.selector, pod.labels)
-
-    def __str__(self) -> str:
-        return f"{self.namespace}/{self.name}"
 
 
 @attrs.frozen(slots=True)

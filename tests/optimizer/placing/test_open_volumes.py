@@ -103,9 +103,13 @@ def drawn_unrestricted(seed):
     rng = random.Random(seed)
     nodes = [node(f"n{n}", Tier.EDGE, labels={HOST: f"n{n}", ZONE: f"z{n % 2}"}) for n in range(4)]
     rare = lambda: rng.random() < 0.03  # noqa: E731
-    things = [CSIDriver(CSI, reports_capacity=rare())]
-    things += [CSINode("n0", {CSI: 1})] if rare() else []
-    things += [StorageCapacity("s", "z", CSI, at("n1"), 5)] if rare() else []
+    things = [CSIDriver(CSI, reports_capacity=rng.random() < 0.5)]
+    things += [CSINode(host, {CSI: rng.randint(1, 5)}) for host in ("n0", "n1")]
+    things += [
+        StorageCapacity("s", f"s{n}", CSI, nodes, rng.randint(2, 12), rng.choice((None, 4, 9)))
+        for n, nodes in enumerate((at("n1"), ()))
+        if not rare()
+    ]
     if rare():
         free = {"capacity": 5, "access_modes": ("ReadWriteOnce",), "available": True}
         things.append(Volume("spare", None, storage_class=LOCAL, **free))
@@ -166,6 +170,33 @@ def test_a_shared_claim_is_unrestricted_if_bound(claim, pods, expected):
     known = knowing(claim, StorageClass("now", provisioner=CSI), Volume("v"))
     shot = attrs.evolve(snapshot(edge_nodes(2), batch), surroundings=known)
     assert is_plain(shot, batch) is expected
+
+
+def storage(*of):
+    return StorageCapacity("s", "all", CSI, *of)
+
+
+SPARE = {"capacity": 5, "access_modes": ("ReadWriteOnce",), "available": True}
+
+
+@pytest.mark.parametrize(
+    ("thing", "expected"),
+    [
+        (storage((), 4), True),
+        (storage((), 3), False),
+        (storage((), 3, 9), False),
+        (storage(at("n0"), 9), False),
+        (Volume("spare", None, storage_class=CSI, **SPARE), False),
+    ],
+)
+def test_storage_for_all_claims_of_a_batch_leaves_the_claims_unrestricted(thing, expected):
+    batch = [mounting(f"p{n}", f"c{n}") for n in range(2)]
+    claims = [unbound(f"c{n}", 2, CSI) for n in range(2)]
+    driver = CSIDriver(CSI, reports_capacity=isinstance(thing, StorageCapacity))
+    known = knowing(*claims, driver, thing)
+    assert is_plain(attrs.evolve(snapshot(edge_nodes(2), batch), surroundings=known), batch) is (
+        expected
+    )
 
 
 def test_a_waiting_claim_of_a_placed_pod_is_restricted_to_its_node():
