@@ -42,10 +42,11 @@ RUN cd /opt/kubedsm/lib/python3*/site-packages/kubernetes_asyncio \
 FROM ${BASE}
 COPY --from=build /opt/kubedsm /opt/kubedsm
 ENV PATH=/opt/kubedsm/bin:$PATH
-# Importing all modules compiles them now: a pod's root file system is read-only. CP-SAT is not
-# installed. The base image's pip is removed.
+# Importing all modules compiles them now: a pod's root file system is read-only. CP-SAT and textual
+# are not installed. The base image's pip is removed.
 RUN cd /opt/kubedsm/lib/python3*/site-packages \
     && find kubedsm plans loadgen -name '*.py' ! -name __main__.py ! -name cp_sat_library.py \
+         ! -name watch_app.py \
        | sed 's,/__init__,,; s/\.py$//; s,/,.,g; s/^/import /' | /opt/kubedsm/bin/python - \
     && /opt/kubedsm/bin/python -c 'import prometheus_api_client.prometheus_connect' \
     && rm -rf /usr/local/bin/pip* /usr/local/lib/python3*/site-packages/pip* /usr/bin/pip* \

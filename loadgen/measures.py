@@ -242,6 +242,9 @@ class RequestRecorder:
         )
         for tally in tallies:
             total.latencies.extend(tally.latencies)
+            for name, (answered, latency) in tally.servers.items():
+                before = total.servers.get(name, (0, 0.0))
+                total.servers[name] = before[0] + answered, before[1] + latency
         return Results(
             seconds=seconds,
             interrupted=interrupted,

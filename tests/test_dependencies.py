@@ -70,7 +70,10 @@ def normal(requirement):
 
 def test_each_dependency_is_imported_and_each_import_is_a_dependency_or_an_extra():
     dependencies = {normal(requirement) for requirement in PROJECT["dependencies"]}
-    optional = {normal(requirement) for requirement in PROJECT["optional-dependencies"]["exact"]}
+    extras = PROJECT["optional-dependencies"]
+    optional = {
+        normal(requirement) for extra in ("exact", "watch") for requirement in extras[extra]
+    }
     assert distributions("kubedsm", "plans", "loadgen") == dependencies | optional
     assert dependencies & optional == set()
 
@@ -101,7 +104,7 @@ def test_no_command_loads_what_is_not_installed_with_it_or_may_never_be_used():
     running = sorted(set(imported_by_running()))
     assert len(running) > len(ours) > 10
     everything = "; ".join([f"import {', '.join(ours)}", *running])
-    others = {"matplotlib", "networkx", "trustme", "prometheus_api_client", "requests"}
+    others = {"matplotlib", "networkx", "textual", "trustme", "prometheus_api_client", "requests"}
     assert loaded(everything, others) == []
 
 

@@ -211,8 +211,8 @@ def test_the_page_is_for_port_forwards_alone_unless_a_token_is_asked_for():
     assert (settings()["page"], settings()["page_address"]) == (True, None)
     (patch,) = documents(COMPONENTS / "page" / "deployment.yaml")
     spec = patch["spec"]["template"]["spec"]
-    (container,), (volume,) = spec["containers"], spec["volumes"]
-    (port,), (mount,) = container["ports"], container["volumeMounts"]
+    (container,), (volume, kept) = spec["containers"], spec["volumes"]
+    (port,), (mount, writable) = container["ports"], container["volumeMounts"]
     assert container["args"][: len(CONTAINER["args"])] == CONTAINER["args"]
     given = settings(spec)
     assert given["page_address"] == ("", port["containerPort"])
@@ -221,6 +221,11 @@ def test_the_page_is_for_port_forwards_alone_unless_a_token_is_asked_for():
     assert "subPath" not in mount
     assert mount["name"] == volume["name"]
     assert volume["secret"] == {"secretName": "kubedsm-page"}
+    # The history is on the only volume that the container writes to; the base keeps none.
+    assert settings()["page_history"] is None
+    assert str(given["page_history"]) == writable["mountPath"]
+    assert writable["name"] == kept["name"]
+    assert kept["emptyDir"] == {"sizeLimit": "64Mi"}
     (service,) = documents(COMPONENTS / "page" / "service.yaml")
     (served,) = service["spec"]["ports"]
     assert served["targetPort"] == port["name"]

@@ -13,20 +13,42 @@ need_cluster() {
 
 need_nodes() {
   need_kubectl
-  if by_ssh; then need_machines; else need_k3d; fi
+  if by_ssh; then
+    need_machines
+  elif ! by_kubeconfig; then
+    need_k3d
+    need_modules "this machine" sh -s -
+  fi
+}
+
+#: kernel modules of `lab latency`
+MODULES="sch_netem sch_prio cls_u32"
+
+# need_modules MACHINE SHELL...: report kernel modules that the machine lacks.
+need_modules() {
+  local machine=$1 lacking
+  shift
+  # shellcheck disable=SC2016,SC2086 # a script, and words
+  lacking=$("$@" $MODULES <<<'PATH=$PATH:/usr/sbin:/sbin
+for module; do
+  [ -d "/sys/module/$module" ] || modprobe -n -q "$module" 2>/dev/null || printf "%s " "$module"
+done') || return 0
+  [[ -z $lacking ]] || missing "${lacking% } on $machine" \
+    "apt-get install linux-modules-extra-\$(uname -r), or a kernel of your distribution with them"
 }
 
 lab_check() {
-  read_nodes
-  need_nodes
   need_image
   need_playing
   need_emulated
+  read_nodes
+  need_nodes
   nothing_missing
   say "nothing is missing"
 }
 
 lab_up() {
+  ! by_kubeconfig || die "LAB_KUBECONFIG names a cluster already; next: $0 deploy"
   read_nodes
   need_nodes
   nothing_missing
@@ -41,6 +63,26 @@ bring_up() {
   if by_ssh; then machines_up; else k3d_up; fi
   for index in $(of_tier edge) $(of_tier cloud); do
     kube wait --for=condition=Ready --timeout=180s "node/$(node_name "$index")"
-    kube label --overwrite node "$(node_name "$index")" "kubedsm.io/tier=${TIERS[index]}"
+    kube label --overwrite node "$(node_name "$index")" "$TIER_LABEL=${TIERS[index]}"
   done
+}
+
+# Label the nodes of your own cluster with their tiers in the table.
+label_tiers() {
+  local index name tier
+  for index in $(of_tier edge) $(of_tier cloud); do
+    name=${NAMES[index]}
+    tier=$(kube get node "$name" -o "jsonpath={.metadata.labels.${TIER_LABEL//./\\.}}") ||
+      die "$NODES: the cluster has no node $name"
+    [[ $tier != "${TIERS[index]}" ]] || continue
+    [[ -z $tier ]] || made tier "$name" || die "$name has tier $tier already, and not by this lab"
+    making tier "$name"
+    kube label --overwrite node "$name" "$TIER_LABEL=${TIERS[index]}"
+  done
+}
+
+undo_tier() {
+  local found
+  found=$(kube get node "$1" --ignore-not-found -o name) || return
+  [[ -z $found ]] || kube label node "$1" "$TIER_LABEL-"
 }

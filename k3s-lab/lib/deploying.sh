@@ -6,7 +6,7 @@ need_image() {
   need docker "https://docs.docker.com/engine/install"
   ! command -v docker >/dev/null || docker image inspect "$IMAGE" >/dev/null 2>&1 ||
     missing "the image $IMAGE" "build it: docker build -t $IMAGE ."
-  [[ -z ${LAB_KUBECONFIG:-} ]] ||
+  ! by_kubeconfig ||
     missing "an image that the nodes of your cluster can pull" "name it: LAB_IMAGE=REGISTRY/$IMAGE"
 }
 
@@ -32,6 +32,7 @@ scheduler_of() {
 
 deploy_all() {
   local name
+  ! by_kubeconfig || label_tiers
   bring_image
   apply kubedsm kubedsm
   apply monitoring lab-monitoring

@@ -11,7 +11,9 @@ need_emulated() {
 }
 
 lab_emulated() {
-  local scenario folder
+  # Your own cluster is not this one.
+  # shellcheck disable=SC2034 # read by by_kubeconfig
+  local scenario folder LAB_KUBECONFIG=
   scenario=$(scenario_file "${1:-}")
   read_nodes
   need_emulated

@@ -16,18 +16,22 @@ lab_latency() {
     done
     return
   fi
-  addresses=$(edge_addresses)
+  addresses=$(edge_addresses InternalIP)
   # shellcheck disable=SC2086 # split into words
   whole delay_all "$time" $addresses
   say "packets from cloud to edge are delayed by $time; adjust latency.queries in manifests/kubedsm/config.yaml"
 }
 
+# edge_addresses TYPE...: print an address of each edge node, of the first type that the node has.
 edge_addresses() {
-  local index found
+  local index type found
   for index in $(of_tier edge); do
-    found=$(kube get node "$(node_name "$index")" \
-      -o 'jsonpath={.status.addresses[?(@.type=="InternalIP")].address}')
-    # In a dual-stack cluster, the IPv4 address, which K3s' tunnels use.
+    for type in "$@"; do
+      found=$(kube get node "$(node_name "$index")" \
+        -o "jsonpath={.status.addresses[?(@.type=='$type')].address}")
+      # In a dual-stack cluster, the IPv4 address, which K3s' tunnels use.
+      [[ -z $found ]] || break
+    done
     echo "${found%% *}"
   done
 }
@@ -41,8 +45,16 @@ delay_all() {
   done
 }
 
-# Print the location of a node: ssh:TARGET, or docker:CONTAINER.
-place() { if by_ssh; then echo "ssh:${TARGETS[$1]}"; else echo "docker:$(node_name "$1")"; fi; }
+# Print the location of a node: ssh:TARGET, node:NAME of your own cluster, or docker:CONTAINER.
+place() {
+  if by_ssh; then
+    echo "ssh:${TARGETS[$1]}"
+  elif by_kubeconfig; then
+    echo "node:${NAMES[$1]}"
+  else
+    echo "docker:$(node_name "$1")"
+  fi
+}
 
 # netem PLACE TIME ADDRESS... | netem PLACE off: run netem.sh on a node.
 netem() {
@@ -54,7 +66,23 @@ netem() {
       docker run --rm --interactive --network "container:${place#docker:}" --cap-add NET_ADMIN \
         "$NETSHOOT" sh -s - "$@" <"$script"
       ;;
+    node:*)
+      kube -n kube-system run "netem-$RANDOM" --image="$NETSHOOT" --restart=Never --rm --attach \
+        --quiet --pod-running-timeout=2m --override-type=json --overrides="$(in_network_of "${place#node:}")" \
+        --command -- sh -c "$(<"$script")" netem "$@"
+      ;;
   esac
+}
+
+# in_network_of NODE: print the JSON patch that has a pod change the network of a node.
+in_network_of() {
+  cat <<END
+[{"op": "add", "path": "/spec/nodeName", "value": "$1"},
+ {"op": "add", "path": "/spec/hostNetwork", "value": true},
+ {"op": "add", "path": "/spec/tolerations", "value": [{"operator": "Exists"}]},
+ {"op": "add", "path": "/spec/containers/0/securityContext",
+  "value": {"runAsUser": 0, "capabilities": {"add": ["NET_ADMIN"]}}}]
+END
 }
 
 undo_latency() {

@@ -2,18 +2,20 @@
 # Nodes on your own machines: K3s server and agents, installed by ssh.
 
 need_machines() {
-  local target
+  local index target
   need ssh "install an OpenSSH client"
-  [[ -r $K3S_INSTALLER ]] ||
+  by_kubeconfig || [[ -r $K3S_INSTALLER ]] ||
     missing "K3s' installer" "read and keep it: mkdir -p $STATE && curl -sfL https://get.k3s.io -o $K3S_INSTALLER"
   command -v ssh >/dev/null || return 0
-  for target in "${TARGETS[@]}"; do
+  for index in "${!TARGETS[@]}"; do
+    target=${TARGETS[index]}
     on_machine "$target" true </dev/null || {
       missing "root on $target" "let ssh in without a password, as root or with sudo"
       continue
     }
     on_machine "$target" which tc curl </dev/null >/dev/null ||
       missing "tc or curl on $target" "apt-get install iproute2 curl, or your distribution's"
+    [[ ${TIERS[index]} != cloud ]] || need_modules "$target" on_machine "$target" sh -s -
   done
 }
 

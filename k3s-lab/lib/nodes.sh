@@ -1,11 +1,16 @@
 # shellcheck shell=bash
-# Table of nodes, and commands on a node.
+# Table of nodes, and commands on a node. Nodes of your own cluster (LAB_KUBECONFIG) are those with a
+# tier in its labels, unless LAB_NODES names a table.
 
 # columns of the table, one entry per node
 NAMES=() TIERS=() CPUS=() MEMORIES=() TARGETS=()
 
 read_nodes() {
   local name tier cpu memory target more number=0 form='^[A-Za-z0-9@._-]+$' amount='^([0-9]+|-)$'
+  if by_kubeconfig && [[ -z ${LAB_NODES:-} ]]; then
+    read_labels
+    return
+  fi
   [[ -r $NODES ]] || die "$NODES: cannot be read"
   while read -r name tier cpu memory target more || [[ -n $name ]]; do
     number=$((number + 1))
@@ -18,14 +23,31 @@ read_nodes() {
   for tier in edge cloud; do
     [[ " ${TIERS[*]} " == *" $tier "* ]] || die "$NODES: no $tier node"
   done
-  if by_ssh; then
+  if by_kubeconfig; then
+    [[ " ${TIERS[*]} " != *" server "* && ${CPUS[*]}${MEMORIES[*]} != *[0-9]* ]] ||
+      die "$NODES: nodes of your own cluster are edge or cloud, and as large as they are: NAME TIER - -"
+  elif by_ssh; then
     [[ $(printf '%s\n' "${TIERS[@]}" | grep -cx server) == 1 ]] || die "$NODES: not one server"
-    [[ $(printf '%s\n' "${TARGETS[@]}" | grep -c .) == "${#NAMES[@]}" ]] ||
-      die "$NODES: some nodes have a machine, and some have none"
   else
     [[ " ${TIERS[*]} " != *" server "* ]] || die "$NODES: k3d makes the server; name none"
   fi
+  ! by_ssh || [[ $(printf '%s\n' "${TARGETS[@]}" | grep -c .) == "${#NAMES[@]}" ]] ||
+    die "$NODES: some nodes have a machine, and some have none"
 }
+
+# Read the nodes of your own cluster that have a tier.
+read_labels() {
+  local name tier
+  need_cluster
+  while read -r name tier; do
+    NAMES+=("$name") TIERS+=("$tier") CPUS+=(-) MEMORIES+=(-) TARGETS+=("")
+  done < <(kube get nodes -l "$TIER_LABEL in (edge, cloud)" \
+    -o "jsonpath={range .items[*]}{.metadata.name} {.metadata.labels.${TIER_LABEL//./\\.}}{\"\n\"}{end}")
+  [[ " ${TIERS[*]} " == *" edge "* && " ${TIERS[*]} " == *" cloud "* ]] ||
+    die "the cluster has no nodes labelled $TIER_LABEL=edge and $TIER_LABEL=cloud; label them, or name them in a table, LAB_NODES=FILE, of lines NAME edge|cloud - -"
+}
+
+by_kubeconfig() { [[ -n ${LAB_KUBECONFIG:-} ]]; }
 
 by_ssh() { [[ "${TARGETS[*]}" == *[![:space:]]* ]]; }
 
@@ -37,7 +59,9 @@ of_tier() {
 }
 
 # Print the node's name in the cluster.
-node_name() { if by_ssh; then echo "${NAMES[$1]}"; else echo "k3d-$CLUSTER-agent-$1"; fi; }
+node_name() {
+  if by_ssh || by_kubeconfig; then echo "${NAMES[$1]}"; else echo "k3d-$CLUSTER-agent-$1"; fi
+}
 
 # on_machine SSH WORDS...: run a command as root, with this standard input. Words need no quoting.
 on_machine() {

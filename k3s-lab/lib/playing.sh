@@ -2,10 +2,14 @@
 # Load scenarios sent to the services, and their reports.
 
 need_playing() {
-  local command
+  local command install="python3 -m venv .venv && .venv/bin/pip install -c constraints.txt . ./lab && . .venv/bin/activate"
   for command in python3 kubedsm loadgen; do
-    need "$command" "python3 -m venv .venv && .venv/bin/pip install -c constraints.txt . ./lab && . .venv/bin/activate"
+    need "$command" "$install"
   done
+  # Reports have pictures; finding the library is faster than importing it.
+  ! command -v python3 >/dev/null ||
+    python3 -c 'import importlib.util as u, sys; sys.exit(u.find_spec("matplotlib") is None)' ||
+    missing matplotlib "$install"
 }
 
 # Print the scenario file, by default the short one. Format: docs/how-to/generate-load.md.
@@ -23,15 +27,21 @@ played() {
   shift 5
   for endpoint; do endpoints+=(--endpoint "$endpoint"); done
   mkdir -p "$folder"
-  # The recording ends with the load.
+  # The load begins once the recorder follows the cluster, and the recording ends with the load.
   start "$folder/recording" kubedsm record --scenario "$scenario" --policy "$policy" \
     --kubeconfig "$kubeconfig" --namespace lab --server "http://127.0.0.1:$port" \
     --requests "$folder/requests.json" --out "$folder"
   recorder=${PIDS[-1]}
+  # The recorder's own timeouts end it if the cluster does not answer.
+  while kill -0 "$recorder" 2>/dev/null && ! is_recording; do sleep 0.1; done
+  is_recording || die "no recording: $(tail -n 1 "$folder/recording")"
   loadgen run "$scenario" "${endpoints[@]}" -o json >"$folder/requests.json"
   wait "$recorder" || die "the recording failed: $(tail -n 1 "$folder/recording")"
   cat "$folder/recording"
 }
+
+# True once the recorder of `played` follows the cluster.
+is_recording() { grep -q '^kubedsm: recording ' "$folder/recording"; }
 
 lab_run() {
   local scenario policy address=127.0.0.1 name port endpoints=() folder told
@@ -43,8 +53,9 @@ lab_run() {
   [[ -r $STATE/policy ]] || die "nothing is deployed; $0 deploy"
   policy=$(<"$STATE/policy")
   # Requests enter at the edge, where the users are.
-  if by_ssh; then read -r address < <(edge_addresses); fi
-  while read -r name _ _ port; do
+  if by_ssh || by_kubeconfig; then read -r address < <(edge_addresses ExternalIP InternalIP); fi
+  while read -r name _; do
+    port=$(kube -n lab get service "$name" -o 'jsonpath={.spec.ports[0].nodePort}')
     endpoints+=("$name=http://$address:$port/")
   done < <(services)
   folder=$REPORTS/$(date +%Y%m%d-%H%M%S)-$policy

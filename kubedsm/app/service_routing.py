@@ -15,10 +15,11 @@ import structlog
 from kubedsm.events.controller import Controller
 from kubedsm.events.event_writer import WorkloadEvents
 from kubedsm.explain.event_notes import Note
-from kubedsm.kube.calls.inspection import Service, list_services
+from kubedsm.kube.calls import reads
 from kubedsm.kube.client.port import ClusterError, Forbidden
 from kubedsm.kube.wire.errors import WireError
 from kubedsm.model.model import Workload
+from kubedsm.model.selecting import Service
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
 
@@ -71,7 +72,7 @@ class ServiceRouting(Controller):
             self.spreading = frozenset()
             return
         try:
-            services = await list_services(self.cluster, timeout=self.timeout)
+            services = await reads.list_services(self.cluster, timeout=self.timeout)
         except Forbidden:
             return  # the right belongs to migrations, which may be off
         except (ClusterError, WireError) as error:

@@ -89,20 +89,23 @@ def explain(everywhere: bool, **given: Any) -> None:
 )
 @output
 def watch(server: str, token_path: Path | None, output: str) -> None:
-    """Watch a running scheduler's dashboard in a terminal.
+    """Browse a running scheduler's dashboard in a terminal.
+
+    Tables of services, sites, nodes, pods and migrations need the extra `kubedsm[watch]`; `?` lists
+    the keys. Without the extra or a terminal, and with -o json, each news is one line.
 
     The scheduler must run with `kubedsm run --page`, or with --page-address, which --server then
-    names. Without a terminal, and with -o json, each news is one line. The command is read-only.
+    names. The command is read-only.
     """
     from kubedsm.cli.console import log_to, until_interrupted
     from kubedsm.cli.inputs import read_token
     from kubedsm.cli.live_view import show_updates
-    from kubedsm.dashboard.terminal.following import follow
+    from kubedsm.dashboard.terminal.following import Page
     from kubedsm.process.clock import SystemClock
 
     log_to(level="CRITICAL")
     token = None if token_path is None else read_token(token_path)
-    until_interrupted(show_updates(server, follow(server, token, SystemClock()), output))
+    until_interrupted(show_updates(Page(server, token), SystemClock(), output))
 
 
 @click.command()
@@ -258,18 +261,15 @@ def approve(
     from kubedsm.cli.console import log_to, remark, until_interrupted
     from kubedsm.cli.migration_requests import PAUSED, Requests
     from kubedsm.process.clock import SystemClock
-    from kubedsm.terminal.running import INTERRUPTED
 
     log_to(level="ERROR")
-    code = INTERRUPTED
 
-    async def request() -> None:
-        nonlocal code
+    async def request() -> int:
         async with connect_cluster(kubeconfig_path, context) as cluster:
             requests = Requests(cluster, config_map, SystemClock())
             code = PAUSED if await requests.is_paused(wait) else await requests.send(proposal)
             if not code:
                 remark("all migrations are done")
+            return code
 
-    until_interrupted(request())
-    sys.exit(code)
+    sys.exit(until_interrupted(request()))

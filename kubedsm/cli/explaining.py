@@ -21,6 +21,7 @@ from kubedsm.explain import client
 from kubedsm.explain.client import Answering
 from kubedsm.explain.explainer import Explainer, has_tiers, list_pending
 from kubedsm.explain.explanation import Explanation
+from kubedsm.explain.migration import with_mobility
 from kubedsm.explain.node import NodeExplainer
 from kubedsm.explain.pod import explain_pod
 from kubedsm.explain.rendering import as_json, render_text
@@ -79,7 +80,8 @@ def explain(
             return
         explainer = _explainer(snapshot, configuration)
         pods = _pods(subject, snapshot, dump.malformed)
-        show(explain_pod(explainer.explain(pod)) for pod in pods)
+        facts = (with_mobility(explainer.explain(p), p, snapshot, configuration) for p in pods)
+        show(map(explain_pod, facts))
         return
 
     async def ask() -> None:
@@ -210,7 +212,8 @@ async def _ask_cluster(
         pods = _pods(subject, snapshot, ())
         explainer = _explainer(snapshot, configuration)
         facts = [await client.facts_from_cluster(cluster, explainer, pod) for pod in pods]
-        return [explain_pod(each) for each in facts]
+        known = zip(facts, pods, strict=True)
+        return [explain_pod(with_mobility(f, p, snapshot, configuration)) for f, p in known]
     except (ClusterError, WireError, OSError) as error:
         raise click.ClickException(
             f"no running scheduler at {server} knows it; from the cluster: {error}"

@@ -58,9 +58,7 @@ def snapshot_of(dump: dumps.Dump, configuration: Configuration) -> Snapshot:
 
 def start_deadline(seconds: float, share: float = PATIENT_SHARE) -> Deadline:
     """Return the deadline of a scheduling decision with a time limit of `seconds`, from now."""
-    seconds = max(seconds, 0.001)
-    until = time.monotonic() + seconds
-    return Deadline.within(seconds, lambda: until - time.monotonic(), share)
+    return Deadline.within(max(seconds, 0.001), time.monotonic, share)
 
 
 def start_batch_deadline(configuration: Configuration) -> Deadline:

@@ -1,87 +1,79 @@
-"""Live view of `kubedsm watch`: a redrawn terminal picture, or one line per scheduler activity."""
+"""Output of `kubedsm watch`: tables on a terminal, or one line per scheduler activity."""
 
-import asyncio
-from collections.abc import AsyncGenerator
-from contextlib import ExitStack, aclosing
+import os
+import sys
+from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing
+from importlib.util import find_spec
+from typing import Any
 
-import attrs
-from rich.live import Live
+import msgspec
 
 from kubedsm.cli.console import print_json, remark
-from kubedsm.dashboard.rows import Snapshot
-from kubedsm.dashboard.terminal.following import Away
-from kubedsm.dashboard.terminal.picture import (
-    NewsCursor,
-    TypedSnapshot,
-    news_json,
-    news_line,
-    render_picture,
-)
-from kubedsm.process.clock import Clock, SystemClock
-from kubedsm.terminal.console import Console
+from kubedsm.dashboard.rows import NewsRow, Snapshot
+from kubedsm.dashboard.terminal.following import Away, Page, follow
+from kubedsm.dashboard.terminal.seen import TypedSnapshot, news_text
+from kubedsm.process.clock import Clock, rfc3339
 from kubedsm.terminal.echo import echo
 
 Updates = AsyncGenerator[Snapshot | Away]
-#: seconds between two drawings without an update: the picture shows ages
-REDRAW = 1.0
 
 
-async def show_updates(server: str, updates: Updates, output: str) -> None:
-    """Show the scheduler's state until cancelled: redrawn on a terminal, else line by line."""
-    console = Console(highlight=False)
-    if output == "text" and console.is_terminal and not console.is_dumb_terminal:
-        await _Picture(server, console, SystemClock()).draw_updates(updates)
-    else:
-        await _print_news(updates, server, as_json=output == "json")
+async def show_updates(page: Page, clock: Clock, output: str) -> None:
+    """Show the scheduler's state until cancelled: tables on a terminal, else line by line.
 
+    Raise NotShownError.
+    """
+    updates = follow(page, clock)
+    if output == "text" and is_interactive():
+        if find_spec("textual") is not None:
+            from kubedsm.dashboard.terminal.watch_app import show_tables
 
-@attrs.define
-class _Picture:
-    """Terminal picture of the scheduler's latest state, redrawn regularly to keep ages current."""
-
-    server: str
-    console: Console
-    clock: Clock
-    _seen: TypedSnapshot | None = None
-    #: time of the latest update, on the local clock
-    _updated: float = 0.0
-    #: reason for missing updates; empty while connected
-    _away: str = ""
-
-    async def draw_updates(self, updates: Updates) -> None:
-        """Redraw the picture until cancelled; take over the screen with the first snapshot."""
-        with ExitStack() as stack:
-            live = Live(console=self.console, auto_refresh=False, screen=True)
-            async with asyncio.TaskGroup() as tasks, aclosing(updates):
-                async for update in updates:
-                    if isinstance(update, Away):
-                        self._away = update.why
-                    else:
-                        if self._seen is None:
-                            stack.enter_context(live)
-                            tasks.create_task(self._redraw(live))
-                        self._away, self._updated = "", self.clock.monotonic()
-                        self._seen = TypedSnapshot.of(update)
-                    self._draw(live)
-
-    async def _redraw(self, live: Live) -> None:
-        while True:
-            await self.clock.sleep(REDRAW)
-            self._draw(live)
-
-    def _draw(self, live: Live) -> None:
-        if self._seen is None:
+            await show_tables(page, updates, clock)
             return
-        now = self._seen.at + self.clock.monotonic() - self._updated
-        width, height = self.console.size
-        live.update(
-            render_picture(self._seen, now, self.server, self._away, width, height), refresh=True
-        )
+        remark("tables need the extra kubedsm[watch] (pip install 'kubedsm[watch]'); news follow")
+    await _print_news(updates, page.server, as_json=output == "json")
+
+
+def is_interactive() -> bool:
+    """Return True if a user reads and types on a terminal that can move its cursor."""
+    terminals = sys.stdin.isatty() and sys.stdout.isatty()
+    return terminals and os.environ.get("TERM", "dumb") not in ("dumb", "unknown")
+
+
+class NewsCursor:
+    """Position in the rows of recent activity, to display each row only once."""
+
+    def __init__(self) -> None:
+        self._run = ""
+        self._last = -1
+
+    def since(self, snapshot: Snapshot) -> Iterator[NewsRow]:
+        """Yield the activity rows not yet displayed, oldest first; numbering restarts with the
+        process.
+        """
+        if snapshot.run != self._run:
+            self._run, self._last = snapshot.run, -1
+        rows = snapshot.rows.get("news", {})
+        for number in sorted(int(key) for key in rows if int(key) > self._last):
+            row = rows[str(number)]
+            if isinstance(row, NewsRow):
+                self._last = number
+                yield row
+
+
+def news_line(row: NewsRow) -> str:
+    return f"{rfc3339(row.at)}  {'warning: ' if row.warning else ''}{news_text(row)}"
+
+
+def news_json(row: NewsRow) -> dict[str, Any]:
+    """Convert a recent-activity row to JSON fields, with the time as RFC 3339."""
+    return {**msgspec.to_builtins(row), "at": rfc3339(row.at)}
 
 
 async def _print_news(updates: Updates, server: str, *, as_json: bool) -> None:
     """Print a line per scheduler activity on stdout; connection changes go to stderr."""
-    news, connected = NewsCursor(), False
+    cursor, connected = NewsCursor(), False
     async with aclosing(updates):
         async for update in updates:
             if isinstance(update, Away):
@@ -91,7 +83,7 @@ async def _print_news(updates: Updates, server: str, *, as_json: bool) -> None:
             if not connected:
                 connected = True
                 remark(f"{server}: {TypedSnapshot.of(update).status.headline}")
-            for row in news.since(update):
+            for row in cursor.since(update):
                 if as_json:
                     print_json(news_json(row))
                 else:

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from kubedsm.cli.console import progress
 from kubedsm.cli.inputs import start_deadline
-from kubedsm.cli.tables import list_unproven, print_timed, shares_table
+from kubedsm.cli.tables import list_unproven, print_timed, refer_to_packing, shares_table
 from kubedsm.config.settings import Configuration
 from kubedsm.explain.migration_outcome import move_as_json
 from kubedsm.model.deadline import NO_DEADLINE, OUT_OF_TIME, Deadline
@@ -165,4 +165,6 @@ def advice_tables(advice: Advice, milliseconds: float) -> RenderableType:
                 f" assumed to last {ASSUMED:g} s."
             )
         )
+    pending = advice.snapshot.schedulable(advice.snapshot.pods.values())
+    parts += refer_to_packing(len(pending) - len(advice.suggestion.awaited))
     return Group(*parts)

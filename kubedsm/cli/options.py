@@ -315,6 +315,8 @@ class PageOptions:
     address: tuple[str, int] | None = None
     #: name of the cluster on the page; empty for the usual name
     name: str = ""
+    #: folder of the history on disk
+    history: Path | None = None
 
 
 def read_page_options(
@@ -323,15 +325,15 @@ def read_page_options(
     page_token_file: Path | None,
     page_hosts: tuple[str, ...],
     page_name: str,
+    page_history: Path | None,
 ) -> PageOptions | None:
     """Validate the dashboard page's options; None if no page is requested. Raises UsageError."""
     if page_address is None and page_token_file is not None:
         raise click.UsageError("--page-token-file is about --page-address: loopback needs no token")
-    if page_hosts and page_address is None and not page:
-        raise click.UsageError("--page-host is about --page or --page-address")
-    if page_name and page_address is None and not page:
-        raise click.UsageError("--page-name is about --page or --page-address")
     if page_address is None and not page:
+        given = {"host": page_hosts, "name": page_name, "history": page_history}
+        for option in (name for name, value in given.items() if value):
+            raise click.UsageError(f"--page-{option} is about --page or --page-address")
         return None
     from kubedsm.dashboard.server import access
     from kubedsm.kube.client.environment import is_loopback
@@ -345,7 +347,7 @@ def read_page_options(
         token = None if page_token_file is None else access.TokenFile(page_token_file)
     except access.TokenFileError as error:
         raise click.UsageError(f"--page-token-file: {error}") from None
-    return PageOptions(access.Access(page_hosts, token), page_address, page_name)
+    return PageOptions(access.Access(page_hosts, token), page_address, page_name, page_history)
 
 
 def page(usual_address: str) -> Decorator:
@@ -385,6 +387,12 @@ def page(usual_address: str) -> Decorator:
             metavar="NAME",
             show_default="the kubeconfig's context, or the beginning of the cluster's uid",
             help="Name of the cluster on the page.",
+        ),
+        click.option(
+            "--page-history",
+            type=click.Path(file_okay=False, path_type=Path),
+            show_default="none: the history ends with the process",
+            help="Directory for the page's history, at most 16 MB, which is read at the start.",
         ),
     )
 

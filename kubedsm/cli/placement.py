@@ -11,7 +11,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from kubedsm.cli.inputs import snapshot_of
-from kubedsm.cli.tables import list_unproven, shares_table
+from kubedsm.cli.tables import list_unproven, refer_to_packing, shares_table
 from kubedsm.config.settings import Configuration
 from kubedsm.kube.wire.dump import Dump, Malformed
 from kubedsm.model.deadline import NO_DEADLINE, OUT_OF_TIME, Deadline
@@ -122,6 +122,7 @@ def placement_tables(placement: OfflinePlacement, milliseconds: float) -> Render
         *_explain_age(placement.lost_to_age),
         *list_unproven(decision.certificates),
         *([Text(f"Cut short: {OUT_OF_TIME}.")] if decision.out_of_time else ()),
+        *refer_to_packing(len(decision.unplaced)),
     )
 
 

@@ -10,6 +10,7 @@ from rich.text import Text
 from kubedsm.cli.console import print_json
 from kubedsm.model.model import Share, Workload
 from kubedsm.optimizer.programming.in_order import Certificate
+from kubedsm.planner.plurals import counted
 from kubedsm.terminal.console import Console
 from kubedsm.terminal.fitted_table import FittedTable, table
 
@@ -40,6 +41,16 @@ def print_timed(
 def list_unproven(certificates: Iterable[Certificate]) -> list[Text]:
     """Return a line per optimisation goal without proven optimality, with the remaining bound."""
     return [Text(each.words) for each in certificates if not each.proven]
+
+
+def refer_to_packing(number: int) -> list[Text]:
+    """Return a line that names the command for pods that stay pending without migrations of others;
+    none for no pod.
+    """
+    if not number:
+        return []
+    pods = counted(number, "pending pod")
+    return [Text(f"Not evaluated: migrations that free capacity for {pods}; see `kubedsm pack`.")]
 
 
 def shares_table(before: Mapping[Workload, Share], after: Mapping[Workload, Share]) -> FittedTable:

@@ -5,13 +5,11 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import msgspec
 
 from kubedsm.terminal.problems import Problem
-
-T = TypeVar("T")
 
 #: as a path
 STDIN = "-"
@@ -125,28 +123,6 @@ def _standard_input(size: int) -> bytes:
     if not found:
         raise DocumentError("empty, or read for something else already")
     return found
-
-
-def convert_to(value: Any, shape: type[T]) -> T:
-    """Convert a parsed document value to a Python type by msgspec. Raises DocumentError."""
-    try:
-        return msgspec.convert(value, shape)
-    except msgspec.ValidationError as error:
-        reason, place = split_location(error)
-        raise DocumentError(reason, (place,) if place else ()) from None
-
-
-def json_as(text: bytes, shape: type[T]) -> T:
-    """Decode JSON that a program wrote, such as a saved file, to the given Python type. Raises
-    DocumentError if invalid.
-    """
-    try:
-        return msgspec.json.decode(text, type=shape)
-    except msgspec.ValidationError as error:
-        reason, place = split_location(error)
-        raise DocumentError(reason, (place,) if place else ()) from None
-    except (msgspec.DecodeError, UnicodeError, RecursionError) as error:
-        raise DocumentError(f"not JSON: {error}") from None
 
 
 _AT = re.compile(r"(?P<reason>.*?)(?: - at `(?P<key>key` in `)?\$(?P<path>.*)`)?", re.DOTALL)

@@ -334,23 +334,6 @@ def text_at(path: str | Path) -> tuple[str | bytes, str]:
     return (held[0], f"{source}, {KEY}") if held else (text, source)
 
 
-def with_settings(configuration: Configuration, settings: Mapping[str, str]) -> Configuration:
-    """Copy the configuration with new YAML values under dotted keys such as `suggester.period`.
-
-    Raises DocumentError.
-    """
-    changed = write_section(configuration)
-    for key, value in settings.items():
-        *sections, last = key.split(".")
-        place = changed
-        for name in sections:
-            place = place.setdefault(name, {})
-            if not isinstance(place, dict):
-                raise DocumentError("no section", tuple(sections))
-        place[last] = parse_yaml(value)
-    return read_section(Configuration, changed)
-
-
 def schema() -> dict[str, Any]:
     """Return the JSON Schema of a configuration document, for editors."""
     return {

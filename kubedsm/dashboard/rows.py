@@ -5,7 +5,7 @@ the epoch, cpu is in millicores, memory in bytes. A viewer gets a snapshot and t
 recording is the same messages in sequence.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Literal, TypeAlias
 
 import msgspec
@@ -241,6 +241,17 @@ class Changes(msgspec.Struct, frozen=True, tag="changes", rename="camel"):
 
 
 Message: TypeAlias = Snapshot | Changes
+
+
+def list_decisions(message: Message) -> Iterator[int]:
+    """Yield the numbers of the decisions that rows refer to."""
+    tables: tuple[Table, ...] = ("news", "moves")
+    for table in tables:
+        for row in message.rows.get(table, {}).values():
+            if isinstance(row, NewsRow | MoveRow):
+                yield row.decision
+
+
 _encoder = msgspec.json.Encoder()
 
 

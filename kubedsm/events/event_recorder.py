@@ -342,11 +342,11 @@ class EventRecorder:
         """Return True for a terminating namespace, which rejects Events; log once per namespace."""
         about = entry.about
         name = (about if isinstance(about, Pod) else about.identity).namespace
-        is_ending = self._mirror.surroundings.namespace_terminating
-        if not is_ending(name):
+        terminating = self._mirror.surroundings.terminating_namespaces
+        if name not in terminating:
             return False
         if name not in self._ending:
-            self._ending = {name, *filter(is_ending, self._ending)}
+            self._ending = {name} | (self._ending & terminating)
             log.info("no more Events: the namespace is being deleted", namespace=name)
         return True
 

@@ -8,6 +8,7 @@ pod is gone: a 404 may come from a lagging API server.
 
 import enum
 import itertools
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 import attrs
@@ -31,6 +32,7 @@ from kubedsm.kube.client.port import (
 from kubedsm.kube.wire.annotations import MoveMark
 from kubedsm.kube.wire.errors import WireError
 from kubedsm.model.model import MIGRATING_LABEL, Pod
+from kubedsm.model.selecting import Budget, Service
 from kubedsm.process.backoff import Doubling
 from plans.events import CallRefused, OutcomeLost, PodGone
 from plans.migration import MoveMode
@@ -75,14 +77,13 @@ class MigrationCalls(Controller):
             if found.pod.terminating or found.pod.detached or not found.pod.ready:
                 return "the pod is not Ready, or already leaving"
             owner = await reads.read_owner(self.cluster, found, timeout=self.timeout)
-            services = await reads.services_by_template(
-                self.cluster, pod.namespace, timeout=self.timeout
-            )
-            budgets = await reads.budgets_of(self.cluster, found.pod, timeout=self.timeout)
+            services = await reads.list_services(self.cluster, pod.namespace, timeout=self.timeout)
+            budgets = await reads.list_budgets(self.cluster, pod.namespace, timeout=self.timeout)
         except (ClusterError, WireError) as error:
             self._warn_of_denial("migration not checked", error, pod)
             return f"it cannot be checked: {error}"
-        reason = live_reason_to_stay(found, owner, mode, services, budgets)
+        covering = [budget for budget in budgets if budget.covers(found.pod)]
+        reason = live_reason_to_stay(found, owner, mode, services, covering)
         keep = 1 if mode is MoveMode.RECREATE else owner.ready_others + 1
         within = _ready_within(found)
         return reason or Accepted(owner.min_ready_seconds, found.grace, keep, found, within)
@@ -274,8 +275,8 @@ def live_reason_to_stay(
     live: LivePod,
     owner: LiveOwner,
     mode: MoveMode,
-    services_by_template: list[str],
-    budgets: list[tuple[str, int]],
+    services: Iterable[Service],
+    budgets: Sequence[Budget],
 ) -> str:
     """Return why the live pod must not be migrated now; empty if migration is permitted.
 
@@ -287,12 +288,12 @@ def live_reason_to_stay(
     if reason := _owners_reason(owner):
         return reason
     if len(budgets) > 1:
-        names = ", ".join(name for name, _ in budgets)
+        names = ", ".join(budget.name for budget in budgets)
         return f"several PodDisruptionBudgets select it, so it cannot be evicted: {names}"
     if mode is MoveMode.SURGE:
-        return _reason_in_surge(live, services_by_template)
-    if budgets and budgets[0][1] < 1:
-        return f"PodDisruptionBudget {budgets[0][0]} allows no disruption"
+        return _reason_in_surge(live, services)
+    if budgets and budgets[0].allowed < 1:
+        return f"PodDisruptionBudget {budgets[0].name} allows no disruption"
     if owner.ready_others < 1:
         return "it is the last Ready pod of its owner"
     return ""
@@ -320,11 +321,12 @@ def _label_of_ours(owner: LiveOwner) -> str:
     return MIGRATING_LABEL if MIGRATING_LABEL in owner.template_labels else ""
 
 
-def _reason_in_surge(live: LivePod, services_by_template: list[str]) -> str:
+def _reason_in_surge(live: LivePod, services: Iterable[Service]) -> str:
     if live.owner_kind != "ReplicaSet" or not live.template_hash:
         return "only the pods of a Deployment's ReplicaSet can be detached"
-    if services_by_template:
-        return f"Service {services_by_template[0]} selects by pod-template-hash: would lose the pod"
+    for service in services:
+        if service.by_template:
+            return f"Service {service.name} selects by pod-template-hash: would lose the pod"
     return ""
 
 

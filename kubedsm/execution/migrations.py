@@ -279,7 +279,7 @@ class Migrations(Controller):
     def _reserve_target(self, step: Step, pod: Pod) -> str:
         self.mirror.withdraw(pod.uid, silently=True)  # a nomination of the pod itself
         snapshot = self.mirror.snapshot()
-        if snapshot.surroundings.namespace_terminating(pod.namespace):
+        if pod.namespace in snapshot.surroundings.terminating_namespaces:
             return Cause.NAMESPACE_TERMINATING
         target = snapshot.nodes.get(NodeName(step.node))
         if target is None:

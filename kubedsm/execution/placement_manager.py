@@ -211,7 +211,8 @@ class PlacementManager(Controller):
         waits = [self._binds.longest_wait(number) for number in range(len(bindings))]
         for (pod, node, _), wait in zip(bindings, waits, strict=True):
             plan_id, volumes = f"bind-{next(self._numbers)}", None
-            if limits.volume_deadline is not None and self._volumes.follow(pod):
+            awaited = limits.volume_deadline is not None and pod.pod_class.rules.claims
+            if awaited and self._volumes.follow(pod):
                 volumes = limits.volume_deadline
             # A slow API server must not fail binds that still wait for their turn.
             self.begin(bind_plan(plan_id, pod.uid, node, limits.bind_deadline + wait, volumes))

@@ -7,8 +7,6 @@ from typing import Any, TypeVar
 import aiohttp
 import msgspec
 
-from kubedsm.explain.decision_record import ENTRIES
-from kubedsm.explain.effects import Effect
 from kubedsm.explain.explainer import Explainer
 from kubedsm.explain.explanation import Explanation
 from kubedsm.explain.facts import MigrationFacts, PodFacts, QosTargetFacts
@@ -16,7 +14,6 @@ from kubedsm.explain.subjects import Subject
 from kubedsm.kube.calls.reads import PodEvent, events_about
 from kubedsm.kube.client.port import Cluster
 from kubedsm.model.model import Pod, Workload
-from kubedsm.process.clock import rfc3339
 
 T = TypeVar("T")
 
@@ -60,15 +57,6 @@ class Answering(msgspec.Struct, rename="camel"):
     leader: str = ""
 
 
-class _Moved(msgspec.Struct):
-    at: str
-    moves: list[MigrationFacts]
-
-
-class _Decided(msgspec.Struct):
-    decisions: list[_Moved]
-
-
 async def explain(server: str, subject: Subject) -> Explanation[dict[str, Any]] | None:
     """Request an explanation from the running scheduler; None without scheduler or knowledge.
 
@@ -95,28 +83,13 @@ async def answering(server: str) -> Answering | None:
         return None  # not a scheduler of ours
 
 
-async def effects_since(server: str, at: float, namespace: str) -> list[Effect] | None:
-    """Request the measured effects on response times of migrations decided since `at`, in epoch
-    seconds.
-
-    Only pods of the namespace count. None if no scheduler answers.
-    """
-    found = await _get_if_understood(server, "", _Decided, limit=str(ENTRIES))
-    if found is None:
-        return None
-    since = rfc3339(at)
-    moves = (move for each in found.decisions if each.at >= since for move in each.moves)
-    own = (move.effect for move in moves if move.pod.startswith(f"{namespace}/"))
-    return [effect for effect in own if effect is not None]
-
-
 async def qos_targets_at(server: str) -> list[QosTargetFacts] | None:
     """Request the QoS target of each workload from the scheduler at `server`; None without any."""
-    found = await _get_if_understood(server, "targets", _QosTargets)
+    found = await get_if_understood(server, "targets", _QosTargets)
     return None if found is None else found.targets
 
 
-async def _get_if_understood(server: str, what: str, form: type[T], **query: str) -> T | None:
+async def get_if_understood(server: str, what: str, form: type[T], **query: str) -> T | None:
     """Return the diagnostics response; None if the process refuses or does not respond."""
     try:
         return await _get(server, what, form, **query)

@@ -6,7 +6,7 @@ Snapshots are immutable values, so an explanation is worked out on request and c
 import enum
 import math
 from collections import OrderedDict, defaultdict
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import attrs
@@ -136,6 +136,10 @@ class DecisionRecord(Listener):
     #: why new pods wait for capacity, and until when
     _waits: dict[Uid, tuple[str, float]] = attrs.field(factory=dict, init=False)
     _progress: dict[str, Progress] = attrs.field(factory=dict, init=False)
+
+    def skip_numbers(self, known: Iterable[int]) -> None:
+        """Number the next decisions above the decisions of earlier processes."""
+        self._next = max(self._next, *(1 + number for number in known), 1)
 
     def batch(self, snapshot: Snapshot, decision: Decision, messages: Mapping[Uid, str]) -> None:
         """Record the placement decision for a batch; `messages`: why pods are unschedulable.

@@ -15,6 +15,7 @@ from kubedsm.explain.decision_record import Basis, Chosen, DecisionRecord, Entry
 from kubedsm.explain.explainer import Explainer, list_pending
 from kubedsm.explain.explanation import Words, node_link, percent, workload_link
 from kubedsm.explain.facts import NodeVerdict, PodFacts
+from kubedsm.explain.migration import with_mobility
 from kubedsm.explain.migration_outcome import MoveOutcome
 from kubedsm.explain.pod import facts_of_other_scheduler, pod_state
 from kubedsm.explain.verdicts import is_feasible
@@ -147,8 +148,12 @@ class Decisions:
         pod = snapshot.pods.get(uid)
         node = snapshot.placed.get(uid)
         awaits = self.record.reason_to_wait(uid) or None
+        configuration = self.configuration.current
 
         def work_out() -> PodFacts:
+            return with_mobility(recall(), pod, snapshot, configuration)
+
+        def recall() -> PodFacts:
             if recalled is not None and (pod is None or recalled.chosen.node == node is not None):
                 [facts] = self.explain([recalled])
                 if pod is not None and facts.state == "binding":

@@ -1,8 +1,7 @@
 """Effect of a migration on its service's mean response time: expected and measured, in seconds."""
 
-from collections import Counter
-from collections.abc import Iterable, Mapping
-from typing import Annotated, Any, Generic, Self, TypeVar
+from collections.abc import Mapping
+from typing import Annotated, Generic, Self, TypeVar
 
 import attrs
 import msgspec
@@ -89,23 +88,6 @@ def expect_change(times: ResponseTimes, share: Share, more: int) -> Around[float
         return part * times.edge + (1 - part) * times.cloud
 
     return Around(mean(share.ratio), mean(attrs.evolve(share, edge=share.edge + more).ratio))
-
-
-def summarize_effects(effects: Iterable[Effect]) -> dict[str, Any]:
-    """Summarize the effects of migrations for a report; means are None if none was measured."""
-    listed = list(effects)
-    measured = [each for each in listed if each.measured is not None]
-
-    def mean(changes: Iterable[float | None]) -> float | None:
-        return sum(each or 0.0 for each in changes) / len(measured) if measured else None
-
-    return {
-        "moves": len(listed),
-        "measured": len(measured),
-        "expectedChange": mean(each.expected_change for each in measured),
-        "measuredChange": mean(each.change for each in measured),
-        "untold": dict(sorted(Counter(each.untold for each in listed if each.untold).items())),
-    }
 
 
 def _format_change(before: float, after: float) -> str:

@@ -10,7 +10,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any
 
 import attrs
 import msgspec
@@ -40,17 +40,6 @@ from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.plugins.feasibility import Feasibility, Rejection
 from kubedsm.plugins.fit import NO_TIER, NODE_RESOURCES_FIT, TIER, too_little, why_unschedulable
 from kubedsm.plugins.plugins import BY_NAME, rejections
-
-
-class NodeScore(NamedTuple):
-    """Scores of a feasible node for a pod: replicas, penalty, load, fragmentation, allocation."""
-
-    score: float | None = None
-    penalty: int | None = None
-    company: int | None = None
-    load: float | None = None
-    fragmentation: float | None = None
-    least_allocated: int | None = None
 
 
 def has_tiers(snapshot: Snapshot) -> bool:
@@ -171,8 +160,7 @@ class Explainer:
             verdict = self._make_verdict(case, node, tier=self._tiers)
             if node.name in unseen:
                 return msgspec.structs.replace(verdict, looked_at=False)
-            score = scores.get(node.name, NodeScore())
-            return msgspec.structs.replace(verdict, **score._asdict())
+            return msgspec.structs.replace(verdict, **scores.get(node.name, {}))
 
         return tuple(map(judge_node, case.feasibility.nodes))
 
@@ -199,7 +187,8 @@ class Explainer:
         others = np.flatnonzero(self._looked_at.others(index)).tolist()
         return frozenset(index.names[position] for position in others)
 
-    def _score_nodes(self, case: "_Case") -> Mapping[NodeName, NodeScore]:
+    def _score_nodes(self, case: "_Case") -> Mapping[NodeName, dict[str, Any]]:
+        """Return the ranking fields of the verdict on each usable node."""
         pod, usable = case.pod, case.usable
         snapshot, targets = self._policy.resolve(case.snapshot)
         share = snapshot.census.shares.get(pod.workload, Share())
@@ -211,17 +200,19 @@ class Explainer:
         added = fragmentation.added(pod.requests, edge, snapshot.free)
         penalties = dict(zip(usable, case.feasibility.penalties(pod, usable), strict=True))
         company, loads = self._count_company(case), self._load_scores(pod, usable)
-        scores = {
-            n.name: NodeScore(won[n.name], fragmentation=more / SCALE)
-            for n, more in zip(edge, added, strict=True)
+        scores: dict[NodeName, dict[str, Any]] = {
+            name: {
+                "penalty": penalties[name],
+                "company": company.get(name),
+                "load": loads.get(name),
+            }
+            for name in usable
         }
-        for name in usable:
-            if name not in scores:
-                rank = score_with(pod.requests, snapshot.nodes[name], snapshot.free[name])
-                scores[name] = NodeScore(0.0, least_allocated=rank)
-            scores[name] = scores[name]._replace(
-                penalty=penalties[name], company=company.get(name), load=loads.get(name)
-            )
+        for node, more in zip(edge, added, strict=True):
+            scores[node.name] |= {"score": won[node.name], "fragmentation": more / SCALE}
+        for name in scores.keys() - {node.name for node in edge}:
+            rank = score_with(pod.requests, snapshot.nodes[name], snapshot.free[name])
+            scores[name] |= {"score": 0.0, "least_allocated": rank}
         return scores
 
     def load_score(self, uid: Uid) -> float | None:

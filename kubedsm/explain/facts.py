@@ -82,6 +82,8 @@ class PodFacts(msgspec.Struct, frozen=True, rename="camel"):
     moves: tuple[MigrationFacts, ...] = ()
     #: reason for the chosen node, in a line, as in the pod's Event
     summary: str | None = None
+    #: how a pod with volumes would be migrated, or why not; None without volumes
+    migration: str | None = None
     #: last packing result for an unschedulable pod
     packing: str | None = None
     #: capacity at the edge that a new pod waits for, and how long at most

@@ -3,6 +3,7 @@
 from collections.abc import Iterator
 
 import attrs
+import msgspec
 
 from kubedsm.config.settings import Configuration
 from kubedsm.explain.decision_record import Basis, DecisionRecord, Entry
@@ -19,13 +20,14 @@ from kubedsm.explain.explanation import (
     table,
     workload_link,
 )
-from kubedsm.explain.facts import MigrationFacts
+from kubedsm.explain.facts import MigrationFacts, PodFacts
 from kubedsm.explain.migration_outcome import MoveOutcome, Outcome
 from kubedsm.explain.migration_progress import Names, Progress
 from kubedsm.model.images import estimate_pull, list_missing
 from kubedsm.model.model import NodeName, Pod, Share
 from kubedsm.model.snapshot import Snapshot
-from kubedsm.planner.rebalancing_requests import migration_mode
+from kubedsm.optimizer.moving.movable import find_volume_reason
+from kubedsm.planner.rebalancing_requests import migration_mode, reason_to_stay
 from kubedsm.planner.what_if import describe_purpose
 
 _VERBS = {
@@ -41,6 +43,33 @@ _MODES = {
     " meanwhile.",
     "off": "",
 }
+
+
+def with_mobility(
+    facts: PodFacts, pod: Pod | None, snapshot: Snapshot, configuration: Configuration
+) -> PodFacts:
+    """Add to the facts about a pod with volumes how the pod would be migrated, or why not."""
+    claims = [] if pod is None else pod.pod_class.rules.claim_keys
+    surroundings = snapshot.surroundings
+    is_bound = all(claim.bound for claim in surroundings.claims_at(claims))
+    if pod is None or facts.left_to is not None or not is_bound:
+        return facts
+    stays = pod.pinned or find_volume_reason(pod, snapshot)
+    if claims and not stays:
+        stays = reason_to_stay(pod, configuration, surroundings)
+    if stays:
+        return msgspec.structs.replace(facts, migration=f"It is not migrated: {stays}.")
+    if not claims:
+        return facts
+    text = "If it is migrated, its replacement starts first: several nodes can mount its claims."
+    if migration_mode(pod, configuration) == "recreate":
+        why = f"migrations of {pod.workload} recreate pods"
+        if claim := surroundings.find_unshared(claims):
+            why = f"its volume claim {claim} can be mounted on one node at a time"
+        elif pod.workload.kind != "Deployment":
+            why = f"a {pod.workload.kind} never has two pods of the same name"
+        text = f"If it is migrated, the old pod is gone before its replacement starts: {why}."
+    return msgspec.structs.replace(facts, migration=text)
 
 
 def pod_names(outcome: MoveOutcome, progress: Progress) -> Names:

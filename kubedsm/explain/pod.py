@@ -152,6 +152,8 @@ def _lines_of_placed(facts: PodFacts) -> Iterator[Words]:
         yield ("Its Event at ", moment(facts.decided_at), f" says: {facts.summary}.")
     elif facts.recorded:
         yield (NOT_RECORDED,)
+    if facts.migration:
+        yield (facts.migration,)
     if facts.terminating:
         yield ("It is being deleted.",)
 

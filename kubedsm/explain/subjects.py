@@ -122,8 +122,10 @@ def explain_absence(snapshot: Snapshot, subject: Subject) -> str:
     ]
     scope = "" if subject.kind == "node" else " -A"
     mend = f"did you mean {near[0]}?" if near else f"`kubectl get {plural}{scope}` lists them"
-    kind = suggest_kind(name) if subject.kind == "pod" else ""
-    return f"{text}; {mend}{kind}"
+    namespaces = {pod.namespace for pod in snapshot.pods.values()}
+    if subject.kind == "pod" and name.partition("/")[0] not in namespaces:
+        text += suggest_kind(name)
+    return text if text.endswith("?") else f"{text}; {mend}"
 
 
 def find_workload(snapshot: Snapshot, name: str) -> Workload | None:

@@ -18,12 +18,13 @@ from kubedsm.execution.migration_record import UNREADABLE, read_begun
 from kubedsm.kube.calls import adoption, inspection, leases, reads
 from kubedsm.kube.calls.adoption import Template
 from kubedsm.kube.calls.explained_cluster import ExplainedCluster
-from kubedsm.kube.calls.inspection import Budget, DetachedPod, Installed, Service, WaitingPod
+from kubedsm.kube.calls.inspection import DetachedPod, Installed, WaitingPod
 from kubedsm.kube.calls.leases import Term
 from kubedsm.kube.calls.permissions import FEATURES, Right, unused_features
 from kubedsm.kube.client.port import ClusterError, NotFound, ObjectName
 from kubedsm.kube.wire.errors import WireError
 from kubedsm.model.model import Workload
+from kubedsm.model.selecting import Budget, Service
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.observability.gauges import LABELS
 from kubedsm.process.clock import Clock
@@ -185,7 +186,14 @@ class Gatherer:
     async def _read_parts(
         self, state: ClusterState, parts: Sequence[Part], installing: bool
     ) -> ClusterState:
-        cluster, name, within = self.cluster, self.name, {"timeout": TIMEOUT}
+        cluster, name = self.cluster, self.name
+        lists: dict[Part, Callable[..., Awaitable[Any]]] = {
+            "waiting": inspection.list_waiting,
+            "detached": inspection.list_detached,
+            "budgets": reads.list_budgets,
+            "services": reads.list_services,
+            "templates": adoption.list_templates,
+        }
         readers: dict[Part, Callable[[], Coroutine[Any, Any, Fields]]] = {
             "user": self._read_user,
             "configuration": self._read_configuration,
@@ -193,20 +201,9 @@ class Gatherer:
             "snapshot": lambda: _name_field("snapshot", self.read_snapshot(state.configuration)),
             "rights": lambda: self._review_rights(state, installing=installing),
             "deployment": lambda: _name_field(
-                "installed", inspection.read_installed(cluster, name, **within)
-            ),
-            "waiting": lambda: _name_field("waiting", inspection.list_waiting(cluster, **within)),
-            "detached": lambda: _name_field(
-                "detached", inspection.list_detached(cluster, **within)
-            ),
-            "budgets": lambda: _name_field("budgets", inspection.list_budgets(cluster, **within)),
-            "services": lambda: _name_field(
-                "services", inspection.list_services(cluster, **within)
+                "installed", inspection.read_installed(cluster, name, timeout=TIMEOUT)
             ),
             "scheduler": lambda: self._read_scheduler(state),
-            "templates": lambda: _name_field(
-                "templates", adoption.list_templates(cluster, timeout=TIMEOUT)
-            ),
             "adoption": self._read_adoption,
             "begun": lambda: _name_field("begun", self._read_begun(state)),
         }
@@ -214,7 +211,10 @@ class Gatherer:
 
         async def read(part: Part) -> None:
             try:
-                fields.update(await readers[part]())
+                if part in lists:
+                    fields.update(await _name_field(part, lists[part](cluster, timeout=TIMEOUT)))
+                else:
+                    fields.update(await readers[part]())
             except (ClusterError, WireError, OSError, TimeoutError) as error:
                 errors[part] = " ".join(str(error).split()) or type(error).__name__
 
@@ -271,19 +271,24 @@ class Gatherer:
     async def _review(self, features: Mapping[str, Sequence[Right]], user: str) -> Fields:
         rights = list(dict.fromkeys(right for each in features.values() for right in each))
         turns, allowed = asyncio.Semaphore(_AT_ONCE), dict[Right, bool]()
+        errors: list[Exception] = []
 
         async def review(right: Right) -> None:
             async with turns:
-                allowed[right] = await inspection.is_allowed(
-                    self.cluster, right, self.name, user, timeout=TIMEOUT
-                )
+                if errors:
+                    return
+                try:
+                    allowed[right] = await inspection.is_allowed(
+                        self.cluster, right, self.name, user, timeout=TIMEOUT
+                    )
+                except (ClusterError, WireError) as error:
+                    errors.append(error)
 
-        try:
-            async with asyncio.TaskGroup() as tasks:
-                for right in rights:
-                    tasks.create_task(review(right))
-        except* (ClusterError, WireError) as errors:
-            raise _first(errors) from None
+        async with asyncio.TaskGroup() as tasks:
+            for right in rights:
+                tasks.create_task(review(right))
+        if errors:
+            raise errors[0]
         return {
             "denied": {
                 name: [_describe_right(right) for right in each if not allowed[right]]
@@ -365,8 +370,3 @@ async def _read_process(where: str, get: Metrics) -> SchedulerProcess:
 def _describe_right(right: Right) -> str:
     of = f".{right.group}" if right.group else ""
     return f"{right.verb} {right.resource}{of}"
-
-
-def _first(group: BaseExceptionGroup[Any]) -> Exception:
-    inner = group.exceptions[0]
-    return _first(inner) if isinstance(inner, BaseExceptionGroup) else inner

@@ -52,16 +52,14 @@ class Deadline:
     meter: Meter = attrs.field(factory=Meter)
 
     @classmethod
-    def within(
-        cls, seconds: float, time_left: Callable[[], float], share: float = URGENT_SHARE
-    ) -> Self:
+    def within(cls, seconds: float, now: Callable[[], float], share: float = URGENT_SHARE) -> Self:
         """Return the deadline of a decision with a time limit of some seconds, from now.
 
-        share: part of the time limit for work on an idle core.
+        now: monotonic clock. share: part of the time limit for work on an idle core.
         """
-        meter, work = Meter(), seconds * share
+        meter, work, until = Meter(), seconds * share, now() + seconds
         most = work * STEPS_PER_SECOND
-        return cls(lambda: meter.steps / most, work, time_left=time_left, meter=meter)
+        return cls(lambda: meter.steps / most, work, time_left=lambda: until - now(), meter=meter)
 
     @property
     def left(self) -> float:

@@ -74,11 +74,9 @@ def image_locality_score(present: Iterable[tuple[int, float]], containers: int) 
 
 
 def sum_localities(pods: Iterable[Pod], nodes: NodeIndex) -> Ints:
-    """Return the sum of the pods' ImageLocality scores on each node; zeros if no node reports
-    images.
-    """
+    """Return the sum of the pods' ImageLocality scores on each node."""
     total: Ints = np.zeros(len(nodes), dtype=np.int64)
-    for pod in pods if nodes.images else ():
+    for pod in pods:
         if pod.images:
             total += _list_localities(pod.images, nodes)
     return total

@@ -97,13 +97,10 @@ class Resources:
             amount > MOST_OF_A_NODE for _, amount in self.other
         )
 
-    def __add__(self, more: "Resources") -> "Resources":
-        return self._add_scaled(more, 1)
-
     def __sub__(self, less: "Resources") -> "Resources":
-        return self._add_scaled(less, -1)
+        return self.__add__(less, -1)
 
-    def _add_scaled(self, that: "Resources", sign: int) -> "Resources":
+    def __add__(self, that: "Resources", sign: int = 1) -> "Resources":
         other = self.other
         if that.other:
             amounts = dict(other)
@@ -251,13 +248,19 @@ class SchedulingRules:
     @cached_property
     def speaks_of_others(self) -> bool:
         """Return True if feasibility depends on other pods or volumes, in addition to the node."""
-        of_pods = self.affinity or self.anti_affinity or self.spread
-        return bool(of_pods or self.ports or self.claims or self.disks or self.resource_claims)
+        return bool(self.claims or self._speaks_of_pods)
 
     @cached_property
     def is_plain(self) -> bool:
-        """Return True if required and preferred scheduling rules depend on the node alone."""
-        return not (self.speaks_of_others or self.preferences)
+        """Return True if required and preferred scheduling rules depend on the node and on volume
+        claims alone.
+        """
+        return not (self._speaks_of_pods or self.preferences)
+
+    @property
+    def _speaks_of_pods(self) -> bool:
+        of_pods = self.affinity or self.anti_affinity or self.spread
+        return bool(of_pods or self.ports or self.disks or self.resource_claims)
 
     @property
     def claim_keys(self) -> list[tuple[str, str]]:

@@ -132,12 +132,7 @@ class Away:
         """Close unavailable edge sites to new pods, and gate pending pods of their workloads so no
         capacity is released for them.
         """
-        waiting = {
-            uid: attrs.evolve(pod, gated=True)
-            for uid, pod in snapshot.pods.items()
-            if pod.waits_for_node and pod.workload in self.workloads
-        }
-        return self.close_sites(snapshot).with_pods(waiting)
+        return self.close_sites(snapshot).with_gated(lambda pod: pod.workload in self.workloads)
 
 
 NOTHING_AWAY = Away()

@@ -1,6 +1,6 @@
 """Snapshot: immutable view of the cluster, the input of all placement and migration decisions."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cached_property
 from operator import attrgetter
 from typing import Any
@@ -95,12 +95,13 @@ class Snapshot:
         positions = self.index.of_tier(tier)
         start = (len(self.placed) + more) % max(1, len(positions))
         positions = np.roll(positions, -start)
-        lacking = -sum_localities(pods, self.index)[positions]
+        orders = []
+        if self.index.images:
+            orders.append(-sum_localities(pods, self.index)[positions])
         if tier is Tier.CLOUD:
-            present = (self.index.size("pods") - room.column("pods"))[positions]
-            positions = positions[np.lexsort((lacking, present))]
-        elif lacking.any():
-            positions = positions[np.argsort(lacking, kind="stable")]
+            orders.append((self.index.size("pods") - room.column("pods"))[positions])
+        if orders:
+            positions = positions[np.lexsort(orders)]
         return NodeRows(self.index, room, positions)
 
     def of_tier(self, tier: Tier) -> list[Node]:
@@ -124,7 +125,7 @@ class Snapshot:
                 if pod.scheduler_name == self.scheduler_name
                 and pod.waits_for_node
                 and pod.uid not in self.placed
-                and not self.surroundings.namespace_terminating(pod.namespace)
+                and pod.namespace not in self.surroundings.terminating_namespaces
             ),
             key=attrgetter("created", "namespace", "name"),
         )
@@ -165,11 +166,16 @@ class Snapshot:
             residents=residents,
         )
 
-    def with_pods(self, pods: Mapping[Uid, Pod]) -> "Snapshot":
-        """Return the snapshot with these pods in place of existing pods of the same name; pod
-        counts stay unchanged.
+    def with_gated(self, is_gated: Callable[[Pod], bool]) -> "Snapshot":
+        """Return the snapshot in which the chosen pending pods are gated; pod counts stay
+        unchanged.
         """
-        return self._replace(fields={"pods": {**self.pods, **pods}}) if pods else self
+        gated = {
+            uid: attrs.evolve(pod, gated=True)
+            for uid, pod in self.pods.items()
+            if pod.waits_for_node and is_gated(pod)
+        }
+        return self._replace(fields={"pods": {**self.pods, **gated}}) if gated else self
 
     def with_shares(self, shares: Mapping[Workload, Share]) -> "Snapshot":
         """Return the snapshot with the given edge shares of workloads in place of the counted

@@ -270,9 +270,10 @@ class Surroundings:
         of = self.of(StorageClass).get((claim.storage_class,))
         return not (claim.volume or claim.bound or of is None) and of.waits_for_consumer
 
-    def namespace_terminating(self, name: str) -> bool:
-        known = (self.namespaces or {}).get((name,))
-        return known is not None and known.terminating
+    @cached_property
+    def terminating_namespaces(self) -> frozenset[str]:
+        known = self.of(Namespace).values()
+        return frozenset(namespace.name for namespace in known if namespace.terminating)
 
     def namespace_selected(self, selector: Selector, name: str) -> bool:
         """Return True if the namespace's labels satisfy the selector."""

@@ -46,19 +46,16 @@ def axes_of(requests: Iterable[Resources]) -> tuple[str, ...]:
     return (*BASIC_AXES, *sorted({name for vector in requests for name, _ in vector.other}))
 
 
-def row(amounts: Resources, axes: tuple[str, ...]) -> list[int]:
-    """Convert resource amounts to a list of integers, one for each column name in `axes`; negative
+def rows(amounts: Iterable[Resources], axes: tuple[str, ...]) -> Ints:
+    """Convert resource amounts to an array, a row each and a column for each resource; negative
     amounts count as zero.
     """
-    basic = (amounts.cpu, amounts.memory, amounts.pods)
-    other = dict(amounts.other)
-    values = (*basic, *(other.get(name, 0) for name in axes[len(BASIC_AXES) :]))
-    return [min(max(value, 0), MOST_OF_A_NODE) for value in values]
-
-
-def rows(amounts: Iterable[Resources], axes: tuple[str, ...]) -> Ints:
-    """Convert resource amounts to an array, a row each and a column for each resource."""
-    listed = [row(each, axes) for each in amounts]
+    listed = []
+    for each in amounts:
+        other = dict(each.other)
+        more = (other.get(name, 0) for name in axes[len(BASIC_AXES) :])
+        values = (each.cpu, each.memory, each.pods, *more)
+        listed.append([min(max(value, 0), MOST_OF_A_NODE) for value in values])
     return np.array(listed, dtype=np.int64).reshape(len(listed), len(axes))
 
 
@@ -84,7 +81,7 @@ def _prepare_mix(mix: Mix, axes: tuple[str, ...]) -> tuple[_Asked, ...]:
     pods = sum(count for _, count in mix)
     found = []
     for vector, count in mix:
-        amounts = np.array([row(vector, axes)], dtype=np.int64).T
+        amounts = rows([vector], axes).T
         asked = tuple(np.flatnonzero(amounts).tolist())
         measured = tuple(r for r in asked if axes[r] != "pods")
         if measured:

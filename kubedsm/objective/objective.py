@@ -121,12 +121,6 @@ class Objective:
                 f"must hold, not beta {self.beta:g}, alpha {self.alpha:g}, gamma {self.gamma:g}"
             )
 
-    def score(self, edge: int, total: int, qos: float, weight: float) -> int:
-        """Return one workload's contribution to the QoS objective, in nano-units; 0 for a workload
-        without pods.
-        """
-        return round(NANO * weight * _value_of(self, edge, total, qos)) if total else 0
-
     def gain(self, share: Share, qos_target: QosTarget, more: int = 1, site: str = "") -> int:
         """Return the QoS gained, in nano-units, by `more` additional pods of the workload at the
         edge; with demand by site, on nodes of the given site.
@@ -159,9 +153,15 @@ class Objective:
         if the users' sites are known, else by the share of pods at the edge. Pods at the edge
         beyond the target's cap lower the score.
         """
-        if qos_target.demand is None or share.sites is None:
-            return self.worth(share.edge, share.total, qos_target)
-        return self.score_near(qos_target.reach(share), share.edge, share.total, qos_target)
+        edge, total = share.edge, share.total
+        if qos_target.demand is not None and share.sites is not None:
+            return self.score_near(qos_target.reach(share), edge, total, qos_target)
+        if not total:
+            return 0
+        most, unit = qos_target.most, NANO * qos_target.weight
+        within = edge if most is None else min(edge, most)
+        score = round(unit * _value_of(self, within, total, qos_target.qos))
+        return score - round(unit * self.most * ((edge - within) / total))
 
     def score_near(
         self, reach: Reach, edge: int, total: int, qos_target: QosTarget, unit: float = NANO
@@ -177,16 +177,6 @@ class Objective:
         beyond = 0 if qos_target.most is None else max(0, edge - qos_target.most)
         lost = (beyond + reach.unkept) / total
         return score - round(unit * qos_target.weight * self.most * lost)
-
-    def worth(self, edge: int, total: int, qos_target: QosTarget) -> int:
-        """Return the workload's QoS score in nano-units, less a penalty for pods exceeding the
-        workload's cap on pods at the edge.
-        """
-        most = edge if qos_target.most is None else min(edge, qos_target.most)
-        score = self.score(most, total, qos_target.qos, qos_target.weight)
-        if edge == most or not total:
-            return score
-        return score - round(NANO * qos_target.weight * self.most * ((edge - most) / total))
 
     def scores(
         self, edge: NDArray[np.int64], total: int, qos_target: QosTarget, unit: float = NANO

@@ -2,7 +2,7 @@
 
 import platform
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.metrics_core import Metric
@@ -55,15 +55,14 @@ def _queue_families(reading: Reading) -> Iterator[Metric]:
         "unschedulable": queue.unschedulable,
         "gated": gated,
     }
-    yield _gauges("scheduler_pending_pods", "Pending pods by queue.", "queue", counts.items())
-    family = GaugeMetricFamily(
+    yield _gauges("scheduler_pending_pods", "Pending pods by queue.", ("queue",), _by_label(counts))
+    rules = sorted(BY_NAME.keys() | reading.rejected_by.keys())
+    yield _gauges(
         "scheduler_unschedulable_pods",
         "Unschedulable pods by the plugins that reject them; a pod counts once for each plugin.",
-        labels=("plugin", "profile"),
+        ("plugin", "profile"),
+        [((rule, ours), reading.rejected_by.get(rule, 0)) for rule in rules],
     )
-    for rule in sorted(BY_NAME.keys() | reading.rejected_by.keys()):
-        family.add_metric((rule, ours), reading.rejected_by.get(rule, 0))
-    yield family
 
 
 def choose_workloads(workloads: Mapping[Workload, Share]) -> list[Workload]:
@@ -90,31 +89,32 @@ def workload_families(
     shares: Mapping[Workload, Share], qos_targets: QosTargets
 ) -> Iterator[Metric]:
     """Yield gauge metrics of edge shares and QoS targets by workload."""
-    share = GaugeMetricFamily(
-        "kubedsm_workload_edge_share", "Part of a workload's pods at the edge.", labels=LABELS
+    shown = choose_workloads(shares)
+    rows = [(workload, shares[workload], qos_targets(workload).qos) for workload in shown]
+    yield _gauges(
+        "kubedsm_workload_edge_share",
+        "Part of a workload's pods at the edge.",
+        LABELS,
+        [(workload, share.ratio) for workload, share, _ in rows],
     )
-    targets = GaugeMetricFamily(
+    yield _gauges(
         "kubedsm_workload_promised_edge_share",
         "Part of a workload's pods that its QoS target asks for at the edge: the QoS factor.",
-        labels=LABELS,
+        LABELS,
+        [(workload, qos) for workload, _, qos in rows],
     )
-    missing = GaugeMetricFamily(
+    yield _gauges(
         "kubedsm_workload_qos_gap",
         "Difference between a workload's QoS target and its edge share; 0 if it is met.",
-        labels=LABELS,
+        LABELS,
+        [(workload, qos_gap(share, qos)) for workload, share, qos in rows],
     )
-    pods = GaugeMetricFamily(
-        "kubedsm_workload_pods", "Pods of a workload, pending ones included.", labels=LABELS
+    yield _gauges(
+        "kubedsm_workload_pods",
+        "Pods of a workload, pending ones included.",
+        LABELS,
+        [(workload, share.total) for workload, share, _ in rows],
     )
-    shown = choose_workloads(shares)
-    for workload in shown:
-        labels = (workload.namespace, workload.kind, workload.name)
-        now, of = shares[workload], qos_targets(workload).qos
-        share.add_metric(labels, now.ratio)
-        targets.add_metric(labels, of)
-        missing.add_metric(labels, qos_gap(now, of))
-        pods.add_metric(labels, now.total)
-    yield from (share, targets, missing, pods)
     total = sum(each.total for each in shares.values())
     yield _gauge(
         "kubedsm_edge_share",
@@ -145,46 +145,34 @@ def site_families(shares: Mapping[Workload, Share], qos_targets: QosTargets) -> 
     share of requests served near users by workload.
     """
     sites = sum_sites(shares, qos_targets)[:MOST]
-    for name, text, values in (
-        (
-            "demand_pods",
-            "Pods that the demand of a site's users asks for.",
-            [each.demand for each in sites],
-        ),
+    for name, text, field in (
+        ("demand_pods", "Pods that the demand of a site's users asks for.", "demand"),
         (
             "target_share",
             "Part of a site's demand that QoS targets ask to serve from there.",
-            [each.target_share for each in sites],
+            "target_share",
         ),
-        (
-            "reached_share",
-            "Part of a site's demand that replicas there serve.",
-            [each.reached_share for each in sites],
-        ),
-        (
-            "replicas",
-            "Replicas at a site, of workloads with demand by site.",
-            [each.replicas for each in sites],
-        ),
+        ("reached_share", "Part of a site's demand that replicas there serve.", "reached_share"),
+        ("replicas", "Replicas at a site, of workloads with demand by site.", "replicas"),
         (
             "missing_replicas",
             "Replicas missing at a site, of workloads with demand by site.",
-            [each.missing for each in sites],
+            "missing",
         ),
     ):
-        named = zip([each.site for each in sites], values, strict=True)
-        yield _gauges(f"kubedsm_site_{name}", text, "site", named)
-    near = GaugeMetricFamily(
-        "kubedsm_workload_near_share",
-        "Part of a workload's requests that is served near users; only with demand by site.",
-        labels=LABELS,
-    )
+        by_site = [((each.site,), getattr(each, field)) for each in sites]
+        yield _gauges(f"kubedsm_site_{name}", text, ("site",), by_site)
+    near = []
     for workload in choose_workloads({w: s for w, s in shares.items() if s.sites is not None}):
         share, demand = shares[workload], qos_targets(workload).demand
         if demand is not None and demand.parts and share.sites is not None:
-            labels = (workload.namespace, workload.kind, workload.name)
-            near.add_metric(labels, demand.near(share.sites, share.total))
-    yield near
+            near.append((workload, demand.near(share.sites, share.total)))
+    yield _gauges(
+        "kubedsm_workload_near_share",
+        "Part of a workload's requests that is served near users; only with demand by site.",
+        LABELS,
+        near,
+    )
 
 
 def answer_families(snapshot: Snapshot) -> Iterator[Metric]:
@@ -192,24 +180,28 @@ def answer_families(snapshot: Snapshot) -> Iterator[Metric]:
     edge.
     """
     measured = snapshot.measured
-    seconds = GaugeMetricFamily(
+    shown = choose_workloads(snapshot.census.shares)
+    yield _gauges(
         "kubedsm_response_time_seconds",
         "Mean response time of a workload's pods in a tier, as last read from Prometheus.",
-        labels=(*LABELS, "tier"),
+        (*LABELS, "tier"),
+        [
+            ((*workload, tier.value), answers.seconds)
+            for workload in shown
+            for tier, answers in measured.answers.get(workload, {}).items()
+        ],
     )
-    slower = GaugeMetricFamily(
+    yield _gauges(
         "kubedsm_workload_edge_slower",
         "Whether a workload's response time is longer at the edge than in the cloud, so that no"
         " more pods are migrated there.",
-        labels=LABELS,
+        LABELS,
+        [
+            (workload, workload in measured.slower)
+            for workload in shown
+            if workload in measured.answers or workload in measured.slower
+        ],
     )
-    for workload in choose_workloads(snapshot.census.shares):
-        labels = (workload.namespace, workload.kind, workload.name)
-        for tier, answers in measured.answers.get(workload, {}).items():
-            seconds.add_metric((*labels, tier.value), answers.seconds)
-        if workload in measured.answers or workload in measured.slower:
-            slower.add_metric(labels, workload in measured.slower)
-    yield from (seconds, slower)
     yield _gauge(
         "kubedsm_workloads_edge_slower",
         "Workloads whose response time is longer at the edge.",
@@ -222,11 +214,11 @@ def _node_families(reading: Reading) -> Iterator[Metric]:
     counts = Counter(node.tier.value if node.tier else "none" for node in snapshot.nodes.values())
     tiers = {name: counts[name] for name in (Tier.EDGE.value, Tier.CLOUD.value, "none")}
     yield _gauges(
-        "kubedsm_nodes", "Nodes by tier; none: without a tier label.", "tier", tiers.items()
+        "kubedsm_nodes", "Nodes by tier; none: without a tier label.", ("tier",), _by_label(tiers)
     )
     away = {"cut": len(reading.away.partitioned), "unsteady": len(reading.away.stabilising)}
     text = "Edge sites by state: cut (partitioned) or unsteady (in the stabilisation period)."
-    yield _gauges("kubedsm_sites", text, "state", away.items())
+    yield _gauges("kubedsm_sites", text, ("state",), _by_label(away))
     yield _gauge(
         "kubedsm_edge_fragmentation",
         "Edge capacity that no pod can use, in nodes (configuration key: fragmentation).",
@@ -242,12 +234,13 @@ def _node_families(reading: Reading) -> Iterator[Metric]:
 def _load_families(reading: Reading) -> Iterator[Metric]:
     measured = reading.snapshot.measured
     yield _gauge("kubedsm_load_nodes", "Nodes with known resource usage.", len(measured.nodes))
-    age = GaugeMetricFamily(
-        "kubedsm_load_age_seconds", "Age of the measured load; no sample: nothing is known."
+    age = [((), max(0.0, reading.now - measured.at))] if measured.at else []
+    yield _gauges(
+        "kubedsm_load_age_seconds",
+        "Age of the measured load; no sample: nothing is known.",
+        (),
+        age,
     )
-    if measured.at:
-        age.add_metric((), max(0.0, reading.now - measured.at))
-    yield age
 
 
 def _measure_fragmentation(reading: Reading, snapshot: Snapshot) -> float:
@@ -263,16 +256,16 @@ def _watch_families(reading: Reading) -> Iterator[Metric]:
         (_counts, "relists", "Relists of all objects.", "relists"),
         (_counts, "unreadable_objects", "Objects that cannot be decoded.", "malformed"),
     ):
-        by_kind = [(kind, getattr(watch, field)) for kind, watch in reading.watches.items()]
-        yield family(f"kubedsm_watch_{name}", text, "kind", by_kind)
+        by_kind = {kind: getattr(watch, field) for kind, watch in reading.watches.items()}
+        yield family(f"kubedsm_watch_{name}", text, ("kind",), _by_label(by_kind))
 
 
 def _process_families(reading: Reading) -> Iterator[Metric]:
     yield _gauges(
         "leader_election_master_status",
         "Whether this process leads.",
-        "name",
-        [(ELECTION, reading.leadership.leading)],
+        ("name",),
+        [((ELECTION,), reading.leadership.leading)],
     )
     yield _gauge(
         "kubedsm_configuration_generation",
@@ -299,36 +292,37 @@ def _process_families(reading: Reading) -> Iterator[Metric]:
     yield _counts(
         "kubedsm_caught_errors",
         "Internal errors of the scheduler that were caught, by part; see its log.",
-        "part",
-        reading.caught.items(),
+        ("part",),
+        _by_label(reading.caught),
     )
-    lost = CounterMetricFamily("kubedsm_events_lost", "Events that could not be written.")
-    lost.add_metric((), reading.events_lost)
-    yield lost
-    build = GaugeMetricFamily(
-        "kubedsm_build_info", "Version of the scheduler.", labels=("version", "python_version")
-    )
-    build.add_metric((kubedsm.__version__, platform.python_version()), 1)
-    yield build
+    lost = [((), reading.events_lost)]
+    yield _counts("kubedsm_events_lost", "Events that could not be written.", (), lost)
+    versions = kubedsm.__version__, platform.python_version()
+    labels = ("version", "python_version")
+    yield _gauges("kubedsm_build_info", "Version of the scheduler.", labels, [(versions, 1)])
 
 
-def _gauge(name: str, text: str, value: float) -> GaugeMetricFamily:
+def _gauge(name: str, text: str, value: float) -> Metric:
     return GaugeMetricFamily(name, text, value=value)
 
 
-def _gauges(
-    name: str, text: str, label: str, values: Iterable[tuple[str, float]]
-) -> GaugeMetricFamily:
-    family = GaugeMetricFamily(name, text, labels=(label,))
+#: values by label values
+Samples = Iterable[tuple[Sequence[str], float]]
+
+
+def _fill(family: GaugeMetricFamily | CounterMetricFamily, values: Samples) -> Metric:
     for of, value in values:
-        family.add_metric((of,), value)
+        family.add_metric(of, value)
     return family
 
 
-def _counts(
-    name: str, text: str, label: str, values: Iterable[tuple[str, float]]
-) -> CounterMetricFamily:
-    family = CounterMetricFamily(name, text, labels=(label,))
-    for of, value in values:
-        family.add_metric((of,), value)
-    return family
+def _gauges(name: str, text: str, labels: Sequence[str], values: Samples) -> Metric:
+    return _fill(GaugeMetricFamily(name, text, labels=labels), values)
+
+
+def _counts(name: str, text: str, labels: Sequence[str], values: Samples) -> Metric:
+    return _fill(CounterMetricFamily(name, text, labels=labels), values)
+
+
+def _by_label(values: Mapping[str, float]) -> Samples:
+    return (((label,), value) for label, value in values.items())

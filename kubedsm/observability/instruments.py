@@ -363,7 +363,8 @@ class Instruments(Listener):
         self._requests.labels(answered.code, method, self._host).inc()
         self._request_seconds.labels(method, self._host).observe(answered.seconds)
         if not answered.code.startswith(("2", "3")):
-            self._errors.labels(answered.verb, answered.resource, answered.code).inc()
+            right = answered.right
+            self._errors.labels(right.verb, right.resource, answered.code).inc()
 
 
 def _migration_label(kind: MoveKind | None) -> str:

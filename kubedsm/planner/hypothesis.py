@@ -33,6 +33,8 @@ class Hypothesis:
     #: changed requests of each pod, by workload and resource: millicores, bytes
     requests: tuple[tuple[Workload, Mapping[str, int]], ...] = ()
     drained: frozenset[NodeName] = frozenset()
+    #: pods that stay on drained nodes, because PodDisruptionBudgets allow no eviction
+    kept: frozenset[Uid] = frozenset()
     lost: frozenset[NodeName] = frozenset()
     cordoned: frozenset[NodeName] = frozenset()
     #: number of added nodes, by the node that the new nodes equal
@@ -88,7 +90,7 @@ class Hypothesis:
         for uid, pod in snapshot.pods.items():
             node = snapshot.placed.get(uid)
             kind = pod.workload.kind
-            evicted = node in self.lost or (node in self.drained and kind not in _OF_A_NODE)
+            evicted = node in self.lost or (uid not in self.kept and self.drains(pod, snapshot))
             ours = snapshot.is_replica(pod)
             if uid in removed or (evicted and (not ours or kind in (*_OF_A_NODE, UNMANAGED))):
                 stopped[uid] = None
@@ -98,6 +100,11 @@ class Hypothesis:
                     pod, pod_class=pod_class, node_name=None, phase="Pending", ready=False
                 )
         return stopped
+
+    def drains(self, pod: Pod, snapshot: Snapshot) -> bool:
+        """Return True if a drain evicts the pod, subject to its PodDisruptionBudgets."""
+        is_movable = pod.workload.kind not in _OF_A_NODE
+        return is_movable and snapshot.placed.get(pod.uid) in self.drained
 
     def _class_of(self, pod: Pod) -> PodClass:
         """Return the pod's class with the hypothetical requests."""

@@ -1,7 +1,7 @@
 """Planner requests for running pods: suggest migrations, and pack pods to free capacity."""
 
 import math
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 
 import attrs
@@ -76,13 +76,7 @@ class MigrationRequest:
         snapshot = context.mirror.snapshot().with_free(
             {name: Resources() - amount for name, amount in self.arriving.items()}
         )
-        snapshot = snapshot.with_pods(
-            {
-                uid: attrs.evolve(pod, gated=True)
-                for uid, pod in snapshot.pods.items()
-                if pod.waits_for_node and uid in context.followed
-            }
-        )
+        snapshot = snapshot.with_gated(lambda pod: pod.uid in context.followed)
         return self.away.close_waiting(snapshot) if self.away else snapshot
 
     def limit_moves(self, policy: KubeDSM) -> KubeDSM:
@@ -182,7 +176,7 @@ class NewPodsRequest(MigrationRequest):
             raise TypeError(f"{policy} makes no capacity for new pods")
         policy = self.limit_moves(policy)
         policy = attrs.evolve(policy, limits=attrs.evolve(policy.limits, max_cloud_to_edge=0))
-        snapshot = _restrict_waiting(self.snapshot(context), self.new)
+        snapshot = self.snapshot(context).with_gated(lambda pod: pod.uid not in self.new)
         movable, deadline = self.movable(context, set()), context.deadline(self)
         lasting, left, found = cache(self.quiet.lasting), set(self.new), list[Suggestion]()
         moved = set[Uid]()
@@ -260,7 +254,7 @@ class PackRequest(MigrationRequest):
             return PackResponse(left=left)
         waited_for = set[Workload]()
         packed = policy.pack_pods(
-            _restrict_waiting(snapshot, waiting),
+            snapshot.with_gated(lambda pod: pod.uid not in waiting),
             self.movable(context, waited_for),
             context.deadline(self),
             tier_share=settings.tier_share,
@@ -290,16 +284,6 @@ class PackRequest(MigrationRequest):
             may_pay_later=len(awaited) < len(packed.awaited),
             out_of_time=packed.out_of_time,
         )
-
-
-def _restrict_waiting(snapshot: Snapshot, waiting: Container[Uid]) -> Snapshot:
-    """Return the snapshot in which only the given pods wait; other pending pods are gated."""
-    others = {
-        uid: attrs.evolve(pod, gated=True)
-        for uid, pod in snapshot.pods.items()
-        if pod.waits_for_node and uid not in waiting
-    }
-    return snapshot.with_pods(others)
 
 
 def suggestion_of(

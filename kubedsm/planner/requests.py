@@ -4,22 +4,22 @@ A response describes the cluster at `ClusterMirror.changes` of the request. For 
 planner the cluster is unchanged. Responses of a child process require revalidation by the client.
 """
 
-import math
 from collections.abc import Callable, Container, Mapping
 from typing import Any, Protocol, TypeVar
 
 import attrs
 
 from kubedsm.config.settings import Configuration
-from kubedsm.model.deadline import PATIENT_SHARE, Deadline
+from kubedsm.model.deadline import PATIENT_SHARE, URGENT_SHARE, Deadline
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import NodeName, Pod, Resources, Uid
+from kubedsm.model.selecting import Budget
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.optimizer.placing.decision import Decision
-from kubedsm.optimizer.placing.preemption import Budget, Preemption, PreemptionSearch
+from kubedsm.optimizer.placing.preemption import Preemption, PreemptionSearch
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.optimizer.policies.policy import Policy
-from kubedsm.process.clock import Clock, deadline_in
+from kubedsm.process.clock import Clock
 
 R_co = TypeVar("R_co", covariant=True)
 R = TypeVar("R")
@@ -46,10 +46,14 @@ class PlanningContext:
     def deadline(self, request: "Request[Any]") -> Deadline:
         """Return the deadline for solving a request: the end of the time budget or, unless the
         request is urgent, an interruption.
+
+        The work of an urgent request is limited as if `Deadline.within` had the budget. On a busy
+        machine more time may pass: pods wait, and are placed as well as on an idle one.
         """
         if request.urgent:
-            return deadline_in(request.budget, self.clock)
-        deadline = deadline_in(request.budget, self.clock, PATIENT_SHARE)
+            seconds = request.budget * URGENT_SHARE / PATIENT_SHARE
+            return Deadline.within(seconds, self.clock.monotonic, PATIENT_SHARE)
+        deadline = Deadline.within(request.budget, self.clock.monotonic, PATIENT_SHARE)
         return attrs.evolve(
             deadline, spent=lambda: max(deadline.spent(), float(self.interrupted()))
         )
@@ -64,8 +68,8 @@ class Request(Protocol[R_co]):
 
     @property
     def budget(self) -> float:
-        """Time limit for solving the request, in seconds; the response may arrive slightly
-        later.
+        """Time limit for solving the request, in seconds; if the request is urgent, three times as
+        long on a busy machine.
         """
 
     @property
@@ -145,7 +149,7 @@ class PlaceRequest:
         decided = None
         if self.inline:
             # The event loop may have run out of time: on an idle machine this decision stands.
-            again = Deadline.within(self.inline, lambda: math.inf)
+            again = Deadline.within(self.inline, lambda: 0.0)
             decided = policy.at_once(snapshot, pods, self.leaving, again, self.start)
         decision, awaiting = decided or policy.decide_ahead(
             snapshot, pods, self.leaving, context.deadline(self), self.start

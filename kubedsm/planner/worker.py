@@ -11,7 +11,6 @@ import os
 import pickle
 import socket
 import threading
-import time
 import traceback
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
@@ -36,7 +35,7 @@ R = TypeVar("R")
 PATIENCE = 30.0
 #: seconds for the process to end by itself
 GRACE = 1.0
-#: added to the scheduler's niceness: the scheduler must not wait for the core
+#: added to the scheduler's niceness if no pod waits: the scheduler must not wait for the core
 NICENESS = 5
 #: messages to a child: its turn has come; a request of higher precedence waits
 BEGIN, INTERRUPT = b"b", b"i"
@@ -161,13 +160,6 @@ class Worker:
 # In the child.
 
 
-class _Clock(SystemClock):
-    """Monotonic system clock for a process without an event loop."""
-
-    def monotonic(self) -> float:
-        return time.monotonic()
-
-
 class _Inbox:
     """Messages of the scheduler to the child, read by a background thread."""
 
@@ -190,11 +182,11 @@ class _Inbox:
 
 def _solve(request: Request[Any], context: PlanningContext, line: socket.socket) -> None:
     """Solve the request once its turn has come, and write the output to `line`."""
-    os.nice(NICENESS)
+    os.nice(0 if request.urgent else NICENESS)
     inbox = _Inbox(line)
     threading.Thread(target=inbox.read, daemon=True).start()
     inbox.begun.wait()
-    context = attrs.evolve(context, clock=_Clock(), interrupted=lambda: inbox.interrupted)
+    context = attrs.evolve(context, clock=SystemClock(), interrupted=lambda: inbox.interrupted)
     try:
         output = dump_response(request.solve(context)) + RESPONSE
     except Exception:  # noqa: BLE001 - raised again in the scheduler

@@ -85,7 +85,7 @@ def node_resources_fit(candidate: EquivalenceClass, scene: Scene) -> Iterator[Re
     lacking = np.zeros(len(scene.nodes), dtype=bits)
     for bit, (name, amount) in enumerate(asked):
         lacking |= (scene.room.column(name) < amount).astype(bits) << bit
-    for look in np.unique(lacking[lacking > 0]).tolist():
+    for look in sorted({*lacking[lacking > 0].tolist()}):
         reasons = tuple(_lack_of(name) for bit, (name, _) in enumerate(asked) if look >> bit & 1)
         yield RejectedNodes(lacking == look, reasons)
 

@@ -166,7 +166,7 @@ def _score_terms(
     else:
         codes = column.codes[usable]
         counted = labelled & eligible(candidate, constraint, scene)
-        matching, size = column.sums(counts, counted)[codes], len(np.unique(codes))
+        matching, size = column.sums(counts, counted)[codes], len({*codes.tolist()})
     return [(count, constraint.max_skew, size) for count in matching.tolist()]
 
 

@@ -49,23 +49,19 @@ class StaticVolumes:
     #: volumes x nodes
     reach: Mask
 
-    def match(self, taken: Collection[str], given: Mapping[str, Mask]) -> Mask:
-        """Return the smallest free volume on each node, as a mask (volumes x nodes).
+    def find_free(self, taken: Collection[str], given: Mapping[str, Mask]) -> Mask:
+        """Return the free volumes on each node, as a mask (volumes x nodes).
 
         taken: names of volumes that are assigned to other claims.
         given: nodes on which another claim of the pod gets a volume, by name of the volume.
         """
-        chosen = np.zeros_like(self.reach)
-        if not len(self.names):
-            return chosen
-        free = self.reach & np.array([[name not in taken] for name in self.names])
-        for row, name in enumerate(self.names if given else ()):
-            if name in given:
+        free = self.reach.copy()
+        for row, name in enumerate(self.names):
+            if name in taken:
+                free[row] = False
+            elif name in given:
                 free[row] &= ~given[name]
-        columns = np.arange(free.shape[1])
-        first = free.argmax(axis=0)
-        chosen[first, columns] = free[first, columns]
-        return chosen
+        return free
 
     def match_at(self, position: int, taken: Collection[str]) -> str:
         """Return the smallest free volume on one node; empty for none."""
@@ -212,6 +208,17 @@ class Storage:
             return self._nodes.every()
         charged = assigned.charged.get(claim.storage_class)
         return capacity.find_sufficient(min(claim.storage, UNLIMITED), charged, self._nodes.none())
+
+    def is_ample(self, storage_class: str, size: int, assigned: Assigned) -> bool:
+        """Return True if each topology segment alone has storage for `size` bytes and all assigned
+        claims, and all nodes are in a segment.
+        """
+        capacity = self._capacity(storage_class)
+        if capacity is None:
+            return True
+        total = size + sum(assigned.charged.get(storage_class, np.zeros(0, np.int64)).tolist())
+        sufficient = capacity.find_sufficient(min(total, UNLIMITED), None, self._nodes.none())
+        return bool(sufficient.all()) and total <= int(capacity.free.min(initial=UNLIMITED))
 
     def _capacity(self, storage_class: str) -> Capacity | None:
         """Return the free storage of a StorageClass; None if its driver does not report it."""

@@ -6,7 +6,10 @@ that node. Until then the claims of placed pods occupy volumes and storage capac
 Source: k8s.io/kubernetes/pkg/scheduler/framework/plugins/volumebinding.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+import numpy as np
 
 from kubedsm.model.events import Change
 from kubedsm.model.model import ClaimReference, SchedulingRules
@@ -16,12 +19,13 @@ from kubedsm.model.surroundings import (
     CSIDriver,
     Key,
     StorageCapacity,
+    StorageClass,
     Surroundings,
     Volume,
 )
 from kubedsm.plugins.plugin import Cluster, EquivalenceClass, Plugin, RejectedNodes, Scene
 from kubedsm.plugins.storage import Assignment
-from kubedsm.plugins.volumes import has_own_volume_changed
+from kubedsm.plugins.volumes import count_attachable, has_own_volume_changed, is_reached_anywhere
 
 UNREACHABLE = "node(s) didn't match PersistentVolume's node affinity"
 UNBOUND = "pod has unbound immediate PersistentVolumeClaims"
@@ -57,7 +61,16 @@ def _claims_rejected(rules: SchedulingRules, surroundings: Surroundings) -> str:
     ):
         if known is None:
             return UNOBSERVED.format(kind)
-    return "" if all(map(surroundings.waits, unbound)) else UNBOUND
+    immediate = [claim for claim in unbound if not surroundings.waits(claim)]
+    names = ", ".join(_name_unbound(claim, surroundings) for claim in immediate)
+    return f"{UNBOUND}: {names}" if immediate else ""
+
+
+def _name_unbound(claim: Claim, surroundings: Surroundings) -> str:
+    """Return the claim's name, with the name of its StorageClass if that does not exist."""
+    if (claim.storage_class,) in surroundings.of(StorageClass) or claim.volume:
+        return claim.name
+    return f'{claim.name} (no StorageClass "{claim.storage_class}")'
 
 
 def _unusable_claim(claim: Claim) -> str:
@@ -102,7 +115,7 @@ def volume_binding(candidate: EquivalenceClass, scene: Scene) -> Iterator[Reject
     free = [claim for claim in waiting if claim.key not in assigned.by_claim]
     matches = _match_volumes(free, assigned.volumes, scene)
     for claim, matched in zip(free, matches, strict=True):
-        dynamic = ~matched.any(axis=0)
+        dynamic = ~matched
         yield RejectedNodes(dynamic & ~storage.provisionable(claim), (NO_VOLUME,))
         enough = storage.find_sufficient(claim, assigned)
         yield RejectedNodes(dynamic & ~enough, (NO_STORAGE,))
@@ -121,17 +134,62 @@ def assign_claims(scene: Scene) -> Mapping[Key, Assignment]:
     return scene.storage.assign(scene.residents).by_claim
 
 
-def _match_volumes(claims: Iterable[Claim], taken: Collection[str], scene: Scene) -> Iterator[Mask]:
-    """Yield for each claim the static volume on each node, as a mask (volumes x nodes).
+def are_unrestricted(claims: Mapping[Key, int], scene: Scene) -> bool:
+    """Return True if the volume claims exclude no node, whatever nodes their pods get.
 
-    taken: names of volumes that are assigned to other claims.
+    So is a claim that every node reaches, with storage and attachments for all of the claims.
+    claims: number of pending pods with each claim. A claim that waits for its first consumer ties
+    several pods to one node.
+    """
+    surroundings, storage = scene.surroundings, scene.storage
+    if surroundings.claims is None:
+        return True
+    drivers = Counter(volume.driver for volume in surroundings.csi_volumes_at(claims))
+    if any((count_attachable(driver, scene) < drivers[driver]).any() for driver in drivers):
+        return False
+    storage_needed: Counter[str] = Counter()
+    for key, pods in claims.items():
+        claim = surroundings.claims.get(key)
+        if claim is None or _unusable_claim(claim) or claim.once_per_pod:
+            return False
+        if not claim.bound:
+            if pods > 1 or key in scene.residents.claims or not _is_provisioned(claim, scene):
+                return False
+            storage_needed[claim.storage_class] += claim.storage
+        elif surroundings.volumes is not None:
+            volume = surroundings.volumes.get((claim.volume,))
+            if volume is None or not is_reached_anywhere(volume):
+                return False
+    assigned = storage.assign(scene.residents)
+    return all(storage.is_ample(of, size, assigned) for of, size in storage_needed.items())
+
+
+def _is_provisioned(claim: Claim, scene: Scene) -> bool:
+    """Return True if a volume for the unbound claim can be provisioned wherever its pod goes."""
+    surroundings, storage = scene.surroundings, scene.storage
+    if surroundings.volumes is None or not surroundings.waits(claim):
+        return False
+    if claim.selected_node or claim.failed_on or storage.static_volumes(claim).names:
+        return False
+    return bool(storage.provisionable(claim).all())
+
+
+def _match_volumes(claims: Sequence[Claim], taken: Collection[str], scene: Scene) -> Iterator[Mask]:
+    """Yield for each claim the nodes on which a static volume is left, if each claim before gets
+    the smallest one.
+
+    taken: names of volumes that are assigned to claims of other pods.
     """
     given: dict[str, Mask] = {}
-    for claim in claims:
+    for number, claim in enumerate(claims, start=1):
         volumes = scene.storage.static_volumes(claim)
-        chosen = volumes.match(taken, given)
-        yield chosen
-        for name, mask in zip(volumes.names, chosen, strict=True):
+        free = volumes.find_free(taken, given)
+        left: Mask = np.logical_or.reduce(free, axis=0)
+        yield left
+        names = volumes.names if number < len(claims) else ()
+        smallest = free.argmax(axis=0) if names else left
+        for row, name in enumerate(names):
+            mask = left & (smallest == row)
             given[name] = given[name] | mask if name in given else mask
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from kubedsm.model.events import Change
 from kubedsm.model.model import Disk, NodeName, Pod, SchedulingRules
-from kubedsm.model.node_index import Column, Mask, NodeIndex
+from kubedsm.model.node_index import Column, Ints, Mask, NodeIndex
 from kubedsm.model.selectors import Requirement
 from kubedsm.model.surroundings import (
     UNLIMITED,
@@ -74,8 +74,14 @@ def volume_restrictions(candidate: EquivalenceClass, scene: Scene) -> Iterator[R
         yield RejectedNodes(scene.nodes.every(), (ONCE_PER_POD,))
 
 
+def is_reached_anywhere(volume: Volume) -> bool:
+    """Return True if neither node affinity nor zone labels of the volume exclude a node."""
+    return volume.nodes is None and _ZONE_LABELS.keys().isdisjoint(volume.labels)
+
+
 def volume_zone(candidate: EquivalenceClass, scene: Scene) -> Iterator[RejectedNodes]:
-    volumes = list(scene.surroundings.volumes_at(candidate.rules.claim_keys))
+    bound = scene.surroundings.volumes_at(candidate.rules.claim_keys)
+    volumes = [volume for volume in bound if not _ZONE_LABELS.keys().isdisjoint(volume.labels)]
     if not volumes:
         return
     zoned = scene.nodes.none()
@@ -157,8 +163,15 @@ def node_volume_limits(candidate: EquivalenceClass, scene: Scene) -> Iterator[Re
             if volume.driver == driver:
                 new += 1
                 new[residents.where(residents.volumes.get(volume, {}))] -= 1
-        count = residents.column(residents.attached.get(driver, {})) + new
-        yield RejectedNodes((new > 0) & (count > scene.storage.volume_limits(driver)), (TOO_MANY,))
+        too_many = (new > 0) & (new > count_attachable(driver, scene))
+        yield RejectedNodes(too_many, (TOO_MANY,))
+
+
+def count_attachable(driver: str, scene: Scene) -> Ints:
+    """Return how many further volumes of the CSI driver may be attached to each node."""
+    attached = scene.residents.column(scene.residents.attached.get(driver, {}))
+    left: Ints = scene.storage.volume_limits(driver) - attached
+    return left
 
 
 def _may_attach(change: Change, candidate: EquivalenceClass, cluster: Cluster) -> bool:

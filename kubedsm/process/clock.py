@@ -1,6 +1,6 @@
-"""Monotonic and wall clocks of the process, and deadlines.
+"""Monotonic and wall clocks of the process.
 
-With virtual time in simulations and tests, both clocks follow the event loop.
+In simulations and tests with virtual time, both clocks follow the event loop.
 """
 
 import asyncio
@@ -8,10 +8,6 @@ import time
 from collections.abc import Coroutine
 from datetime import UTC, datetime
 from typing import Any, Protocol
-
-import attrs
-
-from kubedsm.model.deadline import URGENT_SHARE, Deadline
 
 
 def rfc3339(at: float, *, micro: bool = True) -> str:
@@ -31,27 +27,6 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    def monotonic(self) -> float:
-        return asyncio.get_running_loop().time()
-
-    def wall(self) -> float:
-        return time.time()
-
-    def sleep(self, seconds: float) -> Coroutine[Any, Any, None]:
-        return asyncio.sleep(seconds)
-
-
-@attrs.frozen
-class VirtualClock(SystemClock):
-    """Reproducible clock: wall time starts at a constant and follows the event loop."""
-
-    epoch: float = 1_767_225_600.0  # 2026-01-01T00:00:00Z
-
-    def wall(self) -> float:
-        return self.epoch + asyncio.get_running_loop().time()
-
-
-def deadline_in(seconds: float, clock: Clock, share: float = URGENT_SHARE) -> Deadline:
-    """Return the deadline of a scheduling decision with a time limit of some seconds, from now."""
-    until = clock.monotonic() + seconds
-    return Deadline.within(seconds, lambda: until - clock.monotonic(), share)
+    monotonic = staticmethod(time.monotonic)
+    wall = staticmethod(time.time)
+    sleep = staticmethod(asyncio.sleep)

@@ -25,7 +25,8 @@ from kubedsm.kube.client.port import (
 from kubedsm.kube.wire.errors import WireError
 from kubedsm.model.events import Change
 from kubedsm.model.model import NodeName, Pod, PodClass, Resources, Uid, Workload, serving_order
-from kubedsm.optimizer.placing.preemption import Budget, makes_room
+from kubedsm.model.selecting import Budget
+from kubedsm.optimizer.placing.preemption import makes_room
 from kubedsm.planner.requests import (
     NoResponseError,
     Planner,
@@ -197,11 +198,13 @@ class Preemptor(Controller):
         if await self._is_hopeless(pod):
             return
         try:
-            budgets = await reads.all_budgets(self.cluster, timeout=self.timeout)
+            listed = await reads.list_budgets(self.cluster, timeout=self.timeout)
         except (ClusterError, WireError) as error:
             self.throttle.log(log.warning, "budgets unreadable", error)
-            budgets = []  # the API server enforces them in any case
-        while response := await self._solve(uid, tuple(budgets), self._list_shunned(uid)):
+            listed = ()  # the API server enforces them in any case
+        # As in kube-scheduler, an empty selector protects no pod.
+        budgets = tuple(budget for budget in listed if budget.selector)
+        while response := await self._solve(uid, budgets, self._list_shunned(uid)):
             if response.freeing is not None:
                 self._await_capacity(response.pod, response.freeing)
                 return

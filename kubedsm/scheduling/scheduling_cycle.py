@@ -27,6 +27,7 @@ from kubedsm.events.controller import Controller
 from kubedsm.execution.bind_calls import BindCalls
 from kubedsm.execution.placement_manager import PlacementManager
 from kubedsm.explain.decision_record import DecisionRecord
+from kubedsm.model.deadline import Deadline
 from kubedsm.model.mirror import ReservationError
 from kubedsm.model.model import NodeName, Pod, Uid, Workload
 from kubedsm.model.residents import Selection
@@ -39,7 +40,7 @@ from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.optimizer.policies.policy import Policy
 from kubedsm.optimizer.programming.in_order import describe_unproven
 from kubedsm.planner.requests import PlaceRequest, View
-from kubedsm.process.clock import Clock, deadline_in
+from kubedsm.process.clock import Clock
 from kubedsm.scheduling.attempts import Attempts, Batch
 from kubedsm.scheduling.preemptor import Preemptor
 from kubedsm.scheduling.scheduling_queue import RESOLUTION, SchedulingQueue
@@ -295,25 +296,22 @@ class Scheduler(Controller):
         policy, snapshot = self.policy, self.snapshot(stage.view)
         budget = self.configuration.current.batch.budget
         if not isinstance(policy, KubeDSM):
-            deadline = deadline_in(budget, self.clock)
+            deadline = Deadline.within(budget, self.clock.monotonic)
             return StageDecision(snapshot, policy.place(snapshot, pods, self.rng, deadline))
         if len(pods) > INLINE_LIMIT:
             return None
-        deadline = deadline_in(self._inline_budget, self.clock)
+        deadline = Deadline.within(min(budget, INLINE_BUDGET), self.clock.monotonic)
         leaving, start = self._list_leaving(pods), self.sampling_start
         decided = policy.at_once(snapshot, pods, leaving, deadline, start)
         return decided and StageDecision(snapshot, *decided)
-
-    @property
-    def _inline_budget(self) -> float:
-        return min(self.configuration.current.batch.budget, INLINE_BUDGET)
 
     def decide_fallback(self, stage: Stage, pods: list[Pod]) -> StageDecision | None:
         """Return the best placement found within `INLINE_BUDGET` seconds without a solver."""
         policy = self.policy
         if not isinstance(policy, KubeDSM):
             return self.decide_inline(stage, pods)
-        snapshot, deadline = self.snapshot(stage.view), deadline_in(INLINE_BUDGET, self.clock)
+        snapshot = self.snapshot(stage.view)
+        deadline = Deadline.within(INLINE_BUDGET, self.clock.monotonic)
         solverless, leaving = attrs.evolve(policy, solver=None), self._list_leaving(pods)
         decided = solverless.decide_ahead(snapshot, pods, leaving, deadline, self.sampling_start)
         return StageDecision(snapshot, *decided)
@@ -327,7 +325,7 @@ class Scheduler(Controller):
             self._list_leaving(pods),
             stage.view,
             self.sampling_start,
-            self._inline_budget if len(pods) <= INLINE_LIMIT else 0.0,
+            min(configuration.batch.budget, INLINE_BUDGET) if len(pods) <= INLINE_LIMIT else 0.0,
         )
 
     def _list_leaving(self, pods: list[Pod]) -> frozenset[Uid]:

@@ -51,6 +51,8 @@ class FittedTable:
     look: Look = "lined"
     #: number of rows above a line across the table; no line if 0
     above_line: int = 0
+    #: index of a row in inverse colours; negative for none
+    cursor: int = -1
 
     @property
     def rows(self) -> Sequence[tuple[RenderableType, ...]]:
@@ -93,6 +95,7 @@ class FittedTable:
             made.add_row(
                 *(Text(cell) if isinstance(cell, str) else cell for cell in cells),
                 end_section=number == self.above_line,
+                style="reverse" if number == self.cursor + 1 else None,
             )
         return made
 

@@ -9,7 +9,6 @@ import io
 import os
 import secrets
 import stat
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -20,7 +19,7 @@ _LONGEST = 200
 
 
 @contextmanager
-def _name_errors(path: Path) -> Iterator[None]:
+def name_errors(path: Path) -> Iterator[None]:
     """Context manager: convert OS errors to errors that name the file, or the missing directory."""
     try:
         yield
@@ -39,7 +38,7 @@ class _TargetFile(io.FileIO):
         self._path = path
 
     def write(self, data: Any) -> int:
-        with _name_errors(self._path):
+        with name_errors(self._path):
             return super().write(data)
 
 
@@ -50,14 +49,14 @@ def whole_file(path: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
     Existing files keep their permissions; `mode`, minus the umask, applies to new files. Special
     files, such as /dev/stdout, are written directly. Raises OSError.
     """
-    with _name_errors(path):
+    with name_errors(path):
         target = Path(os.path.realpath(path))
         descriptor, aside = _open_aside(target, mode)
     try:
         with io.BufferedWriter(_TargetFile(descriptor, path)) as file:
             yield file
         if aside is not None:
-            with _name_errors(path):
+            with name_errors(path):
                 aside.replace(target)
     except BaseException:
         if aside is not None:
@@ -87,28 +86,3 @@ def write_whole(path: Path, content: bytes | str, mode: int = 0o666) -> None:
     """Write a file atomically. Raises OSError."""
     with whole_file(path, mode) as file:
         file.write(content.encode() if isinstance(content, str) else content)
-
-
-def append_whole(path: Path, line: bytes) -> None:
-    """Append a line to the file completely, or leave the file unchanged. Raises OSError."""
-    with _name_errors(path), path.open("ab", buffering=0) as file:
-        before = file.tell()
-        try:
-            left = memoryview(line)
-            while left:
-                left = left[file.write(left) :]
-        except BaseException:
-            file.truncate(before)
-            raise
-
-
-def folder_for(path: Path) -> Path:
-    """Create an output file's directory if missing, and check write permission. Raises OSError."""
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=path):
-            return path
-    except (FileExistsError, NotADirectoryError):
-        raise OSError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), str(path)) from None
-    except OSError as error:
-        raise OSError(error.errno, error.strerror, str(path)) from None

@@ -14,9 +14,9 @@ from kubedsm.app.live_configuration import (
 from kubedsm.config.current import CurrentConfiguration
 from kubedsm.config.settings import Configuration, load
 from kubedsm.kube.client.port import ObjectName
-from kubedsm.process.clock import VirtualClock
 from kubedsm_lab.emulator.api.resources import CONFIGMAPS, EVENTS, NAMESPACES
 from kubedsm_lab.emulator.paper import node
+from kubedsm_lab.replay.virtual_time import VirtualClock
 from support.move_scenes import MERGE, open_edge
 from support.preemptions import urgent
 from support.worlds import CLOUD, EDGE, emulated

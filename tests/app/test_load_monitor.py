@@ -12,8 +12,8 @@ from kubedsm.app.prometheus import Failure
 from kubedsm.config.settings import load
 from kubedsm.kube.client.port import ObjectName
 from kubedsm.model.measured import NOTHING_MEASURED, Usage
-from kubedsm.process.clock import VirtualClock
 from kubedsm_lab.emulator.api.resources import CONFIGMAPS, EVENTS, NAMESPACES
+from kubedsm_lab.replay.virtual_time import VirtualClock
 from support.fake_prometheus import DOWN, FakePrometheus, node_series
 from support.metered import Metered
 from support.move_scenes import MERGE

@@ -12,11 +12,11 @@ from structlog.testing import capture_logs
 from kubedsm.app.pause_switch import PauseSwitch
 from kubedsm.kube.client.port import ObjectName, OutcomeUnknown, Response, Unreachable
 from kubedsm.kube.watching.config_map import FollowedConfigMap
-from kubedsm.process.clock import VirtualClock
 from kubedsm.process.log_throttle import LogThrottle
 from kubedsm_lab.emulator.api.resources import CONFIGMAPS, NAMESPACES
 from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster
 from kubedsm_lab.emulator.front import Delivery, EmulatedFront, Faults, RequestFault
+from kubedsm_lab.replay.virtual_time import VirtualClock
 from support.move_scenes import MERGE
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]

@@ -14,9 +14,9 @@ from kubedsm.execution.migration_record import ANNOTATION
 from kubedsm.kube.calls import leases
 from kubedsm.kube.client.port import ObjectName
 from kubedsm.kube.wire.annotations import MoveRequest, RequestAnswer, answer_in, request_in
-from kubedsm.process.clock import VirtualClock
 from kubedsm_lab.emulator.api.resources import LEASES, NAMESPACES, PODS
 from kubedsm_lab.emulator.front import EmulatedFront
+from kubedsm_lab.replay.virtual_time import VirtualClock
 from support.command_line import kubedsm
 from support.move_scenes import LARGE_CLOUD, MERGE, is_detached, migrating, open_edge
 from support.processes import write

@@ -224,7 +224,7 @@ def test_the_table_says_it_too(explain):
         (("a", "-l", "app=cart"), "-l: only with --all"),
         (("--all", "-l", "app=cart"), "-l and --from: only one of them, the API server selects"),
         (("a/b/c",), "a/b/c cannot be explained, a is no kind: name POD, NAMESPACE/POD"),
-        (("foo/x",), "there is no pod foo/x; `kubectl get pods -A` lists them, foo is no kind"),
+        (("foo/x",), "there is no pod foo/x, foo is no kind; `kubectl get pods -A` lists them"),
         (("foo", "x"), "foo x cannot be explained: name POD"),
         (("node/a/b",), "node/a/b cannot be explained"),
         (("node/n9",), "there is no node n9"),

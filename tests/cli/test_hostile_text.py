@@ -12,6 +12,7 @@ import pytest
 import structlog
 
 from kubedsm.cli.console import log_to, print_json, remark
+from kubedsm.cli.live_view import news_line
 from kubedsm.cli.main import MODULES, commands
 from kubedsm.dashboard.rows import (
     NewsRow,
@@ -22,7 +23,6 @@ from kubedsm.dashboard.rows import (
     encode_message,
 )
 from kubedsm.dashboard.server.questions import explanation_response
-from kubedsm.dashboard.terminal.picture import TypedSnapshot, news_line, render_picture
 from kubedsm.explain.explanation import Explanation
 from kubedsm.kube.calls import writes
 from kubedsm.terminal.echo import echo
@@ -104,12 +104,7 @@ def log_json():
     structlog.get_logger().warning(HOSTILE, error=HOSTILE)
 
 
-SEEN = TypedSnapshot(
-    at=1.0,
-    status=StatusRow(HOSTILE, (HOSTILE,)),
-    pods={"shop/a": PodRow("shop/w", "waiting", 0.0, message=HOSTILE)},
-    news={"1": NewsRow(1.0, "event", HOSTILE, pod="shop/a")},
-)
+NEWS = NewsRow(1.0, "event", HOSTILE, pod="shop/a")
 PRINTERS = {
     "echo": lambda: echo(HOSTILE),
     "remark": lambda: remark(HOSTILE),
@@ -119,10 +114,7 @@ PRINTERS = {
     "table": lambda: sys.stdout.write(
         printed(table(("a", "b"), [(HOSTILE, HOSTILE)], title=HOSTILE))
     ),
-    "watch": lambda: sys.stdout.write(
-        printed(render_picture(SEEN, 1.0, HOSTILE, HOSTILE, 80, 24), 80)
-    ),
-    "watch in a pipe": lambda: echo(news_line(SEEN.news["1"])),
+    "watch in a pipe": lambda: echo(news_line(NEWS)),
 }
 
 
@@ -144,7 +136,8 @@ def test_what_is_printed_is_escaped(monkeypatch, printer):
 
 
 def test_the_page_and_its_answers_get_no_unprintable_text():
-    snapshot = Snapshot(1, 1.0, {"status": {"now": SEEN.status}, "pods": SEEN.pods})
+    pods = {"shop/a": PodRow("shop/w", "waiting", 0.0, message=HOSTILE)}
+    snapshot = Snapshot(1, 1.0, {"status": {"now": StatusRow(HOSTILE)}, "pods": pods})
     line = encode_message(snapshot).decode()
     assert is_clean(line)
     headline = decode_message(line.encode()).rows["status"]["now"].headline

@@ -26,7 +26,6 @@ from kubedsm.kube.client.port import (
 )
 from kubedsm.kube.wire.annotations import RequestedMove
 from kubedsm.kube.wire.errors import WireError
-from kubedsm.process.clock import VirtualClock
 from kubedsm.rebalancing.migration_requests import list_requested_moves
 from kubedsm_lab.emulator.api.resources import (
     CONFIGMAPS,
@@ -36,6 +35,7 @@ from kubedsm_lab.emulator.api.resources import (
     SERVICE_ACCOUNTS,
 )
 from kubedsm_lab.emulator.front import EmulatedFront
+from kubedsm_lab.replay.virtual_time import VirtualClock
 from support.answering_cluster import refusal
 from support.manifests import ROOT
 from support.move_scenes import LARGE_CLOUD, MERGE, ReadyPods, open_edge, settle_on_cloud

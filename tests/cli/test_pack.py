@@ -56,6 +56,16 @@ def test_it_says_what_moves_who_gets_a_node_and_how_sure_that_is(said_of):
     assert "Pods placed: 1, still pending: 0, migrated: 1, evicted: 0." in told
 
 
+@pytest.mark.parametrize("command", ["place", "suggest"])
+def test_commands_that_free_no_capacity_refer_to_this_one(command, tmp_path):
+    """Pods of 2, 2 and 3 GiB on two nodes of 4 GiB: one migration places all."""
+    dump, line = tmp_path / "dump.json", "Not evaluated: migrations that free capacity for 1 pend"
+    dump.write_bytes(dump_of(*IN_PIECES, waiting("large")))
+    assert line in kubedsm(command, "--from", dump).stdout
+    dump.write_bytes(dump_of(*IN_PIECES))
+    assert line not in kubedsm(command, "--from", dump).stdout
+
+
 def test_it_says_that_nothing_makes_room_and_whether_that_is_proven(said_of):
     """4 GiB are free in all, but there are no two ways to put the others."""
     said = said_of(*IN_PIECES, waiting("large", memory="5Gi"))

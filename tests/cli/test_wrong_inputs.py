@@ -1,9 +1,12 @@
 """Wrong inputs: none ends in a traceback, each in one line with the mistake and the remedy."""
 
 import shlex
+import sys
 
 import pytest
+from click.testing import CliRunner
 
+from kubedsm.cli.main import commands
 from support import command_line, dumps
 from support.processes import unreachable, write
 
@@ -133,6 +136,27 @@ BAD = {
     ),
 }
 
+
+@pytest.mark.parametrize(
+    ("typed", "library"),
+    [
+        ("bench burst", "trustme"),
+        ("emulate --tls --port 0", "trustme"),
+        ("compare --only burst --out here", "trustme"),
+        ("compare --only nodes --out here", "matplotlib"),
+        ("replay 1.5-.4 --out here", "matplotlib"),
+        ("record --scenario load.json --out here", "matplotlib"),
+    ],
+)
+def test_a_missing_library_is_named_before_anything_runs(typed, library, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setitem(sys.modules, library, None)
+    done = CliRunner().invoke(commands, typed.split())
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert done.stderr == f"Error: not installed: {library}; pip install kubedsm-lab\n"
+    assert list(tmp_path.iterdir()) == []
+
+
 #: configuration documents, and parts of the line that refuses each
 CONFIGURATIONS = {
     "suggester: {mode: on}": ("suggester.mode: true is not apply", "quote it"),
@@ -208,6 +232,7 @@ COMMANDS = {
     "run --namespace A_b": "'A_b' is not a name of a namespace, such as kubedsm",
     "run --diagnostics-port http": "'http' is not a valid integer",
     "run --page-host a/b --page": "'a/b' is not a host's name, without a port",
+    "run --page-history new": "--page-history is about --page or --page-address",
     "run --page-address 0.0.0.0:80": "--page-address beyond loopback needs --page-token-file",
     "run extra": "Got unexpected extra argument (extra)",
     "--kubeconfig none explain x": "kubeconfig none: no such file",
@@ -227,7 +252,7 @@ COMMANDS = {
     "explain x --server nowhere": "nowhere is no address such as http://127.0.0.1:10270",
     "explain pod/x --from d": "there is no pod x; `kubectl get pods -A` lists them",
     "explain crt --from d": "there is no pod crt; did you mean shop/cart?",
-    "explain deplyment/cart --from d": "did you mean shop/cart?, deplyment is no kind",
+    "explain deplyment/cart --from d": "deplyment is no kind; did you mean deployment?",
     "explain deployment/cart --from d": "no deployment cart has pods with schedulerName: kubedsm",
     "explain pod/carts --from d": "there is no pod carts; did you mean shop/cart?",
     "explain node/e11 --from d": "there is no node e11; did you mean e1?",

@@ -13,8 +13,8 @@ import pytest
 
 from kubedsm.dashboard.server.access import HEADERS, Access, TokenFile, TokenFileError
 from kubedsm.dashboard.server.app import read_static_files
-from kubedsm.dashboard.single_file import Recorded, one_file
 from kubedsm_lab.replay.plots import COLOURS
+from kubedsm_lab.replay.single_file import Recorded, one_file
 
 
 def test_addresses_localhost_and_given_names_are_known_and_no_name_of_somebody_else():

@@ -7,6 +7,7 @@ import attrs
 import pytest
 
 from kubedsm.dashboard.server import questions
+from kubedsm.dashboard.state.status import describe_standby
 from kubedsm.observability.reading import Leadership
 from kubedsm.planner.requests import InProcessPlanner
 from kubedsm.planner.what_if import WhatIfRequest
@@ -118,10 +119,10 @@ async def test_a_standby_and_one_that_is_not_synced_do_not_say_what_if(monkeypat
         world.runtime.synced.clear()
         assert await asker.get("what-if?") == (503, "the cluster is not known yet\n")
     standby = Leadership(False, "kubedsm-2_b9c4-uuid", "edge")
-    assert questions.describe_standby(standby) == (
+    assert describe_standby(standby) == (
         "this scheduler is a standby and plans nothing; kubedsm-2 leads: ask there"
         " (if that is a pod: kubectl -n edge port-forward pod/kubedsm-2 10270)"
     )
-    assert "the leader is not known" in questions.describe_standby(Leadership(False, ""))
+    assert "the leader is not known" in describe_standby(Leadership(False, ""))
     hindered = questions.Questions(world.runtime, lambda: standby)
-    assert hindered._describe_obstacle() == questions.describe_standby(standby)
+    assert hindered._describe_obstacle() == describe_standby(standby)

@@ -10,7 +10,7 @@ from kubedsm.dashboard import recording as films
 from kubedsm.dashboard.recording import Recording
 from kubedsm.dashboard.rows import Changes, Snapshot, StatusRow
 from kubedsm.dashboard.server.stream import AT_ONCE, GLANCE, LOOK, SILENCE
-from kubedsm.process.clock import VirtualClock
+from kubedsm_lab.replay.virtual_time import VirtualClock
 from support.told_scene import ToldScene, stream_of
 
 pytestmark = pytest.mark.looptime

@@ -1,213 +1,226 @@
-"""The picture of `kubedsm watch`: whole at every size, with what one has to know of first."""
+"""Tables of `kubedsm watch`: whole at every size, most urgent first, from a site to a pod."""
 
 import re
 
-import attrs
 import msgspec
 import pytest
 
-from kubedsm.dashboard.rows import (
-    MoveRow,
-    NewsRow,
-    NodeRow,
-    PodRow,
-    SiteRow,
-    Snapshot,
-    StatusRow,
-    WorkloadRow,
-)
-from kubedsm.dashboard.terminal.picture import (
-    NewsCursor,
-    TypedSnapshot,
-    news_line,
-    news_text,
-    render_picture,
-)
-from kubedsm.model.model import Tier
+from kubedsm.cli.live_view import NewsCursor, news_line
+from kubedsm.dashboard.rows import NewsRow, Snapshot, StatusRow, WorkloadRow
+from kubedsm.dashboard.terminal.browser import NUMBERED, VIEWS, Browser
+from kubedsm.dashboard.terminal.following import Away
+from kubedsm.dashboard.terminal.seen import SPAN, ShareHistory, news_text
+from kubedsm.dashboard.terminal.summary import clock_of
+from kubedsm.dashboard.terminal.views import Scope, Subject
 from support.printed import printed, spans
+from support.terminal_scenes import HEADLINE, NOW, REFUSED, SITES, WHERE, crowded, small
 
-SIZES = [(40, 16), (50, 24), (80, 24), (100, 40), (200, 50)]
-WHERE = "http://127.0.0.1:10270"
-HEADLINE = "moving 1 of 2: waiting for shop/cart-7 to be Ready, 4 s"
-REFUSED = "0/4 nodes are available: 3 Insufficient cpu, 1 node(s) were unschedulable."
-MOVE = MoveRow(
-    "shop/cart-6", "shop/cart", "n9", "e1", "cloud-to-edge", "1 of 3 pods missing at the edge",
-    "moving", 90.0, step="waiting for shop/cart-7 to be Ready", since=96.0, done=3, steps=8,
-)  # fmt: skip
-SEEN = TypedSnapshot(
-    at=100.0,
-    status=StatusRow(
-        HEADLINE, ("site north is partitioned",), role="standby", leader="other-host", paused=True
-    ),
-    nodes={
-        "e1": NodeRow(Tier.EDGE, 4000, 4_000_000_000, 110),
-        "e2": NodeRow(Tier.EDGE, 4000, 4_000_000_000, 110, site="north", state="partitioned"),
-        "n9": NodeRow(Tier.CLOUD, 16000, 16_000_000_000, 110),
-    },
-    pods={
-        "shop/cart-6": PodRow("shop/cart", "ready", 1.0, 500, 1_000_000_000, "n9", "m"),
-        "shop/cart-1": PodRow("shop/cart", "ready", 1.0, 500, 1_000_000_000, "e1"),
-        **{
-            f"shop/big-{number}": PodRow(
-                "shop/big", "waiting", 1.0, 9000, message=REFUSED, rules=("NodeResourcesFit",)
-            )
-            for number in (1, 2, 3)
-        },
-    },
-    workloads={
-        "shop/cart": WorkloadRow("Deployment", 1, 3, 0.67, 1.0, missing=1),
-        "shop/big": WorkloadRow("Deployment", 0, 3, 1.0, 1.0, missing=3, waiting=3),
-    },
-    moves={"m": MOVE},
-    news={
-        "9": NewsRow(80.0, "batch", "placed 2 pods"),
-        "10": NewsRow(
-            90.0, "event", "shop/cart-6 could not be moved", pod="shop/cart-6", warning=True
-        ),
-    },
-)
+ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
 
 
-def drawn(seen=SEEN, width=100, height=40, away=""):
-    return printed(render_picture(seen, 102.0, WHERE, away, width, height), width)
+def browsing(snapshot=None, view="services"):
+    browser = Browser(WHERE)
+    browser.observe(small() if snapshot is None else snapshot)
+    browser.show(view)
+    return browser
 
 
-@pytest.mark.parametrize(("width", "height"), SIZES)
-def test_it_fits_and_nothing_in_it_is_cut(width, height):
-    said = drawn(width=width, height=height)
+def drawn(browser, width=100, height=40):
+    return printed(browser.render(NOW, width, height), width)
+
+
+def rows_of(browser, width=100, height=40):
+    """The first words of the rows of the table, without those around it."""
+    lines = drawn(browser, width, height).splitlines()
+    [views] = [at for at, line in enumerate(lines) if line.startswith("1 services")]
+    return [line.split()[0] for line in lines[views + 3 : views + 3 + browser._page]]
+
+
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize(("width", "height"), [(40, 16), (80, 23), (120, 39), (200, 50)])
+def test_a_small_cluster_fits_and_nothing_in_it_is_cut(view, width, height):
+    said = drawn(browsing(view=view), width, height)
     lines = said.splitlines()
     assert len(lines) <= height
     assert max(map(len, lines)) <= width
-    assert "\N{HORIZONTAL ELLIPSIS}" not in said
+    # Long sentences are whole in wider terminals.
+    assert ELLIPSIS not in said or width == 40
     words = " ".join(said.split())
-    for whole in (HEADLINE, "shop/cart", "1 missing", "shop/big", "3 missing", "partitioned"):
-        assert whole in words
+    assert f"degraded: {HEADLINE}" in words
+    assert "Site north is partitioned." in words
 
 
-def test_it_says_how_each_thing_stands():
-    words = " ".join(drawn().split())
+@pytest.mark.parametrize(("nodes", "services"), [(50, 30), (300, 100)])
+@pytest.mark.parametrize("names", ["EKS", "short", "unlike"])
+@pytest.mark.parametrize(("width", "height"), [(80, 23), (120, 39)])
+@pytest.mark.parametrize("view", ["services", "nodes", "pods"])
+def test_a_crowded_cluster_fills_the_terminal(view, width, height, names, nodes, services):
+    browser = browsing(crowded(nodes, services, names), view)
+    lines = drawn(browser, width, height).splitlines()
+    assert height - 1 <= len(lines) <= height
+    assert max(map(len, lines)) <= width
+    shown = rows_of(browser, width, height)
+    assert len(shown) >= height // 2 - 2
+    assert len(set(shown)) == len(shown)
+    if names == "EKS" and view != "services":
+        assert "nodes: ip-10-23-7-*.eu-central-1.compute.internal" in lines
+    assert "and 5 more reasons: press 7" in lines or height > 30
+
+
+def test_the_header_says_how_things_stand():
+    browser = browsing()
+    words = " ".join(drawn(browser).split())
     for said in (
         f"KubeDSM at {WHERE}, standby, other-host leads, migrations are paused",
-        "site north is partitioned",
-        "0.5/4",
-        "3/8 shop/cart-6 from n9 to e1: waiting for shop/cart-7 to be Ready, 6 s",
-        f"shop/big-1 and 2 more {REFUSED} (NodeResourcesFit)",
+        "7.5 of 8 cores and 7 of 8 Gi free at the edge",
+        "3/8 shop/cart-6 from n9 to e1: waiting for shop/cart-7 to be Ready, 4 s",
         "placed 2 pods",
     ):
         assert said in words
+    assert words.index("was not migrated") < words.index("placed 2 pods")
+    colours = dict(spans(browser.render(NOW, 100, 40)))
+    assert colours["degraded"] == colours["Site north is partitioned."] == "yellow"
+    browser.observe(Away("no response from x"))
+    assert "no response from x; this is the last state; retrying" in drawn(browser)
+    browser.observe(small(StatusRow("idle", mode="suggest", proposal="3f2a91c0", cluster="prod")))
+    words = " ".join(drawn(browser).split())
+    assert f"KubeDSM prod at {WHERE}, migrations are only proposed healthy: idle" in words
+    assert "kubedsm approve 3f2a91c0" in words
+    assert "no response" not in words
 
 
-def test_the_last_news_come_first_and_warnings_stand_out():
-    said = drawn()
-    assert said.index("could not be moved") < said.index("placed 2 pods")
-    colours = dict(spans(render_picture(SEEN, 102.0, WHERE, "", 100, 40)))
-    assert colours["shop/cart-6 could not be moved"] == "yellow"
-    assert colours["3 missing"] == colours["partitioned"] == "red"
+def test_every_view_lists_what_needs_attention_first():
+    browser = browsing(crowded(12, 30))
+    assert rows_of(browser)[:2] == ["team-2/svc-29", "team-1/svc-28"]
+    assert [rows_of(browsing(view=view))[:4] for view in NUMBERED] == [
+        ["shop/cart", "bulk/big"],
+        ["edge", "edge", "cloud"],
+        ["e2", "e1", "n9"],
+        ["bulk/big-1", "bulk/big-2", "bulk/big-3", "shop/cart-2"],
+        ["moving"],
+        [clock_of(NOW - 10), clock_of(NOW - 20)],
+        ["problem", "figure", "figure"],
+    ]
+    empty = browsing(Snapshot(1, NOW, {}, "run"))
+    assert "services: 0" in drawn(empty)
+    empty.move(1)
+    assert empty.open() is None
 
 
-def test_of_many_nodes_those_are_shown_that_somebody_has_to_know_of():
-    others = {f"e{n}": NodeRow(Tier.EDGE, 1000, 10**9, 110) for n in range(10, 400)}
-    seen = attrs.evolve(SEEN, nodes={**others, **SEEN.nodes})
-    said = drawn(seen, height=30)
-    shown = [line.split()[0] for line in said.splitlines() if line[:1] in "en" and " edge" in line]
-    assert "e1" in shown
-    assert any(line.startswith("e2 ") for line in said.splitlines())
-    assert any(line.startswith("n9 ") for line in said.splitlines())
-    rows = [line for line in said.splitlines() if re.match("[en][0-9]+ ", line)]
-    assert f"and {len(seen.nodes) - len(rows)} more nodes" in said
-    assert len(said.splitlines()) <= 30
+def test_cells_have_the_units_people_read():
+    said = drawn(browsing(view="nodes"), 120)
+    assert re.search("e2 +edge north +partitioned +0.5/4 .* 300.0 of 512 Mi", said)
+    assert re.search("n9 +cloud +0.5/16 .* 1.0 of 16 Gi .* 1 +1$", said, re.MULTILINE)
+    said = drawn(browsing(view="pods"), 120)
+    # The first row is selected; the reason is below the table.
+    assert f"bulk/big-1: {REFUSED} (NodeResourcesFit)" in " ".join(said.split())
+    assert re.search("shop/cart-6 +ready +n9 +cloud +2h +0.5", said)
+    assert re.search("shop/cart-1 +ready +e2 +edge north +1m", said)
+    said = drawn(browsing())
+    assert "edge ms" not in said
+    assert re.search("shop/cart +2 of 3 +67% +100% +1 missing", said)
+    [other] = [line for line in said.splitlines() if line.startswith("bulk/big ")]
+    assert "missing" not in other
+    assert "met" not in other
 
 
-#: short names, long ones with shared parts as clouds give them, and long ones without
-NAMES = {
-    "short": "node-{:02}",
-    "EKS": "ip-10-23-7-{}.eu-central-1.compute.internal",
-    "unlike": "{:02}-a-node-whose-name-has-some-41-letters-{:02}",
-}
+def test_measured_response_times_are_columns():
+    row = WorkloadRow("Deployment", 1, 2, edge_answers=12.34, cloud_answers=43.0)
+    said = drawn(browsing(small(workloads={"shop/cart": row})), 120)
+    assert re.search("edge ms +cloud ms\n.* 12.3 +43$", said, re.MULTILINE)
 
 
-def crowded(nodes, services, names="short", *, qos_target=1.0):
-    """A cluster in which each node runs pods of most services, and pods are migrated."""
-    name = [NAMES[names].format(number, number) for number in range(nodes)]
-    workloads = [f"team-{number % 3}/svc-{number:02}" for number in range(services)]
-    return TypedSnapshot(
-        at=100.0,
-        status=StatusRow("degraded: some services below their edge target", ("A trouble.",) * 5),
-        nodes={
-            each: NodeRow(Tier.CLOUD if number % 3 else Tier.EDGE, 8000, 16 << 30, 110)
-            for number, each in enumerate(name)
-        },
-        pods={
-            f"{workload}-{pod}": PodRow(
-                workload, "ready", 1.0, 200, 200 << 20, name[(number * 7 + pod) % nodes]
-            )
-            for number, workload in enumerate(workloads)
-            for pod in range(33)
-        },
-        workloads={
-            workload: WorkloadRow("Deployment", 10, 33, qos_target, 1.0, missing=number)
-            for number, workload in enumerate(workloads)
-        },
-        moves={str(number): move_between(name[-1 - number], name[number]) for number in range(6)},
-        news={str(number): NewsRow(80.0, "batch", "placed a pod") for number in range(20)},
-    )
+def test_sites_with_demand_show_the_share_served_there():
+    status = StatusRow("idle", sites=SITES)
+    said = drawn(browsing(small(status), "sites"))
+    assert re.search(r"edge munich .* 50% +75% +1 missing", said)
+    assert re.search(r"edge berlin .* 100% +100% +met", said)
+    assert "shortfall" not in drawn(browsing(view="sites"))
 
 
-def move_between(source, target):
-    return msgspec.structs.replace(MOVE, source=source, target=target)
+def test_keys_lead_from_a_site_to_its_nodes_to_their_pods_and_back():
+    browser = browsing(view="sites")
+    assert "edge north" in drawn(browser)
+    browser.move(1)
+    assert browser.open() is None
+    assert rows_of(browser) == ["e2"]
+    assert "sites > nodes, edge north: 1" in drawn(browser)
+    browser.open()
+    assert rows_of(browser) == ["shop/cart-1"]
+    assert browser.open() == Subject("pod", "shop/cart-1")
+    browser.go_back()
+    browser.go_back()
+    drawn(browser)
+    assert browser.selected.key == "edge north"
+    browser.show("sites", Scope(namespace="bulk"))
+    for _ in range(2):
+        drawn(browser)
+        browser.open()
+    assert "namespace bulk: 0" in drawn(browser)
+    browser = browsing()
+    drawn(browser)
+    browser.open()
+    assert rows_of(browser) == ["shop/cart-2", "shop/cart-1", "shop/cart-6"]
 
 
-@pytest.mark.parametrize(("nodes", "services"), [(12, 4), (50, 30), (300, 100)])
-@pytest.mark.parametrize(("width", "names"), [(60, "EKS"), (80, "short"), (120, "unlike")])
-@pytest.mark.parametrize("height", [16, 24, 40, 60])
-def test_a_crowded_cluster_fills_the_terminal(width, height, nodes, services, names):
-    seen = crowded(nodes, services, names)
-    said = drawn(seen, width=width, height=height)
-    rows = said.splitlines()
-    assert (height - 4 if nodes >= height else 16) <= len(rows) <= height
-    assert max(map(len, rows)) <= width
-    assert sum(not row.strip() for row in rows) <= 6
-    listed = [row for row in rows if "pods of" in row or re.search("[0-9] svc-", row)]
-    least = 3 if height >= 24 else 1
-    assert len(listed) >= least
-    assert len(listed) == nodes or f"and {nodes - len(listed)} more node" in said
-    targets = [row for row in rows if row.startswith("team-")]
-    assert len(targets) >= least
-    assert all("100%" in row and "of 33" in row for row in targets)
-    left = services - len(targets)
-    assert not left or f"and {left} more workload" in said
-    assert "3/8" in said
-    words = " ".join(said.split())
-    assert "shop/cart-6 from" in words
-    if names == "EKS":
-        assert "nodes: ip-10-23-7-*.eu-central-1.compute.internal" in words
+def test_a_filter_a_namespace_and_an_order_restrict_and_arrange_rows():
+    browser = browsing(view="pods")
+    browser.filter("CART edge")
+    assert rows_of(browser) == ["shop/cart-2", "shop/cart-1"]
+    assert 'pods, filter "cart edge": 2 of 6' in drawn(browser)
+    browser.go_back()
+    browser.choose_namespace()
+    assert rows_of(browser) == ["all", "bulk", "shop"]
+    browser.move(1)
+    browser.open()
+    assert rows_of(browser) == ["bulk/big-1", "bulk/big-2", "bulk/big-3"]
+    browser.show("services")
+    assert rows_of(browser) == ["bulk/big"]
+    browser.go_back()
+    assert rows_of(browser) == ["shop/cart", "bulk/big"]
+    browser.sort()
+    assert rows_of(browser) == ["bulk/big", "shop/cart"]
+    browser.reverse()
+    assert rows_of(browser) == ["shop/cart", "bulk/big"]
+    for _ in drawn(browser):
+        browser.sort()
+        if browser.level.column is None:
+            break
+    assert browser.level.column is None
 
 
-def test_amounts_have_the_units_people_read():
-    node = NodeRow(Tier.EDGE, 8000, 16 << 30, 110)
-    small = msgspec.structs.replace(node, memory=512 << 20)
-    pods = {
-        str(at): PodRow("a/b", "ready", 1.0, 500, memory, name)
-        for at, (name, memory) in enumerate([("big", 7945689498), ("small", 300 << 20)])
-    }
-    said = drawn(TypedSnapshot(0.0, StatusRow(""), nodes={"big": node, "small": small}, pods=pods))
-    assert "7.4 of 16 Gi" in said
-    assert "300.0 of 512 Mi" in said
+def test_the_selection_stays_on_its_row_and_on_the_screen():
+    browser = browsing(crowded(50, 30), "nodes")
+    drawn(browser, 80, 23)
+    browser.move_pages(2)
+    drawn(browser, 80, 23)
+    chosen = browser.selected.key
+    assert chosen in rows_of(browser, 80, 23)
+    fewer = crowded(50, 30)
+    fewer.rows["nodes"].pop("node-00")
+    browser.observe(fewer)
+    drawn(browser, 80, 23)
+    assert browser.selected.key == chosen
+    browser.move(10**9)
+    assert browser.selected.key in rows_of(browser, 80, 23)
+    fewer.rows["nodes"].clear()
+    browser.observe(fewer)
+    drawn(browser, 80, 23)
+    assert browser.selected is None
 
 
-def test_what_is_away_proposed_empty_or_without_targets_is_a_picture_too():
-    said = drawn(away=f"no response from {WHERE}")
-    assert f"no response from {WHERE}; this is the last state" in said
-    assert HEADLINE in said
-    said = drawn(TypedSnapshot(0.0, StatusRow("all is quiet", mode="suggest", proposal="3f2a91c0")))
-    assert "migrations are only proposed" in said
-    assert "kubedsm approve 3f2a91c0" in said
-    quiet = TypedSnapshot(0.0, StatusRow("all is quiet"))
-    assert drawn(quiet).splitlines()[1] == "all is quiet"
-    said = drawn(crowded(12, 4, qos_target=None))
-    assert "10 of 33" in said
-    for wrong in ("target ", "0.00", "0%", " met", "missing"):
-        assert wrong not in said
+def test_a_trend_shows_the_edge_share_of_ten_minutes():
+    history = ShareHistory()
+    assert history.draw_trend("a", 0.0, 4) == "    "
+    step = SPAN / 4
+    for at, edge, total in [(-9e9, 4, 4), (step * 2, 0, 4), (step * 3, 2, 4), (step * 4, 0, 0)]:
+        history.observe(at, [("a", edge, total), ("b", 1, 1)])
+    assert history.draw_trend("a", step * 3, 4) == "██▁▅"
+    assert history.draw_trend("a", step * 4, 4) == "█▁▅ "
+    assert history.draw_trend("b", step * 99, 4) == "████"
+    history.observe(step * 99, [("a", 4, 4)])
+    assert history.draw_trend("a", step * 99, 4) == "   █"
+    assert len(history._shares["a"]) == 2
 
 
 def test_news_are_told_once_and_another_scheduler_s_anew():
@@ -230,21 +243,10 @@ def test_news_are_told_once_and_another_scheduler_s_anew():
 
 
 def test_a_line_of_news_says_when_of_what_and_whether_it_is_a_warning():
-    assert news_line(SEEN.news["10"]) == (
-        "1970-01-01T00:01:30.000000Z  warning: shop/cart-6 could not be moved"
+    warning = small().rows["news"]["10"]
+    assert news_line(warning) == (
+        "1970-01-01T02:46:30.000000Z  warning: shop/cart-6 was not migrated"
     )
     row = NewsRow(1.0, "event", "Migrated: moved to e1", pod="shop/cart-6")
     assert news_text(row) == "Migrated: moved to e1 (shop/cart-6)"
-    assert news_text(SEEN.news["10"]) == SEEN.news["10"].text
-
-
-def test_sites_with_demand_are_listed_most_missing_first():
-    sites = SiteRow("berlin", 1.0, 1.0, 3), SiteRow("munich", 0.5, 0.75, 2, 1)
-    seen = attrs.evolve(SEEN, status=msgspec.structs.replace(SEEN.status, sites=sites))
-    lines = drawn(seen).splitlines()
-    [head] = [at for at, line in enumerate(lines) if line.startswith("site  ")]
-    assert [line.split() for line in lines[head + 1 : head + 3]] == [
-        ["munich", "50%", "75%", "2", "1", "missing"],
-        ["berlin", "100%", "100%", "3", "met"],
-    ]
-    assert "berlin" not in drawn()
+    assert news_text(warning) == msgspec.structs.asdict(warning)["text"]

@@ -184,6 +184,25 @@ async def test_what_was_told_twice_is_taken_once_and_what_was_missed_is_known_to
     assert shares == [[100, 1], [101, 2], [130, 3]]
 
 
+async def test_a_chart_has_no_share_while_nothing_is_known(modules):
+    lines, areas = await modules("""
+      const { Chart } = await import("/page/chart.js");
+      const { html, render } = await import("/page/vendor/htm-preact.js");
+      const recording = new Recording();
+      const row = { edge: 1, total: 2, target: 1 };
+      told(recording, [snapshot(1, 100, { workloads: { w: row } }, "a"),
+        changes(2, 110, { workloads: { w: { ...row, edge: 2 } } }),
+        snapshot(1, 180, {}, "b"), changes(2, 182, { workloads: { w: row } })]);
+      const place = document.createElement("div");
+      render(html`<${Chart} name="w" colour="red" at=${200} ...${{ row, recording }} />`, place);
+      const count = (name, letter) => (
+        place.querySelector(`.${name}`).getAttribute("d").split(letter).length - 1);
+      return [[count("line", "M"), count("line", "L")], count("area", "M")];
+    """)
+    # Two lines, one of them with a step.
+    assert (lines, areas) == ([2, 1], 3)
+
+
 async def test_another_run_follows_after_a_gap_or_begins_anew_if_its_clock_is_another(modules):
     kept, anew = await modules("""
       const recording = new Recording();
@@ -199,6 +218,28 @@ async def test_another_run_follows_after_a_gap_or_begins_anew_if_its_clock_is_an
     """)
     assert kept == [{"old": {}}, {"fresh": {}, "more": {}}, [{"from": 100, "to": 160}], 100, 2, "b"]
     assert anew == [50, 50, {"other": {}}, []]
+
+
+async def test_news_and_ended_moves_of_earlier_runs_stay_in_the_tables(modules):
+    news, moves, known, count = await modules("""
+      const recording = new Recording();
+      const move = (state) => ({ pod: "p", source: "a", target: "b", state, at: 100, began: 100 });
+      const story = (text) => ({ at: 100, kind: "move", text, move: "plan-1/p" });
+      told(recording, [
+        snapshot(1, 100, { moves: { "plan-1/p": move("completed"), "plan-2/p": move("moving") },
+          news: { 1: story("first") } }, "a"),
+        snapshot(1, 160, { moves: { "plan-1/p": move("failed") }, news: {} }, "b"),
+        changes(2, 161, { news: { 1: story("second") } }),
+        snapshot(1, 200, {}, "c"),
+      ]);
+      const { news, moves } = recording.last;
+      return [[...news.values()].map(({ text, move }) => [text, moves.get(move).state]),
+        [...moves.keys()], [...recording.at(170).news.keys()], recording.history.marks.length];
+    """)
+    assert news == [["first", "completed"], ["second", "failed"]]
+    assert moves == ["plan-1/p@a", "plan-1/p@b"]
+    assert known == ["1@a", "1"]
+    assert count == 0
 
 
 async def test_moves_at_the_same_time_are_below_each_other_and_now_is_kept_up_with(modules):

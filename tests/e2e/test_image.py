@@ -53,7 +53,7 @@ import importlib, json, os, pkgutil, shutil, sys
 import kubedsm, loadgen, plans, prometheus_api_client.prometheus_connect
 for package in (kubedsm, loadgen, plans):
     for module in pkgutil.walk_packages(package.__path__, package.__name__ + "."):
-        if not module.name.endswith((".__main__", ".cp_sat_library")):
+        if not module.name.endswith((".__main__", ".cp_sat_library", ".watch_app")):
             importlib.import_module(module.name)
 tools = {"pip", "pip3", "ensurepip", "pytest"}
 everywhere = [os.path.join(folder, name) for top in os.listdir("/") if top not in ("proc", "sys")

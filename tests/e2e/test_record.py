@@ -25,23 +25,23 @@ def ready(server, pod):
     return any((c["type"], c["status"]) == ("Ready", "True") for c in status["conditions"])
 
 
-def load_report(pod, began):
+def load_report(pod, began, ended):
     served = {pod: {"answered": 9, "mean": 40.0}}
     of_web = {"requests": 10, "answered": 9, "latencyMs": LATENCY, "servedBy": served}
-    began = began.isoformat()
-    return {"began": began, "seconds": 3600, "services": {"web": of_web}, "total": of_web}
+    lasted = {"began": began.isoformat(), "seconds": (ended - began).total_seconds()}
+    return lasted | {"services": {"web": of_web}, "total": of_web}
 
 
 def test_it_ends_with_the_load_or_when_it_is_told_to(tmp_path):
-    """One recording gets a report of the load, another one a signal."""
+    """One recording gets a report of the load, another one a signal, and says what it misses."""
     api = Api("web", "http://web/", (Interval.of(1, 3600),))
     scenario = write(tmp_path, "hour.json", dumps(Scenario((api,))))
     requests = tmp_path / "requests.json"
     requests.touch()
-    began = datetime.now(UTC)
     with Server() as server:
         on = ("--kubeconfig", server.kubeconfig, "--scenario", scenario, "-o", "json")
-        out, named = ("--out", tmp_path / "out"), ("--policy", "by-hand")
+        out = ("--out", tmp_path / "out")
+        named = ("--policy", "by-hand", "--requests", tmp_path / "none")
         with (
             Process("record", *on, *out, "--requests", requests) as ends,
             Process("record", *on, *named) as stopped,
@@ -49,20 +49,25 @@ def test_it_ends_with_the_load_or_when_it_is_told_to(tmp_path):
             for process in (ends.process, stopped.process):
                 line = process.stderr.readline()
                 assert line == "kubedsm: recording web in namespace default\n"
+            began = datetime.now(UTC)
             server.deploy("web", 1)
             server.until(lambda: server.call("GET", "/api/v1/pods")["items"])
             pod = server.call("GET", "/api/v1/pods")["items"][0]["metadata"]["name"]
             bind(server, pod, "n2")
             server.until(lambda: ready(server, pod))
-            write(tmp_path, "requests.json", json.dumps(load_report(pod, began)))
+            write(tmp_path, "requests.json", json.dumps(load_report(pod, began, datetime.now(UTC))))
             with_load, errors = ends.process.communicate(timeout=PATIENCE)
             assert (ends.process.returncode, errors) == (0, "")
             code, without, errors = stopped.stop(signal.SIGTERM)
-            assert (code, errors) == (0, "")
-    for found, policy in ((json.loads(with_load), "kubedsm"), (json.loads(without), "by-hand")):
+            missed = f"{tmp_path / 'none'}: No such file or directory; no response times"
+            assert (code, errors) == (0, f"kubedsm: {missed}\n")
+    for found, policy, how in (
+        (json.loads(with_load), "kubedsm", HOW),
+        (json.loads(without), "by-hand", f"{HOW}; incomplete: {missed}"),
+    ):
         (run,) = found["runs"]
         assert found["emulated"] is True
-        assert found["measured"] == HOW
+        assert found["measured"] == how
         assert (run["scenario"], run["policy"]) == ("hour", policy)
         assert run["shares"] == {"web": 1.0}
         assert 0 < run["pendingSeconds"]["mean"] < PATIENCE

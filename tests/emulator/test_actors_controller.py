@@ -6,11 +6,11 @@ import random
 
 import pytest
 
-from kubedsm.process.clock import VirtualClock
 from kubedsm_lab.emulator.actors.cache import Cache
 from kubedsm_lab.emulator.actors.controller import Controller, Requeue
 from kubedsm_lab.emulator.api.api_server import ApiServer
 from kubedsm_lab.emulator.api.errors import ApiError
+from kubedsm_lab.replay.virtual_time import VirtualClock
 
 pytestmark = pytest.mark.looptime
 A, B, C = ("ns", "a"), ("ns", "b"), ("ns", "c")

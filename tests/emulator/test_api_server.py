@@ -171,8 +171,12 @@ def test_an_event_is_one_in_two_forms(api: ApiServer) -> None:
     old = api.get(EVENTS, "shop", "e")
     assert (old["message"], old["apiVersion"]) == ("assigned to n2", "v1")
     assert old["involvedObject"]["name"] == "a"
-    patched = api.patch(NEW_EVENTS, "shop", "e", {"note": "again"}, MERGE_PATCH)
-    assert patched["note"] == "again" == api.get(EVENTS, "shop", "e")["message"]
+    series = {"count": 2, "lastObservedTime": "2026-01-01T00:00:01.000000Z"}
+    patched = api.patch(NEW_EVENTS, "shop", "e", {"series": series}, MERGE_PATCH)
+    assert patched["series"] == series == api.get(EVENTS, "shop", "e")["series"]
+    note = {"note": "again"}
+    error = refused(422, lambda: api.patch(NEW_EVENTS, "shop", "e", note, MERGE_PATCH))
+    assert "field is immutable" in error.message
     assert api.list(NEW_EVENTS, "shop", fields="involvedObject.name=a") == [patched]
 
 

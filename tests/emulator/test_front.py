@@ -18,12 +18,12 @@ from kubedsm.kube.client.port import (
     ServerError,
     Unreachable,
 )
-from kubedsm.process.clock import VirtualClock
 from kubedsm_lab.emulator.access.access import Access
 from kubedsm_lab.emulator.api.api_server import ApiServer
 from kubedsm_lab.emulator.api.resources import PODS
 from kubedsm_lab.emulator.front import Delivery, EmulatedFront, RequestFault
 from kubedsm_lab.emulator.http.routes import Routes
+from kubedsm_lab.replay.virtual_time import VirtualClock
 from support.api_cases import pod
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]

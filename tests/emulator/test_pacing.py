@@ -6,11 +6,11 @@ import random
 import orjson
 import pytest
 
-from kubedsm.process.clock import VirtualClock
 from kubedsm_lab.emulator.api.api_server import ApiServer
 from kubedsm_lab.emulator.api.pacing import CREATION, DELIVERY, Pacing
 from kubedsm_lab.emulator.api.resources import PODS, REPLICA_SETS
 from kubedsm_lab.emulator.http.routes import ApiRequest, Routes
+from kubedsm_lab.replay.virtual_time import VirtualClock
 from support.actor_world import NS, emulated, template
 from support.api_cases import pod
 

@@ -5,9 +5,9 @@ import signal
 
 import pytest
 
-from kubedsm.process.clock import VirtualClock
 from kubedsm_lab.emulator.actors.kubelet import UP, Containers
 from kubedsm_lab.emulator.processes.pod_processes import FAILURES, PERIOD, PodProcesses
+from kubedsm_lab.replay.virtual_time import VirtualClock
 
 pytestmark = pytest.mark.looptime
 

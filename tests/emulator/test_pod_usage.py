@@ -5,9 +5,9 @@ import os
 
 import pytest
 
-from kubedsm.process.clock import VirtualClock
 from kubedsm_lab.emulator.processes.pod_processes import PodProcess
 from kubedsm_lab.emulator.processes.usage import PodUsage
+from kubedsm_lab.replay.virtual_time import VirtualClock
 
 pytestmark = pytest.mark.looptime
 TICKS = os.sysconf("SC_CLK_TCK")

@@ -132,7 +132,7 @@ def test_a_page_of_a_forgotten_moment_is_gone(routes: Routes, api: ApiServer) ->
         ({"continue": "e30"}, 400),
         ({"labelSelector": "a in"}, 400),
         ({"fieldSelector": "spec.nope=1"}, 400),
-        ({"resourceVersion": "abc"}, 500),
+        ({"resourceVersion": "abc"}, 400),
         ({"resourceVersion": "99999"}, 504),
         ({"resourceVersion": "0"}, 200),
         ({"watch": "1", "resourceVersionMatch": "NotOlderThan"}, 422),
@@ -178,3 +178,61 @@ def test_who_asks_what_he_may_is_told_if_nothing_is_enforced(
     assert isinstance(answer, ApiResponse)
     assert orjson.loads(answer.body)["status"]["allowed"] is True
     assert ("everybody may do everything" in answer.warning) is not enforced
+
+
+def test_unknown_and_doubled_fields_are_named_and_dropped(routes: Routes) -> None:
+    """kubectl asks for Strict; another client is warned."""
+    given = pod("typo")
+    given["spec"]["containers"][0]["imagePullPolice"] = "Never"
+    given["spec"]["nodeSelectr"] = {}
+    body = orjson.dumps(given).replace(b'{"name":"typo"', b'{"name":"x","name":"typo"')
+    strict = {"fieldValidation": "Strict"}
+    status, answer = asked(routes, "POST", PODS_PATH, body, query=strict)
+    assert status == 400
+    assert answer["message"].endswith(
+        'strict decoding error: unknown field "spec.containers[0].imagePullPolice",'
+        ' unknown field "spec.nodeSelectr", duplicate field "metadata.name"'
+    )
+    answer = routes.handle(ApiRequest("POST", PODS_PATH, {}, JSON, JSON, body))
+    assert isinstance(answer, ApiResponse)
+    assert answer.warning == (
+        'unknown field "spec.containers[0].imagePullPolice", unknown field "spec.nodeSelectr"'
+    )
+    assert "nodeSelectr" not in orjson.loads(answer.body)["spec"]
+    patch = {"spec": {"$patch": "merge", "nosuch": 1}}
+    path, merge = f"{PODS_PATH}/typo", "application/strategic-merge-patch+json"
+    status, answer = asked(routes, "PATCH", path, patch, query=strict, content_type=merge)
+    assert (status, 'unknown field "spec.nosuch"' in answer["message"]) == (422, True)
+    assert asked(routes, "POST", PODS_PATH, body, query={"fieldValidation": "No"})[0] == 422
+
+
+async def test_informers_of_metadata_get_nothing_else(routes: Routes) -> None:
+    asked(routes, "POST", PODS_PATH, pod())
+    accept = "application/json;as=PartialObjectMetadata{};g=meta.k8s.io;v=v1"
+    _, one = asked(routes, "GET", f"{PODS_PATH}/a", accept=accept.format(""))
+    _, several = asked(routes, "GET", PODS_PATH, accept=accept.format("List"))
+    assert (one["kind"], one["apiVersion"]) == ("PartialObjectMetadata", "meta.k8s.io/v1")
+    assert several["kind"] == "PartialObjectMetadataList"
+    assert several["items"] == [one]
+    assert one.keys() == {"kind", "apiVersion", "metadata"}
+    query = {"watch": "1", "allowWatchBookmarks": "true", "sendInitialEvents": "true",
+             "resourceVersionMatch": "NotOlderThan"}  # fmt: skip
+    stream = routes.handle(ApiRequest("GET", PODS_PATH, query, accept=accept.format("")))
+    assert isinstance(stream, WatchStream)
+    added, bookmark = [orjson.loads(await anext(stream))["object"] for _ in range(2)]
+    assert (added, bookmark["kind"]) == (one, "PartialObjectMetadata")
+
+
+def test_a_pod_of_an_unknown_service_account_is_forbidden(routes: Routes) -> None:
+    for field in ("serviceAccount", "serviceAccountName"):
+        given = pod("typo")
+        given["spec"][field] = "nobody"
+        status, answer = asked(routes, "POST", PODS_PATH, given)
+        assert (status, 'serviceaccount "nobody" not found' in answer["message"]) == (403, True)
+    asked(
+        routes,
+        "POST",
+        PODS_PATH.replace("pods", "serviceaccounts"),
+        {"metadata": {"name": "nobody"}},
+    )
+    assert asked(routes, "POST", PODS_PATH, given)[0] == 201

@@ -6,10 +6,10 @@ import random
 import orjson
 import pytest
 
-from kubedsm.process.clock import VirtualClock
 from kubedsm_lab.emulator.api.api_server import ApiServer
 from kubedsm_lab.emulator.api.resources import PODS
 from kubedsm_lab.emulator.http.routes import ApiRequest, Routes, WatchStream
+from kubedsm_lab.replay.virtual_time import VirtualClock
 from support.api_cases import pod
 
 

@@ -11,7 +11,7 @@ from kubedsm.execution.migrations import Migrations
 from kubedsm.model.events import PodApplied
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import NodeName, Workload
-from kubedsm.process.clock import VirtualClock
+from kubedsm_lab.replay.virtual_time import VirtualClock
 from plans.advance import advance
 from plans.events import Abandoned, Begun, CallRefused
 from plans.migration import MoveMode, MoveOrder, migration_plan

@@ -11,7 +11,7 @@ from kubedsm.kube.wire.annotations import MoveMark
 from kubedsm.model.events import PodApplied
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import MIGRATING_LABEL, NodeName, Workload
-from kubedsm.process.clock import VirtualClock
+from kubedsm_lab.replay.virtual_time import VirtualClock
 from plans.migration import restore_plan
 from plans.steps import StepState
 from support.handles import SilentRecorder, handle_of

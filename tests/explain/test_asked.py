@@ -8,10 +8,10 @@ from aiohttp import ClientTimeout, web
 from kubedsm.config.current import CurrentConfiguration
 from kubedsm.config.settings import Configuration
 from kubedsm.explain import client
-from kubedsm.explain.client import Answering, answering, effects_since
+from kubedsm.explain.client import Answering, answering
 from kubedsm.explain.decision_record import DecisionRecord
 from kubedsm.explain.decisions import Decisions
-from kubedsm.explain.effects import Around, Effect, Response, summarize_effects
+from kubedsm.explain.effects import Around, Effect, Response
 from kubedsm.explain.migration_outcome import MoveOutcome, Outcome
 from kubedsm.explain.server import Diagnostics
 from kubedsm.explain.subjects import Explanations, Subject
@@ -20,8 +20,9 @@ from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.sites import NOTHING_AWAY
 from kubedsm.optimizer.moving.suggestion import ClusterScore, Move, MoveKind, Suggestion
 from kubedsm.planner.requests import InProcessPlanner, PlanningContext
-from kubedsm.process.clock import VirtualClock
 from kubedsm.process.http_limits import AddressUnavailableError
+from kubedsm_lab.cli.migration_effects import effects_since, summarize_effects
+from kubedsm_lab.replay.virtual_time import VirtualClock
 from support.answers import WEB, sample
 from support.loopback import Server
 from support.placement_instances import pod, resources, snapshot

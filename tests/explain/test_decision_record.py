@@ -24,8 +24,8 @@ from kubedsm.model.model import (
 )
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.optimizer.placing.decision import Binding, Decision
-from kubedsm.process.clock import VirtualClock
 from kubedsm_lab.emulator.api.resources import NODES, PODS, SERVICES
+from kubedsm_lab.replay.virtual_time import VirtualClock
 from support.asked import as_sent
 from support.worlds import CLOUD, EDGE, emulated
 

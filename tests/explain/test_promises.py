@@ -14,7 +14,7 @@ from kubedsm.model.model import Tier
 from kubedsm.objective.load import LoadGoal
 from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
-from kubedsm.process.clock import VirtualClock
+from kubedsm_lab.replay.virtual_time import VirtualClock
 from support.fake_prometheus import FakePrometheus
 from support.measured_loads import edge
 from support.placement_instances import node, pod, resources, snapshot

@@ -10,9 +10,10 @@ from kubedsm.config.settings import load
 from kubedsm.inspection.checks import CHECKS, parts_needed, run_checks
 from kubedsm.inspection.gathering import SchedulerProcess
 from kubedsm.kube.calls.adoption import Template
-from kubedsm.kube.calls.inspection import Budget, DetachedPod, Installed, Service, WaitingPod
+from kubedsm.kube.calls.inspection import DetachedPod, Installed, WaitingPod
 from kubedsm.kube.calls.leases import term_of
 from kubedsm.model.model import Taint, Tier, Wishes, Workload
+from kubedsm.model.selecting import Budget, Service
 from kubedsm.model.selectors import Requirement
 from support.installations import NOW, PODS, WELL, changed, made_node, with_pods
 from support.pods import made_pod

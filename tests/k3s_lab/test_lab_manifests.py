@@ -20,6 +20,9 @@ from support.manifests import MANIFESTS, built, documents
 
 MONITORING = LAB / "manifests" / "monitoring"
 PROMTOOL = shutil.which("promtool")
+#: as in deploy/manifests/deployment.yaml of kubernetes-sigs/prometheus-adapter, v0.12.0, which has
+#: no command: the image has the adapter as its entry point, at another path than other builds
+ADAPTER = "registry.k8s.io/prometheus-adapter/prometheus-adapter:v0.12.0"
 SCRAPING = MONITORING / "scraping.yml"
 #: of the papers' cluster, and what its pods ask for
 SCALE = 4
@@ -119,11 +122,21 @@ def test_what_the_pods_of_monitoring_mount_and_ask_is_there():
     for (kind, name), given in objects.items():
         assert kind != "Service" or given["spec"]["selector"] == {"app": name}
         assert not given["apiVersion"].startswith("monitoring.coreos.com")
-    assert all(
-        "/" not in c["image"].partition("/")[2]
-        for t in pods(objects).values()
-        for c in t["spec"]["containers"]
-    )
+    (adapter,) = pods(objects)["prometheus-adapter"]["spec"]["containers"]
+    assert (adapter["image"], "command" in adapter) == (ADAPTER, False)
+    images = [c["image"] for t in pods(objects).values() for c in t["spec"]["containers"]]
+    assert [image for image in images if image.count("/") > 1] == [ADAPTER]
+
+
+def test_monitoring_prefers_the_control_plane_and_never_takes_edge_capacity():
+    for kind in ("prometheus", "grafana", "prometheus-adapter"):
+        template = built(MONITORING)["Deployment", kind]["spec"]["template"]["spec"]
+        assert "nodeSelector" not in template  # its value differs between distributions
+        affinity = template["affinity"]["nodeAffinity"]
+        (term,) = affinity["requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
+        assert term["matchExpressions"] == [
+            {"key": "kubedsm.io/tier", "operator": "NotIn", "values": ["edge"]}
+        ]
 
 
 def test_autoscalers_and_queries_ask_for_what_there_is():

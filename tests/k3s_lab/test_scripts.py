@@ -196,6 +196,7 @@ def test_a_run_comes_in_at_the_edge_and_is_recorded(tmp_path, nodes, edge):
         assert f"--endpoint {name}=http://{edge}:{port}/" in played
     (recorded,) = [call for call in calls if call.startswith("kubedsm record ")]
     assert "--policy kubedsm " in recorded
+    assert calls.index("recording") < calls.index(played)
     (told,) = [call for call in calls if "port-forward" in call]
     port = told.rpartition(" ")[2].removesuffix(":10270")
     assert f"--server http://127.0.0.1:{port} " in recorded
@@ -210,9 +211,20 @@ def test_a_report_has_all_runs_that_came_to_something(by_k3d):
         (by_k3d.path / "state" / "reports" / run / "results.json").touch()
     ok(by_k3d("report"))
     folder = by_k3d.path / "state" / "reports"
-    assert by_k3d.calls() == [
+    assert by_k3d.calls()[0] == (
         f"kubedsm record --compare {folder}/one {folder}/two --out {folder}/compared"
-    ]
+    )
+
+
+def test_no_load_is_sent_that_nothing_records(by_k3d):
+    ok(by_k3d("up"))
+    ok(by_k3d("deploy"))
+    by_k3d.calls()
+    refused(
+        by_k3d("run", fails="kubedsm record"),
+        "lab: error: no recording: kubedsm was told to fail",
+    )
+    assert not any(call.startswith("loadgen") for call in by_k3d.calls())
 
 
 @pytest.mark.parametrize(
@@ -245,6 +257,15 @@ def test_check_says_all_that_is_missing_and_how_to_get_it(tmp_path):
         assert any(line.startswith(f"lab: missing: {program}; ") for line in lines)
     assert len(lines) == len(set(lines))
     assert "prometheus-node-exporter" in done.stderr
+
+
+@pytest.mark.parametrize("command", ["check", "run", "emulated", "report"])
+def test_a_library_without_which_no_report_is_drawn_is_missing_from_the_start(by_k3d, command):
+    ok(by_k3d("up"))
+    by_k3d.calls()
+    lines = by_k3d(command, fails="matplotlib").stderr.splitlines()
+    assert any(line.startswith("lab: missing: matplotlib; python3 -m venv ") for line in lines)
+    assert not any("record" in call for call in by_k3d.calls())
 
 
 def bare(tmp_path):

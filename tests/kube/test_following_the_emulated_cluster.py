@@ -15,12 +15,13 @@ from kubedsm.kube.wire.decoding import NODES as ALL_NODES
 from kubedsm.kube.wire.decoding import PODS as ALL_PODS
 from kubedsm.model.events import NodeApplied, NodeDeleted, PodApplied
 from kubedsm.model.model import Tiers, Workload
-from kubedsm.process.clock import SystemClock, VirtualClock
+from kubedsm.process.clock import SystemClock
 from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, EVENTS, NODES, PODS
 from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster, Timing
 from kubedsm_lab.emulator.front import EmulatedFront
 from kubedsm_lab.emulator.http.server import HttpFront, kubeconfig
 from kubedsm_lab.emulator.paper import node
+from kubedsm_lab.replay.virtual_time import VirtualClock
 from support.actor_world import MERGE, NS, template
 
 SPEC = ClusterSpec(

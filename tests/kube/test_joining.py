@@ -7,7 +7,7 @@ import pytest
 
 from kubedsm.kube.client.port import OutcomeUnknown, Response, Unreachable
 from kubedsm.kube.joining import PATIENCE, NotJoinedError, join
-from kubedsm.process.clock import VirtualClock
+from kubedsm_lab.replay.virtual_time import VirtualClock
 from support.answering_cluster import refusal
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]

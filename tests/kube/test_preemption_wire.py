@@ -9,8 +9,8 @@ from kubedsm.kube.calls.reads import (
 )
 from kubedsm.kube.wire import decoding
 from kubedsm.kube.wire.errors import WireError
+from kubedsm.model.selecting import Budget
 from kubedsm.model.selectors import Requirement
-from kubedsm.optimizer.placing.preemption import Budget
 from support.answering_cluster import POD, AnsweringCluster
 
 pytestmark = pytest.mark.asyncio
@@ -68,13 +68,15 @@ async def test_budgets_are_read_with_whom_they_cover():
     ]
     cluster = AnsweringCluster({"items": items})
     both = (Requirement("app", "In", ("a",)), Requirement("tier", "NotIn", ("x",)))
-    assert await reads.all_budgets(cluster, timeout=3) == [
-        Budget("shop", both, 2),
-        Budget("shop", (Requirement("app", "Exists"),), 0),
-    ]
+    assert await reads.list_budgets(cluster, timeout=3) == (
+        Budget("shop", "a", both, allowed=2),
+        Budget("shop", "new", (Requirement("app", "Exists"),)),
+        Budget("shop", "empty", (), allowed=1),
+        Budget("shop", "none", None, allowed=1),
+    )
     assert cluster.asked[0].path == "/apis/policy/v1/poddisruptionbudgets"
     with pytest.raises(WireError):
-        await reads.all_budgets(AnsweringCluster({"items": [{"metadata": 1}]}), timeout=3)
+        await reads.list_budgets(AnsweringCluster({"items": [{"metadata": 1}]}), timeout=3)
 
 
 @pytest.mark.parametrize("dry_run", [False, True])

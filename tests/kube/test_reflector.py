@@ -17,7 +17,7 @@ from kubedsm.kube.watching.reflector import (
     ReflectorStatistics,
 )
 from kubedsm.kube.wire.decoding import PODS
-from kubedsm.process.clock import VirtualClock
+from kubedsm_lab.replay.virtual_time import VirtualClock
 from support.scripted_cluster import (
     EXPIRED,
     FOREVER,

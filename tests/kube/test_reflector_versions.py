@@ -8,7 +8,7 @@ import pytest
 from kubedsm.kube.client.port import Unreachable
 from kubedsm.kube.watching.reflector import STALE_LISTS, Reflector
 from kubedsm.kube.wire.decoding import PODS
-from kubedsm.process.clock import VirtualClock
+from kubedsm_lab.replay.virtual_time import VirtualClock
 from support.scripted_cluster import (
     EXPIRED,
     FOREVER,

@@ -7,7 +7,7 @@ import pytest
 
 from kubedsm.kube.client.port import OutcomeUnknown, Request, Response, Unreachable
 from kubedsm.kube.client.write_gate import WriteGate
-from kubedsm.process.clock import VirtualClock
+from kubedsm_lab.replay.virtual_time import VirtualClock
 from support.fixed_clock import FixedClock
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]

@@ -231,12 +231,15 @@ def test_the_total_is_over_all_requests_not_over_services():
 
 def test_servers_that_say_who_they_are_are_told_apart(monkeypatch):
     monkeypatch.setattr(measures, "MOST_SERVERS", 2)
-    recorder = RequestRecorder(["a"])
+    recorder = RequestRecorder(["a", "b"])
+    recorder.end(Outcome(Arrival(1.0, "b"), 1.5, 200, served_by="x"))
     ends = [("x", 0.1, 200), ("y", 0.3, 200), ("x", 0.3, 200), ("x", 9.0, 503), ("", 0.1, 200)]
     for name, latency, status in [*ends, ("z", 0.1, 200), ("y", 0.1, 200)]:
         recorder.end(Outcome(Arrival(1.0, "a"), 1.0 + latency, status, served_by=name))
-    served = recorder.results(2.0, interrupted=False).as_json()["services"]["a"]["servedBy"]
-    assert served == {"x": {"answered": 2, "mean": 200.0}, "y": {"answered": 2, "mean": 200.0}}
+    found = recorder.results(2.0, interrupted=False).as_json()
+    served = {"x": {"answered": 2, "mean": 200.0}, "y": {"answered": 2, "mean": 200.0}}
+    assert found["services"]["a"]["servedBy"] == served
+    assert found["total"]["servedBy"] == served | {"x": {"answered": 3, "mean": 300.0}}
 
 
 def lines(results):

@@ -1,6 +1,5 @@
 import random
 
-import numpy as np
 import pytest
 
 from kubedsm.model.model import Resources, Tier
@@ -10,7 +9,7 @@ from kubedsm.objective.fragmentation import (
     Measure,
     axes_of,
     request_mix,
-    row,
+    rows,
 )
 from support import drawing
 from support.literal_match import literal_fragmentation
@@ -65,8 +64,8 @@ def test_many_nodes_at_once_cost_what_each_costs_literally(measure):
         ]
         costs = fragmentation.costs(
             axes,
-            np.array([row(at.allocatable, axes) for at in chosen]),
-            np.array([row(amounts, axes) for amounts in free]),
+            rows([at.allocatable for at in chosen], axes),
+            rows(free, axes),
         )
         wanted = [
             literal_fragmentation(fragmentation, at, amounts)

@@ -35,7 +35,7 @@ def exact(objective, edge, total, qos, weight):
     ],
 )
 def test_scores_by_hand(edge, total, qos, weight, score):
-    assert DEFAULT.score(edge, total, qos, weight) == score
+    assert DEFAULT.worth_of(Share(edge, total), QosTarget(qos, weight)) == score
 
 
 @pytest.mark.parametrize("objective", [DEFAULT, Objective(alpha=2, beta=0, gamma=7)])
@@ -45,7 +45,7 @@ def test_scalar_vector_and_exact_forms_agree_and_never_fall(objective):
             qos_target = QosTarget(hundredths / 100, 1.5)
             edge = np.arange(total + 1)
             scores = objective.scores(edge, total, qos_target)
-            scalars = [objective.score(k, total, qos_target.qos, qos_target.weight) for k in edge]
+            scalars = [objective.worth_of(Share(k, total), qos_target) for k in edge]
             assert scores.tolist() == scalars
             wanted = [exact(objective, k, total, hundredths / 100, 1.5) for k in edge.tolist()]
             assert np.abs(scores - np.array(wanted)).max() <= 1

@@ -25,13 +25,16 @@ def test_latency_is_what_the_target_is_exceeded_by(edge, target):
     targets = f"services: {{'*': {{latencyTarget: {target * 1000}ms}}}}"
     configuration = load(f"{{objective: {{kind: latency}}, {targets}}}", "given")
     qos_target = configuration.qos_target(CART)
-    score = configuration.objective_function.score(edge, 4, qos_target.qos, qos_target.weight)
+    score = configuration.objective_function.worth_of(Share(edge, 4), qos_target)
     assert score == pytest.approx(1e9 * exceeded(edge / 4, target), abs=2)
 
 
 def test_latency_scales_with_the_gap():
-    assert LATENCY.score(1, 2, 1.0, 1.0) == -30 * MILLI
-    assert Objective("latency", tier_gap=0.2).score(1, 2, 1.0, 2.0) == -200 * MILLI
+    assert LATENCY.worth_of(Share(1, 2), QosTarget()) == -30 * MILLI
+    assert (
+        Objective("latency", tier_gap=0.2).worth_of(Share(1, 2), QosTarget(1.0, 2.0))
+        == -200 * MILLI
+    )
 
 
 @pytest.mark.parametrize(
@@ -49,7 +52,7 @@ def test_latency_scales_with_the_gap():
     ],
 )
 def test_ecmus_by_hand(edge, total, qos, points):
-    assert ECMUS.score(edge, total, qos, 1.0) == round(1e9 * points)
+    assert ECMUS.worth_of(Share(edge, total), QosTarget(qos)) == round(1e9 * points)
 
 
 @pytest.mark.parametrize(
@@ -67,7 +70,9 @@ def test_ecmus_by_hand(edge, total, qos, points):
     ],
 )
 def test_evenness_by_hand(edge, total, qos, points):
-    assert Objective(evenness=0.5).score(edge, total, qos, 1.0) == round(1e9 * points)
+    assert Objective(evenness=0.5).worth_of(Share(edge, total), QosTarget(qos)) == round(
+        1e9 * points
+    )
 
 
 @pytest.mark.parametrize(("alpha", "beta"), [(1, 0.1), (2, 0), (1, 0.99)])
@@ -102,7 +107,7 @@ def test_vector_and_scalar_forms_agree_and_never_fall(objective):
             edge = np.arange(total + 1)
             scores = objective.scores(edge, total, qos_target)
             assert scores.tolist() == [
-                objective.score(k, total, qos_target.qos, qos_target.weight) for k in edge.tolist()
+                objective.worth_of(Share(k, total), qos_target) for k in edge.tolist()
             ]
             assert (np.diff(scores) >= 0).all()
             square = np.array([edge, edge[::-1]])
@@ -114,5 +119,5 @@ def test_vector_and_scalar_forms_agree_and_never_fall(objective):
 
 def test_a_workload_without_pods_is_worth_nothing():
     for objective in (EVEN, LATENCY, ECMUS):
-        assert objective.score(0, 0, 1.0, 1.0) == 0
+        assert objective.worth_of(Share(0, 0), QosTarget()) == 0
         assert objective.scores(np.zeros(1, dtype=np.int64), 0, QosTarget()).tolist() == [0]

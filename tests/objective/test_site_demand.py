@@ -75,8 +75,8 @@ def test_one_site_is_one_pool():
             for qos in (0.0, 0.4, 1.0):
                 alone = QosTarget(qos, 2.0, demand=demand_of({"a": 7}))
                 share = Share(edge, total, (("a", edge),))
-                assert objective.worth_of(share, alone) == objective.worth(
-                    edge, total, QosTarget(qos, 2.0)
+                assert objective.worth_of(share, alone) == objective.worth_of(
+                    Share(edge, total), QosTarget(qos, 2.0)
                 )
 
 

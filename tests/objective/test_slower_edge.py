@@ -26,8 +26,8 @@ def test_beyond_what_is_wanted_each_pod_is_a_loss_and_up_to_it_nothing_changes(o
         )
         limited = attrs.evolve(qos_target, most=rng.randint(0, total))
         edge = np.arange(total + 1)
-        values = [objective.worth(n, total, limited) for n in edge.tolist()]
-        free = [objective.worth(n, total, qos_target) for n in edge.tolist()]
+        values = [objective.worth_of(Share(n, total), limited) for n in edge.tolist()]
+        free = [objective.worth_of(Share(n, total), qos_target) for n in edge.tolist()]
         assert values[: limited.most + 1] == free[: limited.most + 1]
         assert all(np.diff(values[limited.most :]) < 0)
         assert objective.scores(edge, total, limited).tolist() == values

@@ -13,7 +13,7 @@ import pytest
 import yaml
 
 from kubedsm.observability.instruments import Families, Instruments, format_metrics
-from kubedsm.process.clock import VirtualClock
+from kubedsm_lab.replay.virtual_time import VirtualClock
 from support.dashboard import DASHBOARD, PANELS, VARIABLES, queries
 from support.grafana_types import faults
 from support.manifests import BASE, MONITORING, made

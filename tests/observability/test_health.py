@@ -17,7 +17,7 @@ from kubedsm.observability.health import HOPELESS_AFTER, alive, readiness, ready
 from kubedsm.observability.instruments import SAMPLE, Families, format_metrics, watch_the_loop
 from kubedsm.observability.measured_cluster import Answered, MeasuredCluster
 from kubedsm.observability.reading import Leadership
-from kubedsm.process.clock import VirtualClock
+from kubedsm_lab.replay.virtual_time import VirtualClock
 from support.answering_cluster import AnsweringCluster
 from support.metered import samples, total
 from support.worlds import CLOUD, EDGE, emulated
@@ -168,7 +168,7 @@ NAMED = [
 def test_a_request_is_named_as_rbac_does():
     for request, verb, resource in NAMED:
         answered = Answered(request, "200", 0.0)
-        assert (answered.verb, answered.resource) == (verb, resource)
+        assert (answered.right.verb, answered.right.resource) == (verb, resource)
 
 
 @pytest.mark.parametrize(

@@ -10,8 +10,8 @@ from kubedsm.kube.client.port import Unreachable
 from kubedsm.observability.instruments import Instruments, format_metrics
 from kubedsm.optimizer.programming.in_order import Certificate
 from kubedsm.optimizer.programming.programme import Status
-from kubedsm.process.clock import VirtualClock
 from kubedsm_lab.emulator.front import RequestFault
+from kubedsm_lab.replay.virtual_time import VirtualClock
 from support.faults import OUTCOMES
 from support.metered import Metered, total
 from support.move_scenes import (

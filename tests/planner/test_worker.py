@@ -167,6 +167,8 @@ async def test_it_is_nicer_than_the_scheduler_and_hears_no_signal_meant_for_that
     pid, niceness, session = await on.worker.solve(Process())
     assert pid != os.getpid()
     assert niceness == min(19, os.nice(0) + 5)
+    _, niceness, _ = await on.worker.solve(Process(urgent=True))
+    assert niceness == os.nice(0)  # pods wait
     assert session == pid
     asking = asyncio.ensure_future(on.worker.solve(Dawdle(30.0)))
     await asyncio.sleep(0.1)

@@ -268,11 +268,15 @@ def test_a_volume_of_a_zone():
         ([BOUND], 'persistentvolume "pv" not found'),
         (
             [Claim("shop", "data", storage_class="fast"), StorageClass("fast")],
-            "pod has unbound immediate PersistentVolumeClaims",
+            "pod has unbound immediate PersistentVolumeClaims: data",
+        ),
+        (
+            [Claim("shop", "data", storage_class="fats"), StorageClass("fast")],
+            'pod has unbound immediate PersistentVolumeClaims: data (no StorageClass "fats")',
         ),
         (
             [Claim("shop", "data", volume="pv", storage_class="w"), StorageClass("w", True)],
-            "pod has unbound immediate PersistentVolumeClaims",
+            "pod has unbound immediate PersistentVolumeClaims: data",
         ),
         (
             [Claim("shop", "data", storage_class="w"), StorageClass("w", True)],

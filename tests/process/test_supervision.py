@@ -12,10 +12,10 @@ from kubedsm.events.event_recorder import EventRecorder
 from kubedsm.execution.migration_calls import MigrationCalls
 from kubedsm.model.events import NodeApplied, PodApplied, PodDeleted
 from kubedsm.model.mirror import ClusterMirror
-from kubedsm.process.clock import VirtualClock
 from kubedsm.process.supervisor import WORKED_AFTER, Supervisor
 from kubedsm.scheduling.scheduling_queue import SchedulingQueue
 from kubedsm_lab.emulator.api.resources import NODES
+from kubedsm_lab.replay.virtual_time import VirtualClock
 from support.rule_instances import pod, zoned
 from support.tenants import moved, served
 from support.worlds import CLOUD, EDGE, emulated

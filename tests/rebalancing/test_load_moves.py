@@ -10,9 +10,9 @@ from kubedsm.app.prometheus import Sample
 from kubedsm.config.settings import load
 from kubedsm.model.events import MeasuredApplied
 from kubedsm.model.measured import NOTHING_MEASURED
-from kubedsm.process.clock import VirtualClock
 from kubedsm_lab.emulator.api.resources import NODES
 from kubedsm_lab.emulator.paper import node
+from kubedsm_lab.replay.virtual_time import VirtualClock
 from support.worlds import emulated
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]

@@ -5,7 +5,8 @@ import asyncio
 import msgspec
 import pytest
 
-from kubedsm.explain.effects import Effect, summarize_effects
+from kubedsm.explain.effects import Effect
+from kubedsm_lab.cli.migration_effects import summarize_effects
 from kubedsm_lab.emulator.paper import node
 from support.answers import tell, tell_nothing
 from support.asked import as_sent

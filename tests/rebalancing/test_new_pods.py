@@ -6,12 +6,13 @@ from contextlib import asynccontextmanager
 import pytest
 from structlog.testing import capture_logs
 
-from kubedsm.config.settings import Configuration, with_settings
+from kubedsm.config.settings import Configuration
 from kubedsm.explain.pod import explain_pod
 from kubedsm.explain.rendering import render_text
 from kubedsm_lab.emulator.actors.kubelet import NEVER_READY
 from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, JOBS, POD_DISRUPTION_BUDGETS, PODS
 from kubedsm_lab.emulator.paper import node
+from kubedsm_lab.replay.changed_settings import with_settings
 from support.move_scenes import MERGE
 from support.printed import printed
 from support.worlds import CLOUD, emulated
@@ -133,6 +134,20 @@ async def test_pods_of_a_job_and_replacements_start_at_once():
         job = {"metadata": {"name": "gold"}, "spec": {"template": template}}
         world.api.create(JOBS, job, namespace="default")
         await world.until(lambda: world.placed("gold") == {"c1": 1}, 0.5)
+
+
+async def test_additional_pods_of_a_serving_workload_start_at_once():
+    async with full_edge() as world:
+        world.runtime.migrator.paused = lambda: True
+        world.deploy("gold", 1)
+        await world.until(lambda: world.placed("gold") == {"c1": 1}, 0.5)
+        await asyncio.sleep(3)
+        world.runtime.migrator.paused = lambda: False
+        world.api.patch(DEPLOYMENTS, "default", "gold", {"spec": {"replicas": 4}}, MERGE)
+        await asyncio.sleep(0.5)
+        assert sum(world.placed("gold").values()) == 4
+        assert None not in world.placed("gold")
+        assert not world.events("WaitingForEdge")
 
 
 async def test_a_rolling_update_does_not_wait():

@@ -12,10 +12,10 @@ from kubedsm.config.settings import load
 from kubedsm.execution.placement_manager import LONGEST, STALLED, Running
 from kubedsm.planner.rebalancing_requests import SuggestRequest
 from kubedsm.planner.requests import PlanningContext
-from kubedsm.process.clock import VirtualClock
 from kubedsm_lab.emulator.api.resources import NAMESPACES, NODES, PODS
 from kubedsm_lab.emulator.emulated_cluster import Timing
 from kubedsm_lab.emulator.paper import node
+from kubedsm_lab.replay.virtual_time import VirtualClock
 from plans.events import PodGone
 from plans.steps import Plan, Step, StepKind
 from support.move_scenes import hand_over, is_detached, open_edge, quiet, settle_on_cloud

@@ -2,10 +2,11 @@
 
 import pytest
 
-from kubedsm.config.settings import Configuration, with_settings
+from kubedsm.config.settings import Configuration
 from kubedsm_lab.emulator.emulated_cluster import ClusterSpec
 from kubedsm_lab.emulator.paper import node, paper_cluster
 from kubedsm_lab.replay.answer import answer
+from kubedsm_lab.replay.changed_settings import with_settings
 from kubedsm_lab.replay.evaluation import other_than_the_papers
 from kubedsm_lab.replay.presets import PAPER_SCENARIOS, equal_rates
 from kubedsm_lab.replay.provenance import describe_runs

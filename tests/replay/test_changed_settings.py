@@ -2,7 +2,8 @@
 
 import pytest
 
-from kubedsm.config.settings import Configuration, with_settings
+from kubedsm.config.settings import Configuration
+from kubedsm_lab.replay.changed_settings import with_settings
 from kubedsm_lab.replay.variants import UnknownPolicyError, contender
 
 

@@ -233,6 +233,26 @@ async def test_it_begins_and_ends_with_the_load_of_which_there_is_a_report(tmp_p
     assert answers.unanswered == 2
 
 
+@pytest.mark.parametrize(
+    ("before", "recorded"), [(1.5, None), (12, "18.0 s of 30.0 s"), (-18, "12.9 s of 30.0 s")]
+)
+async def test_load_outside_the_recording_is_told_and_has_no_response_times(
+    before, recorded, tmp_path
+):
+    """Load of 30 s begins seconds before the recording, which is stopped 30 s later."""
+    path, said, stop = tmp_path / "load.json", [], asyncio.Event()
+    plan = attrs.evolve(PLAN, load_report=path)
+    async with settled() as world:
+        began, loop = world.clock.wall() - before, asyncio.get_running_loop()
+        loop.call_later(29.9, stop.set)
+        loop.call_later(30, partial(load_report, path, began, 30, web="e1"))
+        seen, answers = await record(world, plan, stop, said)
+    assert (answers.overall.mean is None) is (recorded is not None)
+    told = [f"{path}: {recorded} of load were recorded; no response times"] if recorded else []
+    assert said == told
+    assert seen.timeline.end == pytest.approx(30 - abs(before), abs=1)
+
+
 @pytest.mark.parametrize("there", [False, True], ids=["none", "of another time"])
 async def test_without_a_report_of_this_load_there_are_no_response_times(there, tmp_path):
     path, said = tmp_path / "load.json", []

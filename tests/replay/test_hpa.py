@@ -8,7 +8,6 @@ import attrs
 import msgspec
 import pytest
 
-from kubedsm.process.clock import VirtualClock
 from kubedsm_lab.baselines.in_turn import pick
 from kubedsm_lab.baselines.registry import KUBEDSM
 from kubedsm_lab.emulator.api.resources import PODS
@@ -19,6 +18,7 @@ from kubedsm_lab.replay.hpa.processor_sharing import ClosedLoop, Processors
 from kubedsm_lab.replay.hpa.service import ModelledService
 from kubedsm_lab.replay.hpa.tables import format_chance, median_interval
 from kubedsm_lab.replay.hpa.trial import Outcome, play
+from kubedsm_lab.replay.virtual_time import VirtualClock
 from support.command_line import kubedsm
 
 STEP = 0.01

@@ -10,7 +10,6 @@ import pytest
 from kubedsm.app.load_reading import queries_of
 from kubedsm.config.load_aware import LoadAware
 from kubedsm.config.settings import Configuration
-from kubedsm.process.clock import VirtualClock
 from kubedsm_lab.emulator.api.resources import PODS
 from kubedsm_lab.emulator.api.store import ObjectChange
 from kubedsm_lab.replay.command import EXPERIMENTS
@@ -29,6 +28,7 @@ from kubedsm_lab.replay.load_aware.model import Chance, Traffic, end_to_end, vis
 from kubedsm_lab.replay.load_aware.trial import OURS, PAPER, Outcome, Trial, play
 from kubedsm_lab.replay.presets import REFERENCE
 from kubedsm_lab.replay.tables import as_markdown
+from kubedsm_lab.replay.virtual_time import VirtualClock
 from support.command_line import kubedsm
 
 #: all as long as on average, and at the first pod

@@ -5,10 +5,11 @@ from collections import Counter
 import pytest
 
 from kubedsm.config.documents import DocumentError
-from kubedsm.config.settings import Configuration, with_settings
-from kubedsm.model.model import Workload
+from kubedsm.config.settings import Configuration
+from kubedsm.model.model import Share, Workload
 from kubedsm_lab.baselines.registry import ON_REQUEST
 from kubedsm_lab.emulator.paper import paper_cluster
+from kubedsm_lab.replay.changed_settings import with_settings
 from kubedsm_lab.replay.presets import (
     EQUAL_RATE_SCENARIOS,
     MAIN_POLICIES,
@@ -52,7 +53,7 @@ def test_the_first_version_has_seconds_beyond_a_target():
     configuration = configured("latency-objective")
     qos_target = configuration.qos_target(Workload("default", "Deployment", "d"))
     objective = configuration.objective_function
-    scores = [objective.score(edge, 4, qos_target.qos, qos_target.weight) for edge in range(5)]
+    scores = [objective.worth_of(Share(edge, 4), qos_target) for edge in range(5)]
     # the mean times are 80, 65, 50, 35 and 20 ms
     assert scores == pytest.approx([-45e6, -30e6, -15e6, 0, 0], abs=2)
 

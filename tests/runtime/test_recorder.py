@@ -19,7 +19,7 @@ from kubedsm.model.events import Change, NodeApplied, PodApplied, PodDeleted
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import Node, NodeName, Resources, Tier
 from kubedsm.optimizer.placing.decision import Binding
-from kubedsm.process.clock import VirtualClock
+from kubedsm_lab.replay.virtual_time import VirtualClock
 from support.answering_cluster import refusal
 from support.plan_runner import plan_runner
 from support.pods import made_pod

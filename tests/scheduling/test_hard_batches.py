@@ -9,7 +9,6 @@ import pytest
 from kubedsm.config.settings import load
 from kubedsm.model.deadline import Deadline
 from kubedsm.planner.requests import NoResponseError
-from kubedsm.scheduling import scheduling_cycle
 from kubedsm.scheduling.planned_batches import Application
 from kubedsm_lab.emulator.api.resources import NODES, PODS
 from kubedsm_lab.emulator.paper import node
@@ -212,7 +211,7 @@ async def test_without_an_answer_it_is_decided_in_haste():
 @pytest.mark.long
 async def test_at_a_cold_start_without_planner_waiting_pods_go_to_the_empty_edge(monkeypatch):
     # On a busy machine every look at the clock is past the deadline.
-    monkeypatch.setattr(scheduling_cycle, "deadline_in", lambda *_: Deadline(lambda: 9.0, 0.025))
+    monkeypatch.setattr(Deadline, "within", lambda *_: Deadline(lambda: 9.0, 0.025))
     nodes = [node(f"e{n:02}", "edge", "8", "16Gi") for n in range(35)]
     nodes += [node(f"c{n:02}", "cloud", "16", "64Gi") for n in range(15)]
     async with clouded(*nodes) as world:

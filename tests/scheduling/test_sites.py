@@ -14,8 +14,8 @@ from kubedsm.config.settings import Configuration
 from kubedsm.model.events import Change, NodeApplied
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import Node, NodeName, Resources, Taint
-from kubedsm.process.clock import VirtualClock
 from kubedsm.scheduling.site_monitor import Sites
+from kubedsm_lab.replay.virtual_time import VirtualClock
 from support.handles import handle_of
 from support.metered import Metered
 from support.sites import (

@@ -5,7 +5,6 @@ import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
-from kubedsm.process.clock import VirtualClock
 from kubedsm_lab.emulator.actors.kubelet import ContainerRuntime
 from kubedsm_lab.emulator.actors.scaling_metrics import Metrics, Usage
 from kubedsm_lab.emulator.api.api_server import ApiServer
@@ -21,6 +20,7 @@ from kubedsm_lab.emulator.api.resources import (
 from kubedsm_lab.emulator.api.store import ObjectChange
 from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster, Timing
 from kubedsm_lab.emulator.paper import node
+from kubedsm_lab.replay.virtual_time import VirtualClock
 
 MERGE = "application/merge-patch+json"
 NS = "default"

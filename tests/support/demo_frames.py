@@ -4,9 +4,9 @@ import msgspec
 
 from kubedsm.dashboard.rows import MoveRow
 from kubedsm.dashboard.state.headline import describe_migration
-from kubedsm.dashboard.terminal.tables import NodeLine
 from kubedsm.model.model import Share
 from kubedsm_lab.demo.frame import Frame, Migrations, SchedulerResult, ServiceView
+from kubedsm_lab.demo.tables import NodeLine
 from kubedsm_lab.replay.measures import Latency
 
 GB = 10**9

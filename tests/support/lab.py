@@ -44,7 +44,14 @@ esac
     "kubectl": """
 case "$*" in
   *'get namespace '*) [[ -e $WORLD/namespace-${!#} ]] ;;
+  *'get nodes -l '*) cat "$WORLD/labelled" ;;
+  *'get node '*metadata.labels*) [[ ! -e $WORLD/tier-$5 ]] || cat "$WORLD/tier-$5" ;;
+  *'get node '*--ignore-not-found*) echo "node/$5" ;;
+  *'get node '*ExternalIP*) ;;
   *'get node '*) echo 10.0.0.2 ;;
+  *' label --overwrite node '*) [[ -z ${LAB_KUBECONFIG:-} ]] || echo "${7#*=}" >"$WORLD/tier-$6" ;;
+  *' label node '*) rm "$WORLD/tier-$5" ;;
+  *'get service '*) echo $((30181 + $(printf %d "'$7") - $(printf %d "'a"))) ;;
   *'get lease '*) echo kubedsm-1_8f2a ;;
   *' port-forward '*) exec sleep 60 ;;
   *' apply '* | *' delete '*) cat >/dev/null ;;
@@ -52,15 +59,22 @@ esac
 """,
     "tc": """
 case "$*" in
-  'qdisc show') [[ ! -e $WORLD/late-$STANDS_ON ]] || echo 'qdisc prio d5: dev eth0 root refcnt 2' ;;
-  'qdisc show dev eth0 root') if [[ -e $WORLD/root-$STANDS_ON ]]; then echo 'qdisc tbf 8001: root'
+  'qdisc show') [[ ! -e $WORLD/late-$STANDS_ON ]] ||
+    sed 's/.*/qdisc prio d5: dev & root refcnt 2/' "$WORLD/late-$STANDS_ON" ;;
+  'qdisc show dev '*' root') if [[ -e $WORLD/root-$STANDS_ON ]]; then echo 'qdisc tbf 8001: root'
     elif [[ -e $WORLD/late-$STANDS_ON ]]; then echo 'qdisc prio d5: root'
     else echo 'qdisc mq 0: root'; fi ;;
-  'qdisc add dev eth0 root '*) touch "$WORLD/late-$STANDS_ON" ;;
-  'qdisc del '*) rm "$WORLD/late-$STANDS_ON" ;;
+  'qdisc add dev eth'*' root '*) echo "$4" >>"$WORLD/late-$STANDS_ON" ;;
+  'qdisc del '*) rm -f "$WORLD/late-$STANDS_ON" ;;
 esac
 """,
-    "kubedsm": "",
+    # A recorder that takes a while to begin.
+    "kubedsm": """
+[[ $1 == record ]] || exit 0
+sleep 0.5
+echo recording >>"$WORLD/calls"
+echo 'kubedsm: recording a in namespace lab' >&2
+""",
     # Load lasts until the port-forward beside it has begun, however busy the machine is.
     "loadgen": """
 for _ in {1..600}; do
@@ -73,9 +87,17 @@ done
 _QUIET = {
     "sudo": 'shift; exec "$@"\n',
     "id": "echo 1000\n",
+    "python3": """
+case "$*" in
+  *matplotlib*) [[ $FAILS != matplotlib ]] ;;
+  *) exec /usr/bin/python3 "$@" ;;
+esac
+""",
     "hostname": "echo 10.0.0.1 fd00::1\n",
     "which": "[[ $1 != k3s || -e $WORLD/$STANDS_ON ]]\n",
-    "ip": "echo '10.0.0.2 dev eth0 src 10.0.0.5 uid 0'\n",
+    # Each network of addresses has its device.
+    "ip": "echo $4 | sed 's/.*[.]\\([0-9]*\\)[.][0-9]*$/& dev eth\\1 src 10.0.0.5 uid 0/'\n",
+    "modprobe": "[[ ${!#} != sch_netem || ! -e $WORLD/without-netem-$STANDS_ON ]]\n",
     "cat": """
 case $1 in
   /proc/cpuinfo) printf 'processor : %s\\n' 0 1 2 3 4 5 6 7; echo 'MemTotal: 15625000 kB' ;;

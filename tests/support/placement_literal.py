@@ -56,7 +56,10 @@ def worth(shares, qos_targets, objective):
     uneven = 0.0
     for workload, share in shares.items():
         qos_target = qos_targets(workload)
-        scores = [objective.worth(edge, share.total, qos_target) for edge in range(share.edge + 1)]
+        scores = [
+            objective.worth_of(Share(edge, share.total), qos_target)
+            for edge in range(share.edge + 1)
+        ]
         for edge, (less, more) in enumerate(pairwise(scores)):
             if more > less:
                 uneven += qos_target.weight * (2 * edge + 1) / share.total**2

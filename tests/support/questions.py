@@ -30,8 +30,8 @@ class State:
 class Process:
     """Request for the worker's process id, niceness and session."""
 
+    urgent: bool = False
     name = "process"
-    urgent = False
     budget = 1.0
 
     def solve(self, known):

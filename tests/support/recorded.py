@@ -9,6 +9,8 @@ KUBE_SCHEDULER = FOLDER / "kube-scheduler-1.36.jsonl"
 CASES = FOLDER / "cases"
 API_SERVER = FOLDER / "kubernetes-1.36.jsonl"
 MORE_OF_API_SERVER = FOLDER / "kubernetes-1.35-more.jsonl"
+#: requests of people and controllers; of the responses, status, warnings and identifiers
+CONTRACT = FOLDER / "kubernetes-1.35-contract.jsonl"
 
 
 def recorded(path):

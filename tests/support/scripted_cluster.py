@@ -25,7 +25,7 @@ from kubedsm.model.events import (
     PodApplied,
     PodDeleted,
 )
-from kubedsm.process.clock import VirtualClock
+from kubedsm_lab.replay.virtual_time import VirtualClock
 
 FOREVER = 1e9
 EXPIRED = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}

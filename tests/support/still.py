@@ -8,7 +8,6 @@ from kubedsm.execution.migration_calls import MigrationCalls
 from kubedsm.kube.calls import reads
 from kubedsm.kube.wire.annotations import MOVE_ANNOTATION
 from kubedsm.kube.wire.decoding import pod as read
-from kubedsm.process.clock import VirtualClock
 from kubedsm_lab.emulator.api.api_server import ApiServer
 from kubedsm_lab.emulator.api.resources import (
     DEPLOYMENTS,
@@ -19,6 +18,7 @@ from kubedsm_lab.emulator.api.resources import (
 )
 from kubedsm_lab.emulator.front import EmulatedFront
 from kubedsm_lab.emulator.http.routes import Routes
+from kubedsm_lab.replay.virtual_time import VirtualClock
 from support.handles import handle_of
 
 MERGE = "application/merge-patch+json"

@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 import sys
+import termios
 
 PATIENCE = 60.0
 
@@ -57,6 +58,10 @@ class Terminal:
 
     def type(self, text):
         os.write(self._side, text.encode())
+
+    def settings(self):
+        """Return the terminal's settings, such as echo."""
+        return termios.tcgetattr(self._side)
 
     def interrupt(self):
         self._process.send_signal(signal.SIGINT)

@@ -8,10 +8,11 @@ from kubedsm.process.supervisor import Supervisor
 
 
 class ToldScene:
-    """Scene whose rows are those given by table, and a status."""
+    """Scene whose rows are those given by table, and a status; its times follow `begins`."""
 
-    def __init__(self, rows=None):
+    def __init__(self, rows=None, begins=0.0):
         self.version, self.said, self.news = 0, "", "begun"
+        self.begins = begins
         self.rows = rows or {}
         self.stirred = asyncio.Event()
 
@@ -23,14 +24,15 @@ class ToldScene:
         if self.news == self.said:
             return None
         self.version, self.said = self.version + 1, self.news
-        return Changes(self.version, float(self.version), self._rows())
+        return Changes(self.version, self.begins + self.version, self._rows())
 
     def snapshot(self):
-        return Snapshot(self.version, float(self.version), self._rows())
+        return Snapshot(self.version, self.begins + self.version, self._rows())
 
     def _rows(self):
         return {"status": {"now": StatusRow(self.said)}} | self.rows
 
 
-def stream_of(scene, clock):
-    return Stream(scene.look, scene.snapshot, scene.stirred, clock, Supervisor(clock, None))
+def stream_of(scene, clock, *history, **leader):
+    supervisor = Supervisor(clock, None)
+    return Stream(scene.look, scene.snapshot, scene.stirred, clock, supervisor, *history, **leader)

@@ -23,11 +23,10 @@ import structlog
 
 from kubedsm.app.assembly import Runtime
 from kubedsm.config.settings import load
-from kubedsm.process.clock import VirtualClock
 from kubedsm_lab.emulator.api.resources import NODES
 from kubedsm_lab.emulator.front import EmulatedFront
 from kubedsm_lab.emulator.paper import node
-from kubedsm_lab.replay.virtual_time import run_in_virtual_time
+from kubedsm_lab.replay.virtual_time import VirtualClock, run_in_virtual_time
 from support.fake_prometheus import DOWN, FakePrometheus
 from support.worlds import emulated
 

@@ -10,12 +10,13 @@ import attrs
 from kubedsm.app.assembly import Runtime
 from kubedsm.config.settings import Configuration
 from kubedsm.observability.measured_cluster import MeasuredCluster
-from kubedsm.process.clock import Clock, VirtualClock
+from kubedsm.process.clock import Clock
 from kubedsm_lab.chaos.oracles import Invariants, Witness
 from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, EVENTS, PODS
 from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster, Timing
 from kubedsm_lab.emulator.front import EmulatedFront
 from kubedsm_lab.emulator.paper import node
+from kubedsm_lab.replay.virtual_time import VirtualClock
 from support.fake_prometheus import DOWN, FakePrometheus
 
 QUICK = Timing(start_delay=0.5, stop_delay=0.5)

@@ -15,7 +15,8 @@ from rich.progress_bar import ProgressBar
 from rich.text import Text
 
 from kubedsm.terminal.fitted_table import Column, FittedTable, Look, table
-from kubedsm.terminal.whole_files import append_whole, folder_for, whole_file, write_whole
+from kubedsm.terminal.whole_files import whole_file, write_whole
+from kubedsm_lab.output_files import append_whole, folder_for
 from support.printed import printed
 
 names = st.text("abcdefgh-/", min_size=1, max_size=20)
@@ -213,7 +214,7 @@ def test_nothing_else_writes_outputs():
     # Pipes, control groups, what processes of a benchmark are given, the logs of those that run,
     # and what stands in for an output that is closed.
     others = {"forked_process.py", "harm.py", "line.py", "processes.py", "forked.py", "running.py"}
-    others |= {"quota.py", "whole_files.py"}
+    others |= {"output_files.py", "quota.py", "whole_files.py"}
     writing = re.compile(r"""\.(?:write_text|write_bytes|save_svg)\(|open\((?:.*, )?"[wa]b?\"""")
     root = Path(__file__).parents[2]
     modules = [

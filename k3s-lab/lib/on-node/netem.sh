@@ -20,18 +20,28 @@ fi
 
 time=$1
 shift
-device=$(ip -o route get "$1" | sed -n 's/.* dev \([^ ]*\).*/\1/p')
-other=$(tc qdisc show dev "$device" root | awk -v ours="$handle:" '$3 != "0:" && $3 != ours')
-if [ -n "$other" ]; then
-  echo "$device has a foreign queueing discipline: $other" >&2
-  exit 1
-fi
+# Print the device that leads to an address.
+device_of() { ip -o route get "$1" | sed -n 's/.* dev \([^ ]*\).*/\1/p'; }
+
+devices=$(for address; do device_of "$address"; done | sort -u)
+for device in $devices; do
+  other=$(tc qdisc show dev "$device" root | awk -v ours="$handle:" '$3 != "0:" && $3 != ours')
+  if [ -n "$other" ]; then
+    echo "$device has a foreign queueing discipline: $other" >&2
+    exit 1
+  fi
+done
 off
-# The fourth band is for the delayed addresses; the other bands are the kernel's default.
-tc qdisc add dev "$device" root handle "$handle:" prio bands 4 \
-  priomap 1 2 2 2 1 2 0 0 1 1 1 1 1 1 1 1
-tc qdisc add dev "$device" parent "$handle:4" netem delay "$time" limit 10000
+for device in $devices; do
+  # The fourth band is for the delayed addresses; the other bands are the kernel's default.
+  tc qdisc add dev "$device" root handle "$handle:" prio bands 4 \
+    priomap 1 2 2 2 1 2 0 0 1 1 1 1 1 1 1 1
+  tc qdisc add dev "$device" parent "$handle:4" netem delay "$time" limit 10000 || {
+    echo "no delay without the kernel module sch_netem" >&2
+    exit 1
+  }
+done
 for address; do
-  tc filter add dev "$device" parent "$handle:" protocol ip u32 \
+  tc filter add dev "$(device_of "$address")" parent "$handle:" protocol ip u32 \
     match ip dst "$address/32" flowid "$handle:4"
 done

@@ -64,6 +64,17 @@ class TokenFile:
 
     def holds(self, token: str) -> bool:
         """Return True if the given token equals the file's; False for a missing or empty file."""
+        self._refresh()
+        return bool(self._token) and hmac.compare_digest(
+            self._token, token.encode(errors="surrogateescape")
+        )
+
+    def read(self) -> str:
+        """Return the present token; empty for a missing or empty file."""
+        self._refresh()
+        return self._token.decode(errors="replace")
+
+    def _refresh(self) -> None:
         seen = _read_version(self._path)
         if seen != self._seen:
             self._seen = seen
@@ -74,9 +85,6 @@ class TokenFile:
                 log.warning("page access denied to all", error=str(error))
             else:
                 log.info("page token changed", file=str(self._path))
-        return bool(self._token) and hmac.compare_digest(
-            self._token, token.encode(errors="surrogateescape")
-        )
 
 
 def _read_version(path: Path) -> tuple[int, ...]:

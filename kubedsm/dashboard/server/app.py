@@ -10,12 +10,15 @@ import zlib
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import aclosing, asynccontextmanager
 from importlib.resources import files
-from pathlib import PurePath
+from pathlib import Path, PurePath
 
 from aiohttp import web
 
 from kubedsm.app.assembly import Runtime
+from kubedsm.dashboard.history import History
+from kubedsm.dashboard.rows import list_decisions
 from kubedsm.dashboard.server.access import Access
+from kubedsm.dashboard.server.leader import LeaderPage
 from kubedsm.dashboard.server.questions import Questions
 from kubedsm.dashboard.server.stream import Stream
 from kubedsm.dashboard.state.scene import Scene
@@ -196,13 +199,16 @@ async def page_of(
     address: tuple[str, int] = (LOOPBACK, 0),
     access: Access | None = None,
     leadership: Callable[[], Leadership | None] = Leadership,
+    folder: Path | None = None,
+    leader: LeaderPage | None = None,
 ) -> AsyncIterator[str]:
     """Serve the dashboard page of a runtime, with rows from `scene`; yield the page's URL.
 
-    leadership: returns None for a runtime without decisions, which only follows the cluster. Raise
-    AddressUnavailableError.
+    leadership: returns None for a runtime without decisions, which only follows the cluster.
+    folder, leader: as in `app_of`. Raise AddressUnavailableError.
     """
-    async with app_of(runtime, scene, clock, access or Access(), leadership) as app:
+    access = access or Access()
+    async with app_of(runtime, scene, clock, access, leadership, folder, leader) as app:
         runner = web.AppRunner(app, access_log=None, shutdown_timeout=GRACE)
         url = await listen(runner, *address, PAGE)
         try:
@@ -218,18 +224,30 @@ async def app_of(
     clock: Clock,
     access: Access,
     leadership: Callable[[], Leadership | None] = Leadership,
+    folder: Path | None = None,
+    leader: LeaderPage | None = None,
 ) -> AsyncIterator[web.Application]:
-    """Yield the dashboard page's aiohttp application, to be mounted in another server."""
+    """Yield the dashboard page's aiohttp application, to be mounted in another server.
+
+    folder: of the history on disk; None for a history that ends with the process. leader: page of
+    other replicas, which a standby shows.
+    """
+    history, record = None if folder is None else History(folder, clock), runtime.decisions.record
     stream = Stream(
         lambda: scene.look(runtime, leadership(), clock.wall()),
         scene.snapshot,
         scene.stirred,
         clock,
         runtime.supervisor,
+        past=await history.read() if history else (),
+        keep=history.append if history else lambda *_: None,
+        leader=leader,
+        learn=lambda message: record.skip_numbers(list_decisions(message)),
     )
     async with asyncio.TaskGroup() as tasks:
-        looking = tasks.create_task(stream.run())
+        background = [tasks.create_task(each.run()) for each in (stream, history) if each]
         try:
-            yield page_app(stream, clock, access, Questions(runtime, leadership).routes())
+            yield page_app(stream, clock, access, Questions(runtime, leadership, leader).routes())
         finally:
-            looking.cancel()
+            for task in background:
+                task.cancel()

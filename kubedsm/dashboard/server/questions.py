@@ -1,8 +1,8 @@
 """Read-only HTTP routes of the dashboard: explanations, and effects of hypothetical changes."""
 
 import asyncio
-from collections.abc import Callable
-from typing import Any, cast
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeAlias, cast
 
 import attrs
 import msgspec
@@ -10,11 +10,18 @@ from aiohttp import web
 
 from kubedsm.app.assembly import Runtime
 from kubedsm.dashboard.server.changes import BadRequestError, parse_what_if
+from kubedsm.dashboard.server.drain_budgets import DrainBudgets
+from kubedsm.dashboard.server.leader import LeaderPage
 from kubedsm.dashboard.server.what_if import explain_what_if
+from kubedsm.dashboard.state.status import describe_standby
 from kubedsm.explain.explanation import Explanation
 from kubedsm.explain.server import query_of, refuse_request
 from kubedsm.explain.subjects import Kind, Subject, SubjectError
+from kubedsm.kube.calls.reads import list_budgets
+from kubedsm.kube.client.port import ClusterError
+from kubedsm.kube.wire.errors import WireError
 from kubedsm.observability.reading import Leadership
+from kubedsm.planner.hypothesis import Hypothesis
 from kubedsm.planner.requests import NoResponseError
 from kubedsm.rebalancing.suggester import Migrator
 from kubedsm.terminal.echo import escape_strings
@@ -24,6 +31,7 @@ ATTEMPTS, PAUSE = 3, 1.0
 #: seconds after which a client should repeat a request that was refused because of load
 RETRY_AFTER = 2
 _KINDS = ("pod", "node", "workload", "move", "decision")
+_Handler: TypeAlias = Callable[[web.Request], Awaitable[web.Response]]
 _encoder = msgspec.json.Encoder()
 
 
@@ -33,11 +41,23 @@ class Questions:
 
     _runtime: Runtime
     _leadership: Callable[[], Leadership | None]
+    #: page of another leader, which answers in place of a standby
+    _leader: LeaderPage | None = None
     _solving: asyncio.Lock = attrs.field(factory=asyncio.Lock, init=False)
     _latest: int = attrs.field(default=0, init=False)
 
     def routes(self) -> list[web.RouteDef]:
-        return [web.get("/page/why", self.why), web.get("/page/what-if", self.what_if)]
+        handlers = {"why": self.why, "what-if": self.what_if}
+        return [web.get(f"/page/{name}", self._by_leader(each)) for name, each in handlers.items()]
+
+    def _by_leader(self, handle: _Handler) -> _Handler:
+        """Return a handler that has the leader's answer, if another process leads and responds."""
+
+        async def respond(request: web.Request) -> web.Response:
+            answer = None if self._leader is None else await self._leader.forward(request)
+            return await handle(request) if answer is None else answer
+
+        return respond
 
     async def why(self, request: web.Request) -> web.Response:
         """Handle a request to explain one pod, node, workload, migration or decision."""
@@ -75,6 +95,9 @@ class Questions:
                 if number != self._latest:
                     raise web.HTTPConflict(text="replaced by a later request: try again\n")
                 suggester = self._find_suggester()
+                budgets = await _read_budgets(suggester, hypothesis)
+                kept = budgets.list_kept(hypothesis, self._runtime.mirror.snapshot())
+                hypothesis = attrs.evolve(hypothesis, kept=kept)
                 try:
                     question = suggester.what_if(hypothesis)
                     imagined = await self._runtime.planner.solve(question, idle=True)
@@ -82,8 +105,9 @@ class Questions:
                     raise refuse_busy(f"{error}") from None
                 if not imagined.cut_short:
                     now = self._runtime.mirror.snapshot()
-                    found = explain_what_if(imagined, hypothesis, now, current)
-                    return explanation_response(found)
+                    return explanation_response(
+                        explain_what_if(imagined, hypothesis, now, current, budgets)
+                    )
                 await suggester.clock.sleep(PAUSE)
         raise refuse_busy("busy: new pods are being placed")
 
@@ -105,21 +129,20 @@ class Questions:
         return "" if self._runtime.synced.is_set() else "the cluster is not known yet"
 
 
+async def _read_budgets(suggester: Migrator, hypothesis: Hypothesis) -> DrainBudgets:
+    """Read the PodDisruptionBudgets, if nodes are drained."""
+    if not hypothesis.drained:
+        return DrainBudgets()
+    try:
+        return DrainBudgets(await list_budgets(suggester.cluster, timeout=suggester.timeout))
+    except (ClusterError, WireError) as error:
+        return DrainBudgets(unread=" ".join(str(error).split()).rstrip("."))
+
+
 def refuse_busy(why: str) -> web.HTTPServiceUnavailable:
     """Return the response for a request that may succeed soon; clients repeat the request."""
     return web.HTTPServiceUnavailable(
         text=f"{why}; retry in {RETRY_AFTER} s\n", headers={"Retry-After": str(RETRY_AFTER)}
-    )
-
-
-def describe_standby(leadership: Leadership) -> str:
-    """Explain that a standby computes no plans, and how to reach the leader."""
-    if not leadership.leader:
-        return "this scheduler is a standby and plans nothing; the leader is not known"
-    where = f"kubectl -n {leadership.namespace} port-forward pod/{leadership.leader} 10270"
-    return (
-        f"this scheduler is a standby and plans nothing; {leadership.leader} leads: ask there"
-        f" (if that is a pod: {where})"
     )
 
 

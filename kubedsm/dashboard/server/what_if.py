@@ -8,6 +8,7 @@ import msgspec
 
 from kubedsm.config.fields import write_section
 from kubedsm.config.settings import Configuration
+from kubedsm.dashboard.server.drain_budgets import DrainBudgets
 from kubedsm.explain.explanation import (
     Explanation,
     Link,
@@ -47,10 +48,11 @@ def explain_what_if(
     hypothesis: Hypothesis,
     snapshot: Snapshot,
     configuration: Configuration,
+    budgets: DrainBudgets | None = None,
 ) -> Explanation[None]:
     """Explain in sentences and tables the placements and migrations that the changes would cause.
 
-    `snapshot`: the cluster as it is, for measured response times.
+    `snapshot`: the cluster as it is, for measured response times. `budgets`: of drained pods.
     """
     goal = LatencyGoal(lambda _: None, configuration.latency.times)
     imagined = _Imagined(
@@ -59,10 +61,13 @@ def explain_what_if(
         configuration,
         lambda workload: goal.times(workload, snapshot.measured),
     )
+    lines, section = (budgets or DrainBudgets()).explain(response, hypothesis, snapshot)
+    first, *others = _describe_result(imagined)
+    sections = (section, *_list_sections(imagined))
     return Explanation(
         "What would be done",
-        tuple(_describe_result(imagined)),
-        tuple(_list_sections(imagined)),
+        (first, *lines, *others),
+        tuple(each for each in sections if each is not None),
     )
 
 

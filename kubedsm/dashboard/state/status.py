@@ -130,12 +130,16 @@ def status_row(
         text = headline(status, there, recent, reading.now)
     facts = _collect_facts(status, there, runtime, reading, tiers if synced else ())
     health = assess_health(facts)
+    notices = health.notices
+    if leadership is not None and not leadership.leading:
+        where = describe_standby(leadership)
+        notices = (f"{where[0].upper()}{where[1:]}.", *notices)
     return msgspec.structs.replace(
         status,
         headline=text,
         state=health.state,
         troubles=health.troubles,
-        notices=health.notices,
+        notices=notices,
         edge_cpu=facts.edge.cpu,
         edge_cpu_free=facts.edge.cpu_free,
         edge_memory=facts.edge.memory,
@@ -194,6 +198,17 @@ def _describe_failures(failed: Iterable[MoveRow], now: float) -> str:
     more = f"; so did {counted(len(lost) - 1, 'migration')} before" if lost[1:] else ""
     how = "failed" if last.state == "failed" else "was rolled back"
     return f"The migration of {migration_route(last)} {how}: {last.reason.rstrip('.')}{more}."
+
+
+def describe_standby(leadership: Leadership) -> str:
+    """Explain that a standby computes no plans, and how to reach the leader."""
+    if not leadership.leader:
+        return "this scheduler is a standby and plans nothing; the leader is not known"
+    where = f"kubectl -n {leadership.namespace} port-forward pod/{leadership.leader} 10270"
+    return (
+        f"this scheduler is a standby and plans nothing; {leadership.leader} leads: ask there"
+        f" (if that is a pod: {where})"
+    )
 
 
 def _find_role(leadership: Leadership | None) -> Role:

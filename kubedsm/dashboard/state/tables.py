@@ -211,7 +211,7 @@ class PodTable(RowTable[PodRow]):
             self._reasons.pop(uid, None)
         elif pod.waits_for_node:
             reason = self._reasons.get(uid, reason)
-            if snapshot.surroundings.namespace_terminating(pod.namespace):
+            if pod.namespace in snapshot.surroundings.terminating_namespaces:
                 reason = Reason("its namespace is being deleted")
             room = next(iter(runtime.mirror.sum_nominations([uid])), "")
             reason = reason._replace(room_on=room)

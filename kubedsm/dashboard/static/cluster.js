@@ -25,6 +25,8 @@ const ARROWS = {
 const LONG = 28;
 /** Largest zoom; milliseconds without a change after which labels get their final size. */
 const [MOST, REST] = [40, 250];
+/** Nodes that are drawn again in a frame. */
+const AT_ONCE = 24;
 /** Width in pixels at which a chosen node is shown; pixels that a pointer moves before it drags. */
 const [LEGIBLE, DRAG] = [120, 5];
 const byName = new Intl.Collator("en", { numeric: true }).compare;
@@ -74,7 +76,7 @@ export function Cluster({ tables, at, title, imagines, state: { chosen, site, fi
   /** Set a tooltip when the pointer first reaches an element: thousands would cost time. */
   function point({ target }) {
     const pointed = thing(target);
-    if (pointed) target.title = describe(pointed, tables);
+    if (pointed && pointed.kind !== "site") target.title = describe(pointed, tables);
   }
 
   const measured = [...tables.nodes.values()].some((row) => row.cpuUsed != null);
@@ -122,7 +124,7 @@ const NOTHING = new Set();
 
 function Area({ name, total, height, sites, tiled, forms, pods, unit, zoom, chosen, node, lit, found,
   colour, demand }) {
-  const pixels = (each) => (zoom.near?.has(each) === false ? unit : unit * zoom.scale);
+  const pixels = (each) => unit * (zoom.drawn.get(each) ?? 1);
   return html`
     <div class="area ${name.toLowerCase()} ${tiled ? "tiled" : ""}"
       style=${{ flexGrow: total, "--row": height }}>
@@ -131,7 +133,8 @@ function Area({ name, total, height, sites, tiled, forms, pods, unit, zoom, chos
       <div class="sites" style=${{ "--columns": Math.min(3, Math.ceil(sites.length / 3)) }}>
         ${sites.map(([site, nodes]) => html`
         <div class=${site ? "site" : ""} key=${site}>
-          ${site && html`<h4>${site}${demandAt(demand, site)}</h4>`}
+          ${site && html`<h4><button class="name" data-site=${site} title="Zoom into the site">
+            ${site}</button>${demandAt(demand, site)}</h4>`}
           <div class="nodes">${nodes.map((each) => html`
             <${NodeBox} key=${each.name} ...${{ ...each, height, lit, colour }}
               px=${pixels(each.name)}
@@ -258,12 +261,13 @@ function useUnit(view, picture, key, total) {
 }
 
 /**
- * Zoom by wheel and keys; the view scrolls. Labels and pods are drawn again once the zoom rests, and
- * only of `near` nodes, in and around the view; null: all are.
+ * Zoom by wheel and keys; the view scrolls. Labels and pods are drawn again once the zoom rests, a
+ * few nodes a frame, and only of nodes in and around the view: `drawn` has their scale.
  */
 function useZoom(view, picture) {
-  const [{ scale, near }, rest] = useState({ scale: 1, near: null });
-  const now = useRef({ scale: 1, resting: 0, from: null, dragged: false }).current;
+  const [{ scale, drawn }, rest] = useState({ scale: 1, drawn: new Map() });
+  const now = useRef(
+    { scale: 1, drawn, resting: 0, drawing: 0, from: null, dragged: false }).current;
 
   function to(wanted, { clientX, clientY } = {}) {
     const { left, top, width, height } = view.current.getBoundingClientRect();
@@ -281,28 +285,41 @@ function useZoom(view, picture) {
 
   function restSoon() {
     clearTimeout(now.resting);
+    cancelAnimationFrame(now.drawing);
     now.resting = setTimeout(() => {
       if (!picture.current) return;
       picture.current.style.willChange = "";
       picture.current.style.setProperty("--px", `${1 / now.scale}px`);
-      rest({ scale: now.scale, near: now.scale === 1 ? null : findNear() });
+      drawSome(findStale());
     }, REST);
   }
 
-  /** Names of the nodes in the view, and half a view around. */
-  function findNear() {
+  /** Draw a few of the nodes, [name, scale], and the others in the next frames. */
+  function drawSome(stale) {
+    now.drawn = new Map([...now.drawn, ...stale.slice(0, AT_ONCE)]);
+    rest({ scale: now.scale, drawn: now.drawn });
+    const others = stale.slice(AT_ONCE);
+    if (others.length) now.drawing = requestAnimationFrame(() => drawSome(others));
+  }
+
+  /** Nodes to be drawn at another scale, [name, scale]: the nearest to the middle first. */
+  function findStale() {
     const { scrollLeft, scrollTop, clientWidth, clientHeight } = view.current;
     const [width, height] = [clientWidth / now.scale, clientHeight / now.scale];
-    const [x, y] = [scrollLeft / now.scale, scrollTop / now.scale];
-    const boxes = [...picture.current.querySelectorAll(".node")].filter((box) => (
-      box.offsetLeft + box.offsetWidth > x - width / 2 && box.offsetLeft < x + width * 1.5
-      && box.offsetTop + box.offsetHeight > y - height / 2 && box.offsetTop < y + height * 1.5));
-    return new Set(boxes.map((box) => box.dataset.node));
+    const [x, y] = [scrollLeft / now.scale + width / 2, scrollTop / now.scale + height / 2];
+    const apart = (box) => Math.max(
+      Math.abs(box.offsetLeft + box.offsetWidth / 2 - x) / (width + box.offsetWidth / 2),
+      Math.abs(box.offsetTop + box.offsetHeight / 2 - y) / (height + box.offsetHeight / 2));
+    return [...picture.current.querySelectorAll(".node")]
+      .map((box) => [box.dataset.node, apart(box)])
+      .sort(([, one], [, other]) => one - other)
+      .map(([name, distance]) => [name, distance < 1 ? now.scale : 1])
+      .filter(([name, wanted]) => (now.drawn.get(name) ?? 1) !== wanted);
   }
 
   return {
     scale,
-    near,
+    drawn,
     to,
     by: (factor, point) => to(now.scale * factor, point),
     dragged: () => now.dragged,

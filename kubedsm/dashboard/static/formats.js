@@ -92,8 +92,8 @@ export function percent(part) {
 
 /**
  * Return the forms of names by name, longest first: the name, the name without the end that all names
- * have in common, and without the common beginning, too. Of ip-10-7-3.internal and
- * ip-10-9-8.internal: ip-10-7-3 and …7-3.
+ * have in common, and without the common beginning, with and without an ellipsis. Of ip-10-7-3.internal and
+ * ip-10-9-8.internal: ip-10-7-3, …7-3 and 7-3.
  */
 export function distinct(names) {
   const [first = "", ...others] = names;
@@ -110,7 +110,7 @@ export function distinct(names) {
   const tail = end - (first.slice(first.length - end).match(/^[^-./]*/)?.[0].length ?? 0);
   return new Map(names.map((name) => {
     const kept = name.slice(0, Math.max(head + 1, name.length - tail));
-    return [name, [name, kept, head ? `…${kept.slice(head)}` : kept]];
+    return [name, [name, kept, ...(head ? [`…${kept.slice(head)}`, kept.slice(head)] : [])]];
   }));
 }
 

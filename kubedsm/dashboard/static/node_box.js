@@ -103,7 +103,8 @@ export function fill(row, pods, lit, colour) {
 
 function Heading({ forms, state, w, h, filled }) {
   const letters = Math.floor((w - 8 - (state ? 14 : 0)) / LETTER);
-  const roomy = letters >= Math.min(forms.at(-1).length, 12) + filled.length + 1;
+  const { length } = forms[1] ?? forms[0];
+  const roomy = letters >= Math.min(length, 12) + filled.length + 1;
   const own = roomy ? letters - filled.length - 1 : letters;
   const worded = state && h >= 60 && w >= state.length * LETTER + 4;
   return html`

@@ -9,6 +9,8 @@ export const KEPT = { room: 8_000_000, span: 3_600 };
 const [ROWS, LENGTH] = [500, 300];
 /** Last requested moments whose tables are kept. */
 const ASKED = 4;
+/** News and migrations of earlier runs of the scheduler that stay in the tables. */
+const CARRIED = 100;
 
 const TABLES = ["nodes", "pods", "workloads", "moves", "news", "status"];
 const NOTHING = Object.fromEntries(TABLES.map((table) => [table, new Map()]));
@@ -113,7 +115,7 @@ export class Recording {
     const whole = type === "snapshot";
     let chapter = this.#chapters.at(-1);
     if (!chapter || whole || chapter.rows > chapter.most || at > chapter.at + LENGTH) {
-      const tables = whole ? after(NOTHING, [message]) : this.last;
+      const tables = whole ? this.#carried(after(NOTHING, [message]), message.run) : this.last;
       const most = Math.max(ROWS, sum(tables, (table) => table.size));
       chapter = { at, messages: [], rows: 0, most, size: 0 };
       chapter.begin = { chapter, count: whole ? 1 : 0, tables };
@@ -123,6 +125,19 @@ export class Recording {
     if (!whole) chapter.rows += sum(rows, (table) => Object.keys(table).length);
     chapter.size += size;
     this.size += size;
+  }
+
+  /** Tables of a new run, with the news and ended migrations of the runs before. */
+  #carried(tables, run) {
+    const { run: before, last } = this;
+    if (this.empty || run === before) return tables;
+    const earlier = (id) => (id.includes("@") ? id : `${id}@${before}`);
+    const moves = [...last.moves].filter(([, { state }]) => OVER.has(state))
+      .map(([id, row]) => [earlier(id), row]);
+    const news = [...last.news].slice(-CARRIED)
+      .map(([id, row]) => [earlier(id), row.move ? { ...row, move: earlier(row.move) } : row]);
+    return { ...tables, moves: new Map([...moves.slice(-CARRIED), ...tables.moves]),
+      news: new Map([...news, ...tables.news]) };
   }
 
   #forget() {

@@ -1,21 +1,25 @@
-"""Client of the dashboard's update stream over HTTP, which reconnects without losing changes."""
+"""Client of the dashboard over HTTP: updates without lost changes, edge shares, explanations."""
 
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from http import HTTPStatus
+from typing import Any, TypeAlias
 
 import aiohttp
 import attrs
 import msgspec
 
 from kubedsm.dashboard.recording import apply_changes
-from kubedsm.dashboard.rows import Message, Snapshot, decode_message
+from kubedsm.dashboard.rows import Message, Row, Snapshot, WorkloadRow, decode_message
+from kubedsm.explain.explanation import Explanation
 from kubedsm.process.clock import Clock
+from kubedsm.terminal.echo import escape_strings
 from kubedsm.terminal.problems import Problem
 
 #: seconds between attempts, at first and at most
 FIRST, LONGEST = 0.5, 8.0
 #: seconds; a scheduler sends a sign of life every 10
 _TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=5.0, sock_read=25.0)
+_PATIENCE = aiohttp.ClientTimeout(total=15.0)
 _SAID = b"data: "
 #: quoted characters of a server's response
 _REPEATED = 200
@@ -25,6 +29,10 @@ class NotShownError(Problem):
     """Error: the scheduler will never serve the dashboard page, hence retries are pointless."""
 
 
+class NotExplainedError(Problem):
+    """Error: the scheduler gives no explanation, with the reason."""
+
+
 @attrs.frozen
 class Away:
     """Update for `kubedsm watch`: the scheduler does not respond at the moment, with the cause."""
@@ -32,22 +40,81 @@ class Away:
     why: str
 
 
-async def follow(server: str, token: str | None, clock: Clock) -> AsyncGenerator[Snapshot | Away]:
+@attrs.frozen
+class Page:
+    """Address of a scheduler's dashboard page, with the bearer token if required."""
+
+    server: str
+    token: str | None = attrs.field(default=None, repr=False)
+
+    def open_session(self) -> aiohttp.ClientSession:
+        headers = {"Authorization": f"Bearer {self.token}"} if self.token else {}
+        return aiohttp.ClientSession(timeout=_TIMEOUT, headers=headers)
+
+    def url(self, name: str) -> str:
+        return f"{self.server.rstrip('/')}/page/{name}"
+
+
+#: time in seconds since the epoch; workload, edge pods and all pods of each
+EdgePods: TypeAlias = tuple[float, list[tuple[str, int, int]]]
+
+
+async def fetch_edge_pods(page: Page) -> list[EdgePods]:
+    """Return the recorded changes of edge pods, oldest first; empty if the page has none."""
+    try:
+        async with page.open_session() as session, session.get(page.url("recording")) as answer:
+            answer.raise_for_status()
+            lines = (await answer.read()).splitlines()
+        found = map(decode_message, lines)
+        return [(each.at, list_edge_pods(each.rows.get("workloads", {}))) for each in found]
+    except (aiohttp.ClientError, TimeoutError, OSError, msgspec.DecodeError):
+        return []
+
+
+def list_edge_pods(rows: Mapping[str, Row | None]) -> list[tuple[str, int, int]]:
+    """Return name, edge pods and all pods of workloads; a deleted workload has no pods."""
+    return [
+        (name, row.edge, row.total) if isinstance(row, WorkloadRow) else (name, 0, 0)
+        for name, row in rows.items()
+    ]
+
+
+async def fetch_explanation(page: Page, kind: str, key: str) -> Explanation[Any]:
+    """Request an explanation of the pod, node, workload, migration or decision.
+
+    Raise NotExplainedError.
+    """
+    try:
+        async with (
+            page.open_session() as session,
+            session.get(page.url("why"), params={kind: key}, timeout=_PATIENCE) as answer,
+        ):
+            body = await answer.read()
+    except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        raise NotExplainedError(f"no response from {page.server}") from error
+    if answer.status != HTTPStatus.OK:
+        raise NotExplainedError(" ".join(body.decode(errors="replace").split())[:_REPEATED])
+    try:
+        return msgspec.json.decode(escape_strings(body), type=Explanation[Any])
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise NotExplainedError(f"the response of {page.server} is not understood") from error
+
+
+async def follow(page: Page, clock: Clock) -> AsyncGenerator[Snapshot | Away]:
     """Follow a scheduler's dashboard over HTTP: yield all rows after each change; reconnect on
     failures.
 
     Raise NotShownError; also if nothing responds at first.
     """
     seen: Snapshot | None = None
-    headers = {"Authorization": f"Bearer {token}"} if token else {}
-    url = f"{server.rstrip('/')}/page/stream"
-    async with aiohttp.ClientSession(timeout=_TIMEOUT, headers=headers) as session:
+    server, url = page.server, page.url("stream")
+    async with page.open_session() as session:
         pause = FIRST
         while True:
             known = {} if seen is None else {"after": str(seen.version), "run": seen.run}
             try:
                 async with session.get(url, params=known) as answer:
-                    await _check_response(answer, server, token)
+                    await _check_response(answer, server, page.token)
                     if seen is not None:
                         yield seen
                     async for message in _read_messages(answer):
@@ -97,7 +164,7 @@ async def _read_messages(answer: aiohttp.ClientResponse) -> AsyncIterator[Messag
         *parts, text = (text + piece).split(b"\n\n")
         for part in parts:
             if part.startswith(_SAID):
-                yield decode_message(part.removeprefix(_SAID))
+                yield decode_message(escape_strings(part.removeprefix(_SAID)))
 
 
 def _apply_message(seen: Snapshot | None, message: Message) -> Snapshot:

@@ -39,7 +39,7 @@ class MissingRightError(Forbidden):
 
 def missing_right(request: Request, error: ApiStatusError) -> MissingRightError:
     """Return the error for a refused API request, which names the missing RBAC right."""
-    right, where = _right_for(request)
+    right, where = right_for(request)
     of = f"{right.resource}.{right.group}" if right.group else right.resource
     ours = {attrs.evolve(each, own=False) for feature in FEATURES for each in feature.rights}
     mend = (
@@ -51,20 +51,23 @@ def missing_right(request: Request, error: ApiStatusError) -> MissingRightError:
     return MissingRightError(error, line)
 
 
-def _right_for(request: Request) -> tuple[Right, str]:
+def right_for(request: Request) -> tuple[Right, str]:
     """Return the RBAC right that an API request needs, and its scope: cluster or namespace."""
     group, parts = "", request.path.strip("/").split("/")
     match parts:
         case ["apis", group, _, *parts]:
             pass
-        case [_, _, *parts]:
+        case ["api", _, *parts]:
             pass
+        case _:  # such as /version
+            parts = [request.path]
     where = "in the whole cluster"
     match parts:
         case ["namespaces", namespace, inner, *rest]:
             where, parts = f"in namespace {namespace}", [inner, *rest]
     resource, name, subresource = (*parts, "", "", "")[:3]
-    verb = _VERBS.get(request.method, "get" if name else "list")
+    read = "get" if name or resource == request.path else "list"
+    verb = "watch" if "watch" in request.query else _VERBS.get(request.method, read)
     return Right(verb, group, f"{resource}/{subresource}" if subresource else resource), where
 
 
@@ -99,12 +102,12 @@ class ExplainedCluster(ClusterFront):
             if " cannot " in error.message:
                 raise missing_right(request, error)
         if answer.status == HTTPStatus.NOT_FOUND and request.method == "GET":
-            right, _ = _right_for(request)
-            if right.verb == "list":
+            right, _ = right_for(request)
+            if right.verb == "list" or right.resource == request.path:
                 raise NotFound(
                     answer.status,
                     "NotFound",
-                    f"{self.server} serves no {right.resource} at {request.path}:"
+                    f"{self.server} serves no {right.resource.strip('/')} at {request.path}:"
                     " is it a Kubernetes API server?",
                 )
         return answer

@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from kubedsm.kube.client.api_errors import send
-from kubedsm.kube.client.port import CORE, Cluster, path_of, pod_path
+from kubedsm.kube.client.port import CORE, Cluster, path_of
 from kubedsm.kube.wire import decoding
 from kubedsm.kube.wire.decoding import read_json
 from kubedsm.model.model import PULL_LABEL, NodeName, Pod
@@ -46,7 +46,7 @@ async def read_pull_spec(cluster: Cluster, pod: Pod, *, timeout: float) -> PullS
     """Read the images of the pod, with pull secrets and tolerations. Raises ClusterError,
     WireError.
     """
-    body = await send(cluster, "GET", pod_path(pod.namespace, pod.name), timeout)
+    body = await send(cluster, "GET", path_of(CORE, pod.namespace, "pods", pod.name), timeout)
     return read_json("Pod", body, _Pulling).spec
 
 

@@ -14,7 +14,6 @@ from kubedsm.kube.client.api_errors import api_error, send
 from kubedsm.kube.client.port import (
     APPS,
     CORE,
-    POLICY,
     Cluster,
     ObjectName,
     Request,
@@ -22,10 +21,9 @@ from kubedsm.kube.client.port import (
 )
 from kubedsm.kube.wire import schema
 from kubedsm.kube.wire.decoding import read_json
-from kubedsm.kube.wire.pods import mark_on, selector_of
+from kubedsm.kube.wire.pods import mark_on
 from kubedsm.kube.wire.schema import Items
-from kubedsm.model.model import MIGRATING_LABEL, TEMPLATE_HASH_LABEL, Pod
-from kubedsm.model.selectors import Selector, selects
+from kubedsm.model.model import MIGRATING_LABEL
 
 _AUTHORIZATION = "/apis/authorization.k8s.io/v1"
 _AUTHENTICATION = "/apis/authentication.k8s.io/v1"
@@ -205,76 +203,6 @@ async def list_selected(cluster: Cluster, selector: str, *, timeout: float) -> d
     items = read_json("PodList", body, Items[schema.AnyObject]).items or ()
     found = (each.metadata for each in items)
     return {each.uid or "": f"{each.namespace}/{each.name}" for each in found}
-
-
-@attrs.frozen
-class Budget:
-    """PodDisruptionBudget by its name, with the numbers of its status."""
-
-    namespace: str
-    name: str
-    selector: Selector
-    desired: int
-    expected: int
-
-    @property
-    def never_allows(self) -> bool:
-        """Return True if no disruption is allowed even with every pod healthy."""
-        return 0 < self.expected <= self.desired
-
-    def covers(self, pod: Pod) -> bool:
-        return pod.namespace == self.namespace and selects(self.selector, pod.labels)
-
-    def __str__(self) -> str:
-        return f"{self.namespace}/{self.name}"
-
-
-async def list_budgets(cluster: Cluster, *, timeout: float) -> tuple[Budget, ...]:
-    body = await send(cluster, "GET", f"{POLICY}/poddisruptionbudgets", timeout)
-    return tuple(
-        Budget(
-            each.metadata.namespace or "",
-            each.metadata.name,
-            selector_of(each.spec.selector),
-            each.status.desired_healthy,
-            each.status.expected_pods,
-        )
-        for each in read_json("PodDisruptionBudgetList", body, Items[schema.Budget]).items or ()
-    )
-
-
-@attrs.frozen
-class Service:
-    """Service with a selector."""
-
-    namespace: str
-    name: str
-    selector: Selector
-    #: True if requests prefer endpoints of the same zone or node
-    prefers_zone: bool
-    #: True if the selector has a template hash, so that a migrated pod leaves the Service
-    by_template: bool = False
-
-    def covers(self, pod: Pod) -> bool:
-        return pod.namespace == self.namespace and selects(self.selector, pod.labels)
-
-    def __str__(self) -> str:
-        return f"{self.namespace}/{self.name}"
-
-
-async def list_services(cluster: Cluster, *, timeout: float) -> tuple[Service, ...]:
-    body = await send(cluster, "GET", f"{CORE}/services", timeout)
-    return tuple(
-        Service(
-            each.metadata.namespace or "",
-            each.metadata.name,
-            selector_of(schema.LabelSelector(match_labels=each.spec.selector)),
-            bool(each.spec.traffic_distribution) or each.spec.internal_traffic_policy == "Local",
-            TEMPLATE_HASH_LABEL in each.spec.selector,
-        )
-        for each in read_json("ServiceList", body, Items[schema.Service]).items or ()
-        if each.spec.selector
-    )
 
 
 async def read_of_scheduler(

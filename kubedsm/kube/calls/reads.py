@@ -20,8 +20,6 @@ from kubedsm.kube.client.port import (
     Cluster,
     NotFound,
     path_of,
-    pod_path,
-    volume_path,
 )
 from kubedsm.kube.wire import decoding, schema
 from kubedsm.kube.wire.annotations import ANSWER_ANNOTATION, MoveMark, RequestAnswer, answer_in
@@ -29,9 +27,9 @@ from kubedsm.kube.wire.decoding import Reader, read_json
 from kubedsm.kube.wire.pods import controller_of, mark_on, pod_of, selector_of
 from kubedsm.kube.wire.schema import Items, LabelSelector
 from kubedsm.model.model import MIGRATING_LABEL, TEMPLATE_HASH_LABEL, Pod, Workload
+from kubedsm.model.selecting import Budget, Service
 from kubedsm.model.selectors import Selector, keys_of, selects
 from kubedsm.model.surroundings import Claim, Volume
-from kubedsm.optimizer.placing.preemption import Budget
 
 #: Kubernetes' defaults of probes
 _PROBE_PERIOD, _PROBE_FAILURES = 10.0, 3
@@ -45,7 +43,21 @@ APPS_RESOURCES = {
 
 async def get_pod(cluster: Cluster, namespace: str, name: str, *, timeout: float) -> Pod:
     """Read a pod. Raises NotFound if absent."""
-    return decoding.pod(await send(cluster, "GET", pod_path(namespace, name), timeout))
+    return decoding.pod(await send(cluster, "GET", path_of(CORE, namespace, "pods", name), timeout))
+
+
+class _PodStatus(msgspec.Struct, frozen=True):
+    address: str | None = msgspec.field(default=None, name="podIP")
+
+
+class _Addressed(msgspec.Struct, frozen=True):
+    status: _PodStatus = _PodStatus()
+
+
+async def pod_address(cluster: Cluster, namespace: str, name: str, *, timeout: float) -> str:
+    """Read the IP address of a pod; empty before it has one. Raises NotFound if absent."""
+    body = await send(cluster, "GET", path_of(CORE, namespace, "pods", name), timeout)
+    return read_json("Pod", body, _Addressed).status.address or ""
 
 
 async def get_config_map(
@@ -64,7 +76,8 @@ async def get_claim(cluster: Cluster, namespace: str, name: str, *, timeout: flo
 
 async def get_volume(cluster: Cluster, name: str, *, timeout: float) -> Volume:
     """Read a PersistentVolume. Raises NotFound if absent."""
-    return decoding.volume(await send(cluster, "GET", volume_path(name), timeout))
+    path = path_of(CORE, None, "persistentvolumes", name)
+    return decoding.volume(await send(cluster, "GET", path, timeout))
 
 
 async def version(cluster: Cluster, *, timeout: float) -> str:
@@ -177,7 +190,7 @@ class LiveOwner:
 
 async def read_pod(cluster: Cluster, pod: Pod, *, timeout: float) -> LivePod:
     """Read a pod by name from the API server, with its owner. Raises NotFound if absent."""
-    body = await send(cluster, "GET", pod_path(pod.namespace, pod.name), timeout)
+    body = await send(cluster, "GET", path_of(CORE, pod.namespace, "pods", pod.name), timeout)
     live, start = _PODS.value(body), read_json("Pod", body, _Start)
     containers = (start.spec and start.spec.containers) or ()
     return attrs.evolve(
@@ -393,34 +406,38 @@ def _selector_text(selector: Selector) -> str:
     return ",".join(parts)
 
 
-async def services_by_template(cluster: Cluster, namespace: str, *, timeout: float) -> list[str]:
-    """Return the Services selecting pods by pod-template-hash: migrations would remove pods from
-    them.
-    """
-    body = await send(cluster, "GET", path_of(CORE, namespace, "services"), timeout)
-    services = read_json("Service", body, Items[schema.Service]).items or ()
-    return [s.metadata.name for s in services if TEMPLATE_HASH_LABEL in (s.spec.selector or {})]
-
-
-async def budgets_of(cluster: Cluster, pod: Pod, *, timeout: float) -> list[tuple[str, int]]:
-    """Return name and allowed disruptions of each PodDisruptionBudget that covers the pod."""
-    path = path_of(POLICY, pod.namespace, "poddisruptionbudgets")
-    return [
-        (budget.metadata.name, budget.status.disruptions_allowed)
-        for budget in await _list_budgets(cluster, path, timeout)
-        if selects(selector_of(budget.spec.selector), pod.labels)
-    ]
-
-
-async def all_budgets(cluster: Cluster, *, timeout: float) -> list[Budget]:
-    """Return every PodDisruptionBudget with a non-empty selector."""
-    return [
-        Budget(budget.metadata.namespace or "", requirements, budget.status.disruptions_allowed)
-        for budget in await _list_budgets(cluster, f"{POLICY}/poddisruptionbudgets", timeout)
-        if (requirements := selector_of(budget.spec.selector))
-    ]
-
-
-async def _list_budgets(cluster: Cluster, path: str, timeout: float) -> tuple[schema.Budget, ...]:
+async def list_budgets(
+    cluster: Cluster, namespace: str | None = None, *, timeout: float
+) -> tuple[Budget, ...]:
+    """List the PodDisruptionBudgets of a namespace, or of all."""
+    path = path_of(POLICY, namespace, "poddisruptionbudgets")
     body = await send(cluster, "GET", path, timeout)
-    return read_json("PodDisruptionBudget", body, Items[schema.Budget]).items or ()
+    return tuple(
+        Budget(
+            each.metadata.namespace or "",
+            each.metadata.name,
+            selector_of(each.spec.selector),
+            each.status.desired_healthy,
+            each.status.expected_pods,
+            each.status.disruptions_allowed,
+        )
+        for each in read_json("PodDisruptionBudget", body, Items[schema.Budget]).items or ()
+    )
+
+
+async def list_services(
+    cluster: Cluster, namespace: str | None = None, *, timeout: float
+) -> tuple[Service, ...]:
+    """List the Services with a selector, of a namespace or of all."""
+    body = await send(cluster, "GET", path_of(CORE, namespace, "services"), timeout)
+    return tuple(
+        Service(
+            each.metadata.namespace or "",
+            each.metadata.name,
+            selector_of(schema.LabelSelector(match_labels=each.spec.selector)),
+            bool(each.spec.traffic_distribution) or each.spec.internal_traffic_policy == "Local",
+            TEMPLATE_HASH_LABEL in each.spec.selector,
+        )
+        for each in read_json("Service", body, Items[schema.Service]).items or ()
+        if each.spec.selector
+    )

@@ -14,7 +14,7 @@ from typing import Any
 import attrs
 
 from kubedsm.kube.client.api_errors import send
-from kubedsm.kube.client.port import CORE, EVENTS, Cluster, path_of, pod_path, volume_path
+from kubedsm.kube.client.port import CORE, EVENTS, Cluster, path_of
 from kubedsm.kube.wire import decoding
 from kubedsm.kube.wire.annotations import (
     MOVE_ANNOTATION,
@@ -81,7 +81,7 @@ async def bind(
         "metadata": metadata,
         "target": {"apiVersion": "v1", "kind": "Node", "name": node},
     }
-    path = pod_path(pod.namespace, pod.name, "binding")
+    path = path_of(CORE, pod.namespace, "pods", pod.name, "binding")
     await send(cluster, "POST", path, timeout, binding)
 
 
@@ -101,7 +101,7 @@ async def set_pod_condition(
         "lastTransitionTime": rfc3339(since, micro=False),
     }
     patch = {"metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}}
-    path = pod_path(pod.namespace, pod.name, "status")
+    path = path_of(CORE, pod.namespace, "pods", pod.name, "status")
     await send(cluster, "PATCH", path, timeout, patch, content_type=STRATEGIC_MERGE)
 
 
@@ -244,7 +244,7 @@ async def evict(cluster: Cluster, pod: Pod, *, timeout: float, dry_run: bool = F
         "metadata": {"name": pod.name, "namespace": pod.namespace},
         "deleteOptions": options,
     }
-    path = pod_path(pod.namespace, pod.name, "eviction")
+    path = path_of(CORE, pod.namespace, "pods", pod.name, "eviction")
     await send(cluster, "POST", path, timeout, body)
 
 
@@ -282,7 +282,7 @@ async def reserve_volume(
         "metadata": {"resourceVersion": volume.resource_version},
         "spec": {"claimRef": reference},
     }
-    path = volume_path(volume.name)
+    path = path_of(CORE, None, "persistentvolumes", volume.name)
     return decoding.volume(await send(cluster, "PATCH", path, timeout, patch, content_type=MERGE))
 
 
@@ -314,7 +314,7 @@ async def put_request(
 async def _patch_pod(
     cluster: Cluster, pod: Pod, metadata: dict[str, Any], timeout: float, content_type: str = MERGE
 ) -> None:
-    path, patch = pod_path(pod.namespace, pod.name), {"metadata": metadata}
+    path, patch = path_of(CORE, pod.namespace, "pods", pod.name), {"metadata": metadata}
     await send(cluster, "PATCH", path, timeout, patch, content_type=content_type)
 
 

@@ -202,25 +202,15 @@ class ObjectName:
 
 
 def path_of(
-    group: str, namespace: str, plural: str, name: str | None = None, subresource: str = ""
+    group: str, namespace: str | None, plural: str, name: str | None = None, subresource: str = ""
 ) -> str:
-    """Return the API path of a resource in a namespace, of an object, or of a subresource.
+    """Return the API path of a resource in a namespace (None: of the cluster), of an object, or of
+    a subresource.
 
     Names come from untrusted objects. Raises Invalid for other text, which could change the path.
     """
-    for part in (namespace,) if name is None else (namespace, name):
-        if not is_name(part):
+    for part in (namespace, name):
+        if part is not None and not is_name(part):
             raise Invalid(400, "BadRequest", f"{part[:_LONGEST]!r} is not the name of an object")
-    return "/".join(filter(None, (group, "namespaces", namespace, plural, name, subresource)))
-
-
-def pod_path(namespace: str, name: str, subresource: str = "") -> str:
-    """Return the API path of a pod. Raises Invalid for syntactically invalid names."""
-    return path_of(CORE, namespace, "pods", name, subresource)
-
-
-def volume_path(name: str) -> str:
-    """Return the API path of a PersistentVolume. Raises Invalid for syntactically invalid names."""
-    if not is_name(name):
-        raise Invalid(400, "BadRequest", f"{name[:_LONGEST]!r} is not the name of an object")
-    return f"{CORE}/persistentvolumes/{name}"
+    scope = "" if namespace is None else f"namespaces/{namespace}"
+    return "/".join(filter(None, (group, scope, plural, name, subresource)))

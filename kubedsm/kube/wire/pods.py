@@ -49,7 +49,7 @@ _LABEL_KEYS = b"abelKeys"
 _SCHEDULED = re.compile(r"(.+)-((?:2[5-9]|[3-5]\d)\d{6})")
 #: why a pod must not migrate
 _LOCAL = "it has a volume on its node, or of its own (hostPath, emptyDir or ephemeral)"
-_NO_STATUS, _NO_CONDITION = schema.PodStatus(), schema.Condition()
+_NO_STATUS = schema.PodStatus()
 
 
 class Demands(NamedTuple):
@@ -114,7 +114,7 @@ def pod_of(shape: schema.Pod) -> Pod:
         scheduler_name=intern(spec.scheduler_name or "default-scheduler"),
         node_name=NodeName(intern(spec.node_name)) if spec.node_name else None,
         phase=intern(status.phase or "Pending"),
-        ready=_find_condition(status, "Ready").status == "True",
+        ready=any(c.type == "Ready" and c.status == "True" for c in status.conditions or ()),
         terminating=metadata.deletion_timestamp is not None,
         detached=mark is not None,
         gated=bool(spec.scheduling_gates),
@@ -151,13 +151,6 @@ def _why_untouchable(annotations: schema.Annotations) -> str:
     return ""
 
 
-def _find_condition(status: schema.PodStatus, of_type: str) -> schema.Condition:
-    for condition in status.conditions or ():
-        if condition.type == of_type:
-            return condition
-    return _NO_CONDITION
-
-
 def _requests_of(asking: schema.Container | schema.PodSpec) -> Amounts:
     resources = asking.resources
     return tuple(resources.requests.items()) if resources and resources.requests else ()
@@ -176,7 +169,10 @@ def _read_reports(spec: schema.PodSpec, status: schema.PodStatus) -> Reports | N
         _all_reported(spec.containers, status.container_statuses),
         _all_reported(spec.init_containers, status.init_container_statuses),
         _report_of(status),
-        _find_condition(status, "PodResizePending").reason == "Infeasible",
+        any(
+            condition.type == "PodResizePending" and condition.reason == "Infeasible"
+            for condition in status.conditions or ()
+        ),
     )
 
 

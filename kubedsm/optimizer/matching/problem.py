@@ -8,6 +8,7 @@ and a column for each kind. With several priorities, the pods of one kind have i
 priorities and levels.
 """
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from typing import NamedTuple, Self
@@ -20,12 +21,13 @@ from kubedsm.model.model import Node, NodeName, Pod, PodClass, Resources, Uid, s
 from kubedsm.model.node_index import Mask, NodeIndex, NodeRows
 from kubedsm.model.residents import Selection, wishes_of
 from kubedsm.model.snapshot import Snapshot
-from kubedsm.model.surroundings import Surroundings
+from kubedsm.model.surroundings import Key, Surroundings
 from kubedsm.objective.fragmentation import Ints, axes_of
 from kubedsm.objective.fragmentation import rows as amounts_of
 from kubedsm.plugins.feasibility import EquivalenceClass, Feasibility
 from kubedsm.plugins.plugins import fitting_nodes
 from kubedsm.plugins.taints import PREFERS_NO_PODS
+from kubedsm.plugins.volume_binding import are_unrestricted
 from kubedsm.plugins.volumes import is_shared_disk
 
 
@@ -386,10 +388,13 @@ _Key = tuple[
 def is_plain(snapshot: Snapshot, batch: Sequence[Pod]) -> bool:
     """Determine whether scheduling depends only on pod equivalence class and node.
 
-    False if any pod has constraints or preferences about other pods, or is subject to any, or if a
-    node has a PreferNoSchedule taint.
+    False if any pod has constraints or preferences about other pods, or is subject to any, if a
+    volume claim may exclude a node, or if a node has a PreferNoSchedule taint.
     """
     if not all(pod.pod_class.rules.is_plain for pod in batch):
+        return False
+    claims: Counter[Key] = Counter(key for pod in batch for key in pod.pod_class.rules.claim_keys)
+    if claims and not are_unrestricted(claims, Feasibility.of(snapshot).scene):
         return False
     if any(t.effect == PREFERS_NO_PODS for of in snapshot.index.taints.values for t in of or ()):
         return False

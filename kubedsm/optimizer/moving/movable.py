@@ -1,7 +1,6 @@
 """Eligibility of running pods for migration, determined from the cluster snapshot alone."""
 
 from collections.abc import Callable, Container
-from functools import cache
 
 from kubedsm.model.model import ENDING_KINDS, MIGRATING_LABEL, NodeName, Pod, Tier, Workload
 from kubedsm.model.snapshot import Snapshot
@@ -39,7 +38,7 @@ def default_movable(snapshot: Snapshot) -> Movable:
     """
 
     nodes, placed, name = snapshot.nodes, snapshot.placed, snapshot.scheduler_name
-    ending = cache(snapshot.surroundings.namespace_terminating)
+    ending = snapshot.surroundings.terminating_namespaces
 
     def reason(pod: Pod) -> Reason | None:
         if pod.pinned:
@@ -52,7 +51,7 @@ def default_movable(snapshot: Snapshot) -> Movable:
             pod.scheduler_name != name,
             pod.finished,
             pod.terminating,
-            ending(pod.namespace),
+            pod.namespace in ending,
             pod.detached,
             MIGRATING_LABEL in pod.labels,
             pod.gated,
@@ -64,12 +63,12 @@ def default_movable(snapshot: Snapshot) -> Movable:
         )
         if True in found:
             return _CAUSES[found.index(True)].of()
-        return _find_volume_reason(pod, snapshot) if pod.pod_class.rules.claims else None
+        return find_volume_reason(pod, snapshot) if pod.pod_class.rules.claims else None
 
     return reason
 
 
-def _find_volume_reason(pod: Pod, snapshot: Snapshot) -> Reason | None:
+def find_volume_reason(pod: Pod, snapshot: Snapshot) -> Reason | None:
     """Return the reason against the migration of a pod with volumes, or None.
 
     A volume of K3s' local-path provisioner is on one node's disk. A volume that other pods use at

@@ -30,7 +30,7 @@ from kubedsm.model.model import (
 )
 from kubedsm.model.node_index import Column, Mask, NodeRows, Positions
 from kubedsm.model.snapshot import Snapshot
-from kubedsm.objective.fragmentation import Fragmentation, Ints, axes_of, row
+from kubedsm.objective.fragmentation import Fragmentation, Ints, axes_of, rows
 from kubedsm.objective.objective import Objective, QosTargets, quality
 from kubedsm.objective.replica_spread import ReplicaSpread, has_default_spread
 from kubedsm.optimizer.matching.match import Bounds
@@ -60,33 +60,6 @@ from kubedsm.plugins.plugin import Rejection
 from kubedsm.plugins.plugins import fitting_nodes, rejection, rejections
 
 
-def place_alone(
-    pod: Pod,
-    edge: NodeRows,
-    cloud: NodeRows,
-    gain: int | Ints,
-    fragmentation: Fragmentation,
-    spread: ReplicaSpread | None = None,
-) -> Choice:
-    """Choose the node of a single pending pod; gain: QoS gained by placing the pod on the edge, by
-    node position where edge sites differ.
-    """
-    fits = fitting_nodes(pod.pod_class, edge.index, edge.room)
-    company = np.zeros(len(edge.index), dtype=np.int64)
-    if spread is not None and pod.workload in spread.on_node and has_default_spread(pod):
-        company = spread.by_node(pod.workload, edge.index)
-    added = _added_fragmentation(fragmentation, edge, pod.requests)
-    total, nowhere = edge_fragmentation(fragmentation, edge), np.zeros_like(company)
-    chosen = choose_node(pod.requests, fits, edge, cloud, gain, added, company, nowhere)
-    if chosen is None:
-        return Choice((), (), total, Proof())
-    node, more = chosen
-    target = ((pod, edge.index.names[node]),)
-    if node in edge.positions:
-        return Choice(target, (), total + more, Proof())
-    return Choice((), target, total, Proof())
-
-
 def edge_fragmentation(fragmentation: Fragmentation, edge: NodeRows) -> int:
     """Return the total fragmentation (capacity unusable for typical pods) of the edge nodes, given
     their available capacity.
@@ -112,18 +85,18 @@ def choose_node(
     company, penalties: replicas joined by the pod, and preference penalty, by position.
     """
     target = _least_allocated(requests, cloud.only(open_to), company, penalties)
-    rows = np.flatnonzero(open_to[edge.positions])
-    gains = np.broadcast_to(gain, open_to.shape)[edge.positions[rows]]
+    on_edge = np.flatnonzero(open_to[edge.positions])
+    gains = np.broadcast_to(gain, open_to.shape)[edge.positions[on_edge]]
     best_gain = int(gains.max(initial=-1))
-    if not len(rows) or (target is not None and best_gain < 0):
+    if not len(on_edge) or (target is not None and best_gain < 0):
         return None if target is None else (target, 0)
-    rows = rows[gains == gains.max()]
+    on_edge = on_edge[gains == gains.max()]
     for costs in (penalties, company):
-        of_rows = costs[edge.positions[rows]]
-        rows = rows[of_rows == of_rows.min()]
-    more = added(rows)
+        of_rows = costs[edge.positions[on_edge]]
+        on_edge = on_edge[of_rows == of_rows.min()]
+    more = added(on_edge)
     best = int(more.argmin())
-    node, least = int(edge.positions[rows[best]]), int(more[best])
+    node, least = int(edge.positions[on_edge[best]]), int(more[best])
     if target is not None and best_gain == 0:
         at_edge = int(penalties[node]), int(company[node]), least
         if at_edge >= (int(penalties[target]), int(company[target]), 0):
@@ -176,12 +149,33 @@ class Batch:
     sites: Column | None = None
 
     def alone(self, pod: Pod) -> Choice:
-        gain = self.gain_at_edge(pod.workload, {})
-        looked_at, cloud = None, self.cloud
+        """Choose the node of a single pending pod."""
+        edge, looked_at, cloud = self.edge, None, self.cloud
         if self.sampling is not None:
             looked_at, cloud = self._sample_cloud(self.sampling)
-        choice = place_alone(pod, self.edge, cloud, gain, self.fragmentation, self.spread)
-        return attrs.evolve(choice, looked_at=looked_at)
+        fits = fitting_nodes(pod.pod_class, edge.index, edge.room)
+        company = np.zeros(len(edge.index), dtype=np.int64)
+        spread = self.spread
+        if spread is not None and pod.workload in spread.on_node and has_default_spread(pod):
+            company = spread.by_node(pod.workload, edge.index)
+        chosen = choose_node(
+            pod.requests,
+            fits,
+            edge,
+            cloud,
+            self.gain_at_edge(pod.workload, {}),
+            partial(_added_fragmentation, self.fragmentation, edge, pod.requests),
+            company,
+            np.zeros_like(company),
+        )
+        total = edge_fragmentation(self.fragmentation, edge)
+        if chosen is None:
+            return Choice((), (), total, Proof(), looked_at=looked_at)
+        node, more = chosen
+        target = ((pod, edge.index.names[node]),)
+        if node in edge.positions:
+            return Choice(target, (), total + more, Proof(), looked_at=looked_at)
+        return Choice((), target, total, Proof(), looked_at=looked_at)
 
     def plain_choice(self) -> Choice:
         """Choose nodes for pods without rules between pods (affinity, spread, ports), sampling the
@@ -355,15 +349,21 @@ class Batch:
         fragmentation: int,
         proof: Proof,
     ) -> Decision:
+        after = self.shares_after(bindings)
+        present = {pod.workload for pod in self.pods} & after.keys()
+        score_before, score_after = (
+            quality({each: of[each] for each in present}, self.qos_targets, self.objective)
+            for of in (self.shares, after)
+        )
         return Decision(
             bindings=bindings,
             unplaced=unplaced,
-            score_before=sum(self.by_level(()).values()),
-            score_after=sum(self.by_level(bindings).values()),
+            score_before=score_before,
+            score_after=score_after,
             fragmentation=fragmentation,
             proof=proof,
             shares_before=self.shares,
-            shares_after=self.shares_after(bindings),
+            shares_after=after,
         )
 
     def why_not(
@@ -433,9 +433,9 @@ def place_one_at_a_time(batch: Batch, feasibility: Feasibility) -> Settling:
             edge,
             cloud,
             batch.gain_at_edge(pod.workload, settling.edge[pod.workload]),
-            _added_fragmentation(batch.fragmentation, edge, pod.requests)
+            partial(_added_fragmentation, batch.fragmentation, edge, pod.requests)
             if measured
-            else _room_left(edge),
+            else partial(_room_left, edge),
             company,
             penalties if differing is None else differing,
         )
@@ -446,28 +446,20 @@ def place_one_at_a_time(batch: Batch, feasibility: Feasibility) -> Settling:
 
 
 def _added_fragmentation(
-    measure: Fragmentation, edge: NodeRows, requests: Resources
-) -> Callable[[Positions], Ints]:
-    """Return the fragmentation that the pod would add to each of the given edge nodes."""
+    measure: Fragmentation, edge: NodeRows, requests: Resources, chosen: Positions
+) -> Ints:
+    """Return the fragmentation that the pod would add to each of the chosen edge rows."""
     axes = axes_of([requests, *(vector for vector, _ in measure.mix)])
-
-    def rate_rows(rows: Positions) -> Ints:
-        some = attrs.evolve(edge, positions=edge.positions[rows])
-        size, room = some.allocatable(axes), some.free(axes)
-        rooms = np.concatenate((room, room - row(requests, axes)))
-        before, after = np.split(measure.costs(axes, np.concatenate((size, size)), rooms), 2)
-        return np.asarray(after - before)
-
-    return rate_rows
+    some = attrs.evolve(edge, positions=edge.positions[chosen])
+    size, room = some.allocatable(axes), some.free(axes)
+    rooms = np.concatenate((room, room - rows([requests], axes)))
+    before, after = np.split(measure.costs(axes, np.concatenate((size, size)), rooms), 2)
+    return np.asarray(after - before)
 
 
-def _room_left(edge: NodeRows) -> Callable[[Positions], Ints]:
+def _room_left(edge: NodeRows, chosen: Positions) -> Ints:
     """Return the free share of each edge row: replaces fragmentation for large request mixes."""
     basic = ("cpu", "memory")
-
-    def rate_rows(rows: Positions) -> Ints:
-        some = attrs.evolve(edge, positions=edge.positions[rows])
-        shares = 1000 * some.free(basic) // np.maximum(some.allocatable(basic), 1)
-        return np.asarray(shares.sum(axis=1))
-
-    return rate_rows
+    some = attrs.evolve(edge, positions=edge.positions[chosen])
+    shares = 1000 * some.free(basic) // np.maximum(some.allocatable(basic), 1)
+    return np.asarray(shares.sum(axis=1))

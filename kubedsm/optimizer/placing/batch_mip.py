@@ -337,8 +337,8 @@ def split_kinds(edge: PlacementProblem, cloud: CloudRoom, members: Sequence[Dema
         [edge.feasible] if cloud.endless is not None else [edge.feasible, cloud.problem.feasible]
     )
     together = [member.kinds() for member in members]
-    takes = np.unique(np.concatenate(nodes), axis=0)
-    together += [np.flatnonzero(of_node).tolist() for of_node in takes]
+    takes = {of_node.tobytes(): of_node for of_node in np.concatenate(nodes)}
+    together += [np.flatnonzero(of_node).tolist() for of_node in takes.values()]
     return [np.array(kinds) for kinds in connect_kinds(together, len(edge.kinds))]
 
 

@@ -78,7 +78,7 @@ class Columns:
         groups: list[tuple[int, ...]] = []
         for kind, of_kind in enumerate(edge.kinds):
             wanted = list_wanted_sites({pod.workload for pod in of_kind.pods}, qos_targets, sites)
-            there = np.unique(codes[edge.feasible[:, kind]]).tolist()
+            there = sorted({*codes[edge.feasible[:, kind]].tolist()})
             apart = [code for code in there if sites.values[code] in wanted]
             rest = tuple(code for code in there if code not in set(apart))
             for group in (*((code,) for code in apart), rest):

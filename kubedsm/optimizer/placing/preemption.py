@@ -18,7 +18,7 @@ import attrs
 from kubedsm.model.deadline import NO_DEADLINE, Deadline
 from kubedsm.model.model import Node, NodeName, Pod, Share, Tier, Uid
 from kubedsm.model.node_index import site_of
-from kubedsm.model.selectors import Selector, selects
+from kubedsm.model.selecting import Budget
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.objective import Objective, QosTargets
 from kubedsm.plugins.feasibility import Feasibility
@@ -33,18 +33,6 @@ CANDIDATES = 100
 _LEAST_PRIORITY = 2**31
 #: Steps of work to search the victims on a node.
 _NODE_STEPS = 100_000
-
-
-@attrs.frozen(slots=True)
-class Budget:
-    """PodDisruptionBudget with its currently allowed disruptions."""
-
-    namespace: str
-    selector: Selector
-    allowed: int
-
-    def covers(self, pod: Pod) -> bool:
-        return pod.namespace == self.namespace and selects(self.selector, pod.labels)
 
 
 @attrs.frozen(slots=True)

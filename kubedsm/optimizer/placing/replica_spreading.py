@@ -55,7 +55,7 @@ class Transport:
         """Zone of each place as an array of zeros and ones, shape (places, zones); all zeros with a
         single zone.
         """
-        zones = np.unique(self.zones)
+        zones = np.array(sorted({*self.zones.tolist()}))
         zoned: Ints = ((self.zones[:, None] == zones) & (len(zones) > 1)).astype(np.int64)
         return zoned
 
@@ -182,9 +182,9 @@ class Crowds:
         """
         columns = {workload: column for column, workload in enumerate(workloads)}
         group, crowds = _find_crowds(columns, nodes, spread)
-        seen = np.unique(group[open_to])
+        seen = sorted({*group[open_to].tolist()})
         none = np.zeros(len(columns), dtype=np.int64)
-        return cls(columns, group, crowds, crowds[seen].min(axis=0) if len(seen) else none)
+        return cls(columns, group, crowds, crowds[seen].min(axis=0) if seen else none)
 
     def everywhere(self, workload: Workload) -> int:
         """Return the least spread cost of one more pod of the workload, over all feasible nodes."""
@@ -314,7 +314,7 @@ class TierAssignment:
     def __attrs_post_init__(self) -> None:
         rows, zone = self.problem.rows, self.problem.rows.index.zone
         self.codes = zone.codes[rows.positions]
-        self.zones = {zone.values[code] for code in np.unique(self.codes).tolist()}
+        self.zones = {zone.values[code] for code in {*self.codes.tolist()}}
 
     @classmethod
     def of(

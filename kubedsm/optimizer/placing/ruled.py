@@ -268,7 +268,7 @@ class _Together:
 
 
 def _by_domain(codes: Codes) -> Iterator[Positions]:
-    for code in np.unique(codes[codes != MISSING]).tolist():
+    for code in sorted({*codes[codes != MISSING].tolist()}):
         yield np.flatnonzero(codes == code)
 
 

@@ -23,6 +23,9 @@ from kubedsm.plugins.feasibility import EquivalenceClass, Feasibility, Rejection
 from kubedsm.plugins.fit import shortages
 from kubedsm.plugins.spread import Skews
 
+#: Host port, disk, claim, StorageClass or CSI driver, by kind and name.
+_Contended = tuple[str, object]
+
 
 class OpenNodes:
     """Nodes that scheduling rules permit for each equivalence class of pods, ignoring capacity and
@@ -49,12 +52,16 @@ class OpenNodes:
             self._likes[pod.uid] = self._alike.setdefault(like, like)
         #: a placed pod may open nodes to other pods of the batch, by affinity or spread
         self.may_grow = any(like.rules.affinity or like.rules.spread for like in self._alike)
+        rules = [like.rules for like in self._alike]
+        self._has_terms = any(of.affinity or of.anti_affinity for of in rules)
         self._wishes = {term for like in self._alike for _, term in wishes_of(like.rules)}
         #: mask, and number of steps it includes
         self._masks: dict[EquivalenceClass, tuple[Mask, int]] = {}
         self._indifferent: dict[EquivalenceClass, bool] = {}
         self._concerning: dict[tuple[int, int], bool] = {}
-        self._contended: dict[EquivalenceClass, frozenset[tuple[str, object]]] = {}
+        self._contended: dict[EquivalenceClass, frozenset[_Contended]] = {}
+        #: number of steps up to the last one that changed what pods compete for
+        self._changed: dict[_Contended, int] = {}
 
     def like(self, pod: Pod) -> EquivalenceClass:
         return self._likes[pod.uid]
@@ -75,8 +82,10 @@ class OpenNodes:
         mask, seen = self._masks.get(like, (None, 0))
         if mask is None:
             mask = self._before.verdict(pod).otherwise_open
-        steps = self._steps[seen:]
-        if any(self._concerns(self._likes[p.uid], like) for p, _, _ in steps):
+        steps = self._steps[seen:] if self._has_terms else ()
+        if any(self._changed.get(what, 0) > seen for what in self._list_contended(like)) or any(
+            self._concerns(self._likes[p.uid], like) for p, _, _ in steps
+        ):
             mask = self.feasibility.verdict(pod).otherwise_open
         self._masks[like] = mask, len(self._steps)
         return mask
@@ -93,20 +102,24 @@ class OpenNodes:
         return penalties
 
     def put(self, pod: Pod, node: NodeName) -> None:
-        self._steps.append((pod, node, True))
+        self._add_step(pod, node, came=True)
 
     def take(self, pod: Pod, node: NodeName) -> None:
-        self._steps.append((pod, node, False))
+        self._add_step(pod, node, came=False)
+
+    def _add_step(self, pod: Pod, node: NodeName, *, came: bool) -> None:
+        self._steps.append((pod, node, came))
+        for what in self._list_contended(self._likes[pod.uid]):
+            self._changed[what] = len(self._steps)
 
     def _concerns(self, comer: EquivalenceClass, like: EquivalenceClass) -> bool:
-        """Determine whether placing or removing the pod may change the nodes of another class."""
+        """Determine whether affinity terms relate placing or removing the pod to another class."""
         pair = id(comer), id(like)  # interned
         known = self._concerning.get(pair)
         if known is None:
             theirs, own = comer.rules, like.rules
             known = self._concerning[pair] = (
-                not self._list_contended(comer).isdisjoint(self._list_contended(like))
-                or any(self._is_about(term, comer) for term in own.affinity)
+                any(self._is_about(term, comer) for term in own.affinity)
                 or any(self._is_about(term, comer) for term in own.anti_affinity)
                 or any(self._is_about(term, like) for term in theirs.anti_affinity)
             )
@@ -116,7 +129,7 @@ class OpenNodes:
         selection = Selection.of(term)
         return selection.covers(like.namespace, like.label_map, self._surroundings)
 
-    def _list_contended(self, like: EquivalenceClass) -> frozenset[tuple[str, object]]:
+    def _list_contended(self, like: EquivalenceClass) -> frozenset[_Contended]:
         """Return what pods of the class compete for: host ports, disks, claims and storage."""
         found = self._contended.get(like)
         if found is None:

@@ -274,5 +274,6 @@ def connect_kinds(together: Iterable[Sequence[int]], number: int) -> list[tuple[
     for kinds in together:
         for kind in kinds[1:]:
             old, new = group[kind], group[kinds[0]]
-            group = [new if g == old else g for g in group]
+            if old != new:
+                group = [new if g == old else g for g in group]
     return [tuple(kind for kind in range(number) if group[kind] == g) for g in dict.fromkeys(group)]

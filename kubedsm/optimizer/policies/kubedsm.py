@@ -169,9 +169,11 @@ class KubeDSM:
                 closed=leaving,
                 sites=None if self.sites is None else snapshot.index.site(self.sites.labels),
             )
-        worst = list_worst_losses(decision.shares_after, qos_targets, {p.workload for p in pods})
-        late = deadline.meter.out_of_time
-        return attrs.evolve(decision, worst_losses=worst, out_of_time=late)
+        if self.sites is not None and self.sites.kept is not None:
+            workloads = {pod.workload for pod in pods}
+            worst = list_worst_losses(decision.shares_after, qos_targets, workloads)
+            decision = attrs.evolve(decision, worst_losses=worst)
+        return attrs.evolve(decision, out_of_time=deadline.meter.out_of_time)
 
     def decide_ahead(
         self,
@@ -230,7 +232,7 @@ class KubeDSM:
                 decision, held = hasty.decide_ahead(snapshot, pods, leaving, strictly, start)
             else:
                 decision, held = hasty.decide_batch(snapshot, pods, strictly, start=start), ()
-            strictly.check()
+            strictly.spend(0)
         except OutOfTimeError:
             return None
         proof = decision.proof

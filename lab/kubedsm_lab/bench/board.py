@@ -2,14 +2,14 @@
 
 Each run has an emulated cluster of its own, in a separate process without limit. Pods wait before
 the scheduler starts; then a burst arrives; then capacity of the edge is released, so that pods
-migrate to the edge. The quality of the placement must be equal in all runs.
+migrate to the edge. The quality of the placement must be equal in all runs, only later.
 """
 
 import asyncio
 import math
 import sys
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from statistics import fmean
 from typing import Any
@@ -53,6 +53,7 @@ class Shape:
 class Quality:
     """Placement at the end of a phase."""
 
+    placed: int
     at_edge: int
     #: least edge share of a Deployment
     least_share: float
@@ -72,8 +73,8 @@ class Run:
     method: str = ""
 
 
-async def run(shape: Shape, advance: Callable[[], object]) -> Report:
-    """Measure all runs. Raises ClusterError, TimeoutError, ChildProcessError."""
+async def run(shape: Shape, advance: Callable[[], object]) -> dict[str, Run]:
+    """Measure all runs, by name. Raises ClusterError, TimeoutError, ChildProcessError."""
     runs = {IDLE: await _measure(shape)}
     advance()
     for share in shape.quotas:
@@ -84,7 +85,23 @@ async def run(shape: Shape, advance: Callable[[], object]) -> Report:
         async with _load(shape.load):
             runs[f"next to {shape.load} busy processes"] = await _measure(shape)
         advance()
-    return _build_report(shape, runs)
+    return runs
+
+
+def list_deviations(runs: Mapping[str, Run]) -> list[str]:
+    """Return the runs that exceeded the time limit, or whose placement is not that of the first.
+
+    The number of nodes of a Deployment is not compared: migrations depend on the order of events.
+    """
+
+    def rate(each: Run) -> list[tuple[int, int, float]]:
+        return [(of.placed, of.at_edge, of.least_share) for of in each.quality]
+
+    return [
+        name
+        for name, each in runs.items()
+        if math.inf in each.seconds or rate(each) != rate(runs[IDLE])
+    ]
 
 
 @asynccontextmanager
@@ -134,7 +151,7 @@ class _Pods:
         at_edge = Counter(app for app, node in self.placed.values() if node in edge)
         nodes = Counter(app for app, _ in set(self.placed.values()))
         shares = [at_edge[app] / total for app, total in totals.items()]
-        return Quality(at_edge.total(), min(shares), fmean(nodes.values()))
+        return Quality(totals.total(), at_edge.total(), min(shares), fmean(nodes.values()))
 
 
 async def _measure(shape: Shape, limit: Quota | None = None) -> Run:
@@ -169,8 +186,14 @@ async def _measure(shape: Shape, limit: Quota | None = None) -> Run:
                 quality.append(pods.quality(edge))
                 await api.delete(NAMESPACE, "deployments", "leaving", APPS)
                 await pods.until(lambda: pods.quality(edge).at_edge < quality[-1].at_edge)
-                least = min(quality[-1].at_edge, full - LEAVING)
-                seconds.append(await pods.until(lambda: pods.quality(edge).at_edge >= least))
+                # After the last migration: until then a replacement is a further pod.
+                left = full - LEAVING
+                least = min(quality[-1].at_edge, left)
+                seconds.append(
+                    await pods.until(
+                        lambda: len(pods.placed) == left and pods.quality(edge).at_edge >= least
+                    )
+                )
                 quality.append(pods.quality(edge))
                 cpu = sum(scheduler.cpu_seconds())
                 for each in enforcing:
@@ -183,7 +206,8 @@ async def _deploy(api: Api, name: str, replicas: int) -> None:
     await api.create(NAMESPACE, "deployments", deployment(name, replicas), APPS)
 
 
-def _build_report(shape: Shape, runs: dict[str, Run]) -> Report:
+def build_report(shape: Shape, runs: Mapping[str, Run]) -> Report:
+    """Return times as ratios to the first run, quality, and the runs that deviate."""
     figures: dict[str, Any] = {
         name: {
             # null: not within the time limit
@@ -197,18 +221,23 @@ def _build_report(shape: Shape, runs: dict[str, Run]) -> Report:
         }
         for name, each in runs.items()
     }
+    deviations = list_deviations(runs)
+    verdict = "Pods placed, pods at the edge and the least edge share are equal in all runs."
+    if deviations:
+        verdict = f"Placement differs, or took too long: {', '.join(deviations)}."
     method = next((each.method for each in runs.values() if each.method), "")
     about = (
         f"{shape.nodes} nodes, {shape.pods:,} waiting pods, a burst of {shape.burst}, then"
         f" {LEAVING} pods leave. Times of the first run, and ratios to these of the others."
     )
     notes = [
+        verdict,
         about,
         *([f"The CPU is limited by {method}."] if method else []),
         *(["This limit is stricter on a busy machine."] if method == SIGNALS else []),
     ]
     return Report(
-        {"emulated": True, "runs": figures},
+        {"emulated": True, "runs": figures, "deviations": deviations},
         [_time_table(runs), _quality_table(runs)],
         notes,
     )
@@ -223,7 +252,7 @@ def _format_time(seconds: float, unit: float) -> str:
     return format_number(seconds / unit, 2)
 
 
-def _time_table(runs: dict[str, Run]) -> RenderableType:
+def _time_table(runs: Mapping[str, Run]) -> RenderableType:
     first = runs[IDLE]
     rows = [
         (
@@ -240,18 +269,19 @@ def _time_table(runs: dict[str, Run]) -> RenderableType:
     return table(("time", *headings), rows, numbers=headings)
 
 
-def _quality_table(runs: dict[str, Run]) -> RenderableType:
+def _quality_table(runs: Mapping[str, Run]) -> RenderableType:
     def join(values: Sequence[str]) -> str:
         return " / ".join(values)
 
     rows = [
         (
             name,
+            join([str(quality.placed) for quality in each.quality]),
             join([str(quality.at_edge) for quality in each.quality]),
             join([f"{quality.least_share:.0%}" for quality in each.quality]),
             join([f"{quality.spread:.1f}" for quality in each.quality]),
         )
         for name, each in runs.items()
     ]
-    headings = ("pods at the edge", "least edge share", "nodes of a Deployment")
-    return table(("after start / burst / suggestion", *headings), rows, numbers=headings)
+    headings = ("pods placed", "at the edge", "least edge share", "nodes of a Deployment")
+    return table(("after start / burst / suggestion", *headings), rows)

@@ -18,7 +18,6 @@ from kubedsm.config.sections import SiteSettings
 from kubedsm.config.settings import Configuration
 from kubedsm.kube.client.port import Cluster
 from kubedsm.optimizer.policies.policy import Policy
-from kubedsm.process.clock import VirtualClock
 from kubedsm.terminal.fitted_table import table
 from kubedsm_lab.baselines.registry import POLICIES
 from kubedsm_lab.bench.report import Report
@@ -36,7 +35,7 @@ from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster
 from kubedsm_lab.emulator.front import EmulatedFront
 from kubedsm_lab.emulator.paper import NAMESPACE, node, service_objects
 from kubedsm_lab.replay.plain_bindings import PlainBindings
-from kubedsm_lab.replay.virtual_time import run_in_virtual_time
+from kubedsm_lab.replay.virtual_time import VirtualClock, run_in_virtual_time
 
 SITES = {"north": ("north-1", "north-2"), "south": ("south-1", "south-2")}
 PARTITIONED = "north"

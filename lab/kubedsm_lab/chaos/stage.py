@@ -16,7 +16,6 @@ from kubedsm.explain.listener import Listener
 from kubedsm.kube.client.port import Cluster
 from kubedsm.model.model import MIGRATING_LABEL
 from kubedsm.process.backoff import Doubling
-from kubedsm.process.clock import VirtualClock
 from kubedsm_lab.chaos.faults import LASTING, Fault
 from kubedsm_lab.chaos.hands import CONFIGURATION, NAMESPACE, Hands
 from kubedsm_lab.chaos.incidents import begin_incident
@@ -31,6 +30,7 @@ from kubedsm_lab.emulator.api.resources import LEASES, NODES, PODS, Object
 from kubedsm_lab.emulator.api.store import ObjectChange
 from kubedsm_lab.emulator.emulated_cluster import EmulatedCluster
 from kubedsm_lab.emulator.front import EmulatedFront
+from kubedsm_lab.replay.virtual_time import VirtualClock
 from plans.steps import Plan
 
 #: seconds from a request to its response

@@ -11,7 +11,6 @@ import attrs
 import structlog
 
 from kubedsm.kube.watching.reflector import LIST_TIMEOUT, SILENT_AFTER
-from kubedsm.process.clock import VirtualClock
 from kubedsm_lab.chaos.faults import APPLIED_LATE, LASTING, WORLD, Fault, loop_time
 from kubedsm_lab.chaos.hands import NAMESPACE
 from kubedsm_lab.chaos.incidents import INCIDENTS
@@ -27,7 +26,7 @@ from kubedsm_lab.emulator.api.resources import NAMESPACES, PODS
 from kubedsm_lab.emulator.api.store import ObjectChange
 from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster, Timing
 from kubedsm_lab.emulator.paper import node
-from kubedsm_lab.replay.virtual_time import run_in_virtual_time
+from kubedsm_lab.replay.virtual_time import VirtualClock, run_in_virtual_time
 
 BYSTANDER_NAMESPACE = "beside"
 #: node without capacity for other pods

@@ -13,7 +13,14 @@ import click
 
 from kubedsm.cli.options import OneOf, kubeconfig_context, output
 from kubedsm.terminal.running import Commands, nearest
-from kubedsm_lab.cli.options import executor, parse_names, parse_sizes, processes, show_progress
+from kubedsm_lab.cli.options import (
+    executor,
+    parse_names,
+    parse_sizes,
+    processes,
+    require_libraries,
+    show_progress,
+)
 
 if TYPE_CHECKING:
     from kubedsm_lab.bench.burst.run import Plan
@@ -246,12 +253,13 @@ def footprint(
 def board(
     nodes: int, pods: int, burst: int, quotas: tuple[int, ...], load: int, output: str
 ) -> None:
-    """Cold start, burst and migration on little CPU (10 min).
+    """Cold start, burst and migration on little CPU (6 min).
 
     `kubedsm run` starts with waiting pods, receives a burst, and migrates pods to released edge
     capacity: without limit, with a part of one core, and next to busy processes. Times are ratios
-    to the first run; pods at the edge, the least edge share of a Deployment and its spread must be
-    equal. The API server is `kubedsm emulate` in a separate process without limit.
+    to the first run. The API server is `kubedsm emulate` in a separate process without limit. Exit
+    code 1 if pods placed, pods at the edge or the least edge share of a Deployment are not those of
+    the first run.
     """
     import asyncio
 
@@ -263,8 +271,10 @@ def board(
     shares = tuple(percent / 100 for percent in quotas)
     shape = measured.Shape(nodes, pods, burst, shares, load)
     with show_progress("runs", 1 + len(shares) + bool(load)) as advance:
-        report = asyncio.run(measured.run(shape, advance))
-    show_report(report, output)
+        runs = asyncio.run(measured.run(shape, advance))
+    show_report(measured.build_report(shape, runs), output)
+    if measured.list_deviations(runs):
+        sys.exit(1)
 
 
 @bench.command()
@@ -429,6 +439,7 @@ def burst(
 
     if not is_real:
         _check_policies(policies, pods)
+        require_libraries("trustme")
     default_silence = 0.0 if is_real else _SILENCE
     plan = Plan(
         schedulers=schedulers if is_real else policies,

@@ -3,6 +3,7 @@
 import sys
 from typing import TYPE_CHECKING, NoReturn
 
+import attrs
 import click
 
 from kubedsm.cli.options import OneOf, output
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from kubedsm_lab.chaos.faults import Fault
     from kubedsm_lab.chaos.sweep import Report
     from kubedsm_lab.chaos.trace import Injection, Outcome
+    from kubedsm_lab.replay.runner import Workers
 
 SHORT, LONG = 3_000, 25_000
 #: kinds of broken guarantees with printed traces
@@ -74,6 +76,9 @@ class _FaultName(click.ParamType["Fault"]):
     help="Only this workload; repeatable.",
 )
 @click.option("--fault", type=_FaultName(), help="Replay this fault, and print the trace.")
+@click.option(
+    "--explore", is_flag=True, help="Visit all states of a model of plans, instead of faults."
+)
 @paced
 @processes
 @executor
@@ -84,6 +89,7 @@ def chaos(
     seed: int,
     workloads: tuple[str, ...],
     fault: "Fault | None",
+    explore: bool,
     paced: bool,
     jobs: int | None,
     executor: str | None,
@@ -101,6 +107,8 @@ def chaos(
     from kubedsm_lab.chaos.sweep import Report
     from kubedsm_lab.replay.runner import choose_workers
 
+    if explore:
+        _explore_plans(choose_workers(jobs, executor), output)
     if fault is not None:
         _replay_fault(_find_injection(workloads, fault, seed, paced=paced))
     found = sweep.list_injections(workloads or WORKLOADS, seed, paced=paced)
@@ -116,6 +124,22 @@ def chaos(
         for violation in violations:
             echo(f"hostile connections: {violation}")
     sys.exit(1 if report.broken or violations else 0)
+
+
+def _explore_plans(workers: "Workers", output: str) -> NoReturn:
+    from kubedsm.cli.console import print_json
+    from kubedsm.terminal.echo import echo
+    from kubedsm_lab.chaos.exploration.model import explore_scenario
+    from kubedsm_lab.chaos.exploration.states import SCENARIOS
+    from kubedsm_lab.replay.runner import spread
+
+    results = list(spread(explore_scenario, SCENARIOS, workers))
+    if output == "json":
+        print_json([attrs.asdict(result) for result in results])
+    else:
+        for result in results:
+            echo(str(result))
+    sys.exit(1 if any(result.violation for result in results) else 0)
 
 
 def _find_injection(

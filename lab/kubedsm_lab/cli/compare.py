@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from kubedsm_lab.cli.options import executor, parse_names, processes
+from kubedsm_lab.cli.options import executor, parse_names, processes, require_libraries
 
 EXPERIMENTS = ("burst", "hpa", "nodes", "paper", "load-aware", "packing")
 
@@ -69,6 +69,7 @@ def compare(
         planned = run.choose_experiments(EVERY, only, policies)
     except run.UnknownNameError as error:
         raise click.UsageError(str(error)) from None
+    require_libraries("matplotlib", *(name for each in planned for name in each.libraries))
     results = run.ResultDirectory.open(out, {each.name: each for each in EVERY})
     try:
         with _interrupt_on_sigterm():

@@ -8,7 +8,7 @@ import attrs
 import click
 
 from kubedsm.cli.options import DurationType, PageOptions, address, collect, output, page
-from kubedsm_lab.cli.options import cluster_file, paced
+from kubedsm_lab.cli.options import cluster_file, paced, require_libraries
 
 if TYPE_CHECKING:
     from kubedsm.model.model import Tier
@@ -150,6 +150,8 @@ def emulate(options: EmulateOptions) -> None:
     log_to(level="WARNING")
     if options.tls_names and not options.tls:
         raise click.UsageError("--tls-san is part of the certificate of --tls")
+    if options.tls:
+        require_libraries("trustme")
     if options.folder is None and (options.metrics_address or options.network != NETWORK):
         raise click.UsageError(
             "--network and --metrics-address are about pods that --run-pods runs"

@@ -102,7 +102,8 @@ class EmulatedProcess:
         address, access = page.address or PAGE, page.access
         async with asyncio.TaskGroup() as tasks:
             following = tasks.create_task(runtime.follow())
-            async with page_of(runtime, scene, clock, address, access, lambda: None) as url:
+            served = page_of(runtime, scene, clock, address, access, lambda: None, page.history)
+            async with served as url:
                 yield url
             following.cancel()
 

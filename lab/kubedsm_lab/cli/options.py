@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 
 import click
@@ -43,6 +44,16 @@ report_folder = click.option(
     type=click.Path(file_okay=False, path_type=Path),
     help="Folder for results.json, pictures, tables and a page of all of them.",
 )
+
+
+def require_libraries(*names: str) -> None:
+    """Check that libraries of the lab are installed, before a command begins to work.
+
+    Raises ClickException with the names of the missing libraries.
+    """
+    missing = ", ".join(name for name in names if find_spec(name) is None)
+    if missing:
+        raise click.ClickException(f"not installed: {missing}; pip install kubedsm-lab")
 
 
 def parse_sizes(_: click.Context, __: click.Parameter, value: str) -> tuple[int, ...]:

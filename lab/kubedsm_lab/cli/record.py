@@ -11,7 +11,7 @@ from kubedsm.cli.options import (
     output,
     scheduler_address,
 )
-from kubedsm_lab.cli.options import report_folder
+from kubedsm_lab.cli.options import report_folder, require_libraries
 
 
 @click.command()
@@ -76,8 +76,8 @@ def record(
     from kubedsm.cli.console import Stop, log_to, until_interrupted
     from kubedsm.cli.inputs import configuration_at
     from kubedsm.kube.client.port import is_name
-    from kubedsm.terminal.whole_files import folder_for
     from kubedsm_lab.cli.recording_session import print_report, record_load
+    from kubedsm_lab.output_files import folder_for
     from kubedsm_lab.replay.following import Plan
     from kubedsm_lab.replay.recording import TimelineRecorder
     from kubedsm_lab.replay.report import join_reports
@@ -86,6 +86,7 @@ def record(
     if bool(folders) != compare or compare == bool(scenario_path):
         raise click.UsageError("give --scenario, or --compare and folders: one of the two")
     if out is not None:
+        require_libraries("matplotlib")
         folder_for(out)
     if scenario_path is None:
         print_report(join_reports(folders), out, output)

@@ -6,12 +6,11 @@ from pathlib import Path
 
 from kubedsm.cli.cluster import find_scheduler
 from kubedsm.cli.console import Stop, print_json, remark
-from kubedsm.explain.client import effects_since
-from kubedsm.explain.effects import summarize_effects
 from kubedsm.kube.calls.explained_cluster import ExplainedCluster
 from kubedsm.kube.joining import TIMEOUT, greet
 from kubedsm.process.clock import SystemClock
 from kubedsm.terminal.console import Console
+from kubedsm_lab.cli.migration_effects import effects_since, summarize_effects
 from kubedsm_lab.replay.answer import KEPT, answer, print_answer
 from kubedsm_lab.replay.following import Plan, follow_cluster, record_until_end
 from kubedsm_lab.replay.measures import measures_of
@@ -39,21 +38,28 @@ async def record_load(
     measures.
 
     Effects of migrations are read from the scheduler at `server`, if it manages this cluster.
+    The report names what the recording misses: lost watches, and load outside the recording.
     """
     clock, rng = SystemClock(), random.Random()
+    missed: list[str] = []
+
+    def report(what: str) -> None:
+        remark(what)
+        missed.append(what)
+
     version = await greet(cluster, timeout=TIMEOUT)
-    async with follow_cluster(cluster, recorder, clock, rng, remark):
+    async with follow_cluster(cluster, recorder, clock, rng, report):
         stop.heeded = True
         remark(f"recording {', '.join(services)} in namespace {recorder.namespace}")
         began = clock.wall()
-        seen, answers = await record_until_end(recorder, plan, stop.asked, clock, remark)
+        seen, answers = await record_until_end(recorder, plan, stop.asked, clock, report)
     effects = None
     if await find_scheduler(server, cluster) is not None:
         effects = await effects_since(server, began, recorder.namespace)
     unseen = set(seen.timeline.services) - {life.service for life in seen.timeline.lives}
     if unseen:
         known = "which are known by their label app, or their workload"
-        remark(f"no pods seen of {', '.join(sorted(unseen))}, {known}")
+        report(f"no pods seen of {', '.join(sorted(unseen))}, {known}")
     run = Outcome(
         scenario,
         policy or _name_schedulers(recorder),
@@ -67,7 +73,8 @@ async def record_load(
         row["moveEffects"] = summarize_effects(effects)
     emulated = recorder.emulated
     method = "recorded on an emulated cluster" if emulated else "measured on a cluster"
-    measured = f"{method} (Kubernetes {version}), over its API"
+    gaps = f"; incomplete: {'; '.join(dict.fromkeys(missed))}" * bool(missed)
+    measured = f"{method} (Kubernetes {version}), over its API{gaps}"
     return {"emulated": emulated, "measured": measured} | assemble_report(
         [row], [run.timeline_json()]
     )

@@ -5,7 +5,14 @@ from pathlib import Path
 import click
 
 from kubedsm.cli.options import OneOf, collect, output
-from kubedsm_lab.cli.options import cluster_file, executor, paced, processes, report_folder
+from kubedsm_lab.cli.options import (
+    cluster_file,
+    executor,
+    paced,
+    processes,
+    report_folder,
+    require_libraries,
+)
 from kubedsm_lab.replay.options import ReplayOptions
 
 PRESETS = ("paper", "packing", "load-aware", "hpa", "judgement", "sites")
@@ -120,4 +127,6 @@ def replay(options: ReplayOptions) -> None:
     """
     from kubedsm_lab.replay import command
 
+    if options.out is not None:
+        require_libraries("matplotlib")
     command.replay(options)

@@ -63,6 +63,8 @@ class Experiment:
     reasons: Mapping[str, str] = attrs.field(factory=dict)
     #: policies that can be chosen; empty if they are part of the experiment
     policies: Sequence[str] = ()
+    #: libraries of the lab that the experiment loads in another process
+    libraries: Sequence[str] = ()
 
 
 class Part(msgspec.Struct, frozen=True, rename="camel"):
@@ -170,14 +172,19 @@ _DESCRIPTIONS = msgspec.toml.decode(
 
 
 def _describe(
-    name: str, run: Callable[[Asked], Findings], policies: Sequence[str] = ()
+    name: str,
+    run: Callable[[Asked], Findings],
+    policies: Sequence[str] = (),
+    libraries: Sequence[str] = (),
 ) -> Experiment:
     said = _DESCRIPTIONS[name]
-    return Experiment(name, said.title, said.how, run, said.shown, said.reasons, policies)
+    return Experiment(
+        name, said.title, said.how, run, said.shown, said.reasons, policies, libraries
+    )
 
 
 EXPERIMENTS: Sequence[Experiment] = (
-    _describe("burst", _run_burst, (*POLICIES, *_BATCHED)),
+    _describe("burst", _run_burst, (*POLICIES, *_BATCHED), ("trustme",)),
     _describe("hpa", _run_hpa, tuple(POLICIES)),
     _describe("nodes", _run_nodes),
     _describe("paper", _run_paper, tuple(CONTENDERS)),

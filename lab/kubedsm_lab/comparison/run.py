@@ -7,12 +7,14 @@ import attrs
 import msgspec
 
 from kubedsm import __version__
-from kubedsm.config.documents import DocumentError, content, json_as, reading
+from kubedsm.config.documents import DocumentError, content, reading
 from kubedsm.terminal.running import nearest
-from kubedsm.terminal.whole_files import folder_for, write_whole
+from kubedsm.terminal.whole_files import write_whole
 from kubedsm_lab.baselines.registry import KUBEDSM
 from kubedsm_lab.comparison.experiments import Asked, Experiment, Part
 from kubedsm_lab.comparison.text import TITLE, text
+from kubedsm_lab.documents import json_as
+from kubedsm_lab.output_files import folder_for
 from kubedsm_lab.replay.findings import Findings
 from kubedsm_lab.replay.page import RESULTS, render_page
 from kubedsm_lab.replay.tables import select_sections

@@ -8,10 +8,10 @@ from typing import Any, Literal
 import attrs
 
 from kubedsm.dashboard.rows import MoveRow
-from kubedsm.dashboard.terminal.tables import NodeLine
 from kubedsm.kube.wire import decoding
 from kubedsm.model.model import Node, Pod, Resources, Share, Tier
 from kubedsm.objective.objective import count_target_pods
+from kubedsm_lab.demo.tables import NodeLine
 from kubedsm_lab.emulator.api.resources import PODS
 from kubedsm_lab.emulator.emulated_cluster import EmulatedCluster
 from kubedsm_lab.replay.measures import EdgeShares, Latency, list_counted_levels, lost_pod_seconds

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from kubedsm.dashboard.rows import MoveRow
-from kubedsm.dashboard.terminal.tables import NodeLine
 from kubedsm.planner.plurals import counted
 from kubedsm_lab.demo.frame import Frame
+from kubedsm_lab.demo.tables import NodeLine
 
 #: commands and their purpose
 TRY_NEXT = (

@@ -23,7 +23,6 @@ from kubedsm.config.documents import (
     DocumentError,
     at,
     content,
-    convert_to,
     reading,
     refuse_others,
 )
@@ -31,6 +30,7 @@ from kubedsm.config.fields import choice
 from kubedsm.config.yaml_text import parse_all_yaml
 from kubedsm.model.quantities import QuantityError, parse_millis
 from kubedsm.process.clock import SystemClock
+from kubedsm_lab.documents import convert_to
 from kubedsm_lab.emulator.api.api_server import ApiServer
 from kubedsm_lab.emulator.api.errors import ApiError
 from kubedsm_lab.emulator.api.resources import NODES, Object, Resource

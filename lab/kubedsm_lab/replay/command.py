@@ -12,10 +12,10 @@ import click
 from kubedsm.config.documents import DocumentError
 from kubedsm.config.settings import Configuration, load_file
 from kubedsm.terminal.console import Console
-from kubedsm.terminal.whole_files import folder_for
 from kubedsm_lab.baselines.registry import KUBEDSM
 from kubedsm_lab.emulator.cluster_file import load as load_cluster
 from kubedsm_lab.emulator.paper import paper_cluster
+from kubedsm_lab.output_files import folder_for
 from kubedsm_lab.replay import presets
 from kubedsm_lab.replay.answer import answer, policy_title, print_answer
 from kubedsm_lab.replay.evaluation import other_than_the_papers, render_text

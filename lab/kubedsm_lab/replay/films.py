@@ -14,11 +14,12 @@ import msgspec
 from kubedsm.app.assembly import Runtime
 from kubedsm.dashboard.recording import Recording
 from kubedsm.dashboard.rows import Changes, Snapshot, encode_message
-from kubedsm.dashboard.single_file import Recorded, one_file
 from kubedsm.dashboard.state.scene import Scene
 from kubedsm.observability.reading import Leadership
-from kubedsm.process.clock import Clock, VirtualClock
+from kubedsm.process.clock import Clock
 from kubedsm.terminal.whole_files import write_whole
+from kubedsm_lab.replay.single_file import Recorded, one_file
+from kubedsm_lab.replay.virtual_time import VirtualClock
 
 M = TypeVar("M", Snapshot, Changes)
 #: minimum seconds between two frames, and maximum number of frames

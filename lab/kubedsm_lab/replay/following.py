@@ -15,13 +15,14 @@ from typing import Any
 import attrs
 import msgspec
 
-from kubedsm.config.documents import DocumentError, content, json_as, reading
+from kubedsm.config.documents import DocumentError, content, reading
 from kubedsm.kube.client.port import APPS, CORE, Cluster, path_of
 from kubedsm.kube.joining import TIMEOUT
 from kubedsm.kube.watching.reflector import Reflector
 from kubedsm.kube.wire.decoding import Watched
 from kubedsm.model.model import Tier
 from kubedsm.process.clock import Clock
+from kubedsm_lab.documents import json_as
 from kubedsm_lab.replay.measures import Answers, ResponseTimes
 from kubedsm_lab.replay.recording import Record, TimelineRecorder
 from kubedsm_lab.replay.sightings import KINDS, Sighting
@@ -30,6 +31,8 @@ from kubedsm_lab.replay.sightings import KINDS, Sighting
 PATIENCE = 120.0
 #: seconds between two checks for loadgen's report
 LOOK = 0.5
+#: seconds of load outside the recording that are reported; clocks of two machines differ by less
+GAP = 2.0
 
 
 @attrs.frozen
@@ -87,18 +90,25 @@ async def record_until_end(
     """Record the cluster until the plan's end or `stop`; return the record and the load generator's
     response latencies.
 
-    With a load report, the record begins and ends with the load; `say` is called with the reason if
-    there is none.
+    With a load report, the record begins and ends with the load. Load outside the recording has no
+    response times, as these would cover another interval than the shares. `say` is called with the
+    reason if there are none.
     """
     began, epoch = clock.monotonic(), clock.wall() - clock.monotonic()
     load = await _wait_for_end(plan, stop, clock, say)
-    start, end = began, clock.monotonic()
-    if load is not None:
-        start, end = max(start, load.began - epoch), min(end, load.ended - epoch)
-        if start < end:
-            return recorder.record(start, end), load.answers(recorder.tier_of)
+    ended = clock.monotonic()
+    if load is None:
+        return recorder.record(began, ended), Answers()
+    start, end = max(began, load.began - epoch), min(ended, load.ended - epoch)
+    if start >= end:
         say(f"{plan.load_report}: is of load at another time; no response times")
-    return recorder.record(began, clock.monotonic()), Answers()
+        return recorder.record(began, ended), Answers()
+    record, lasted = recorder.record(start, end), load.ended - load.began
+    if lasted - (end - start) > GAP:
+        recorded = f"{end - start:.1f} s of {lasted:.1f} s of load were recorded"
+        say(f"{plan.load_report}: {recorded}; no response times")
+        return record, Answers()
+    return record, load.answers(recorder.tier_of)
 
 
 async def _wait_for_end(

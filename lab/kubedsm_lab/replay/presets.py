@@ -5,9 +5,10 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import attrs
 
-from kubedsm.config.settings import Configuration, with_settings
+from kubedsm.config.settings import Configuration
 from kubedsm_lab.baselines.registry import KUBEDSM
 from kubedsm_lab.emulator.paper import paper_cluster
+from kubedsm_lab.replay.changed_settings import with_settings
 from kubedsm_lab.replay.sources import Source, recipe, runs
 from kubedsm_lab.replay.variants import (
     BASELINES,

@@ -12,10 +12,11 @@ import orjson
 from rich.console import Group, RenderableType
 from rich.text import Text
 
-from kubedsm.config.documents import DocumentError, content, json_as, reading
+from kubedsm.config.documents import DocumentError, content, reading
 from kubedsm.model.model import Tier
 from kubedsm.terminal.echo import escape_json
 from kubedsm.terminal.fitted_table import table
+from kubedsm_lab.documents import json_as
 from kubedsm_lab.replay.measures import Measures
 from kubedsm_lab.replay.page import RESULTS
 from kubedsm_lab.replay.runner import Outcome

@@ -16,10 +16,11 @@ import attrs
 import msgspec
 
 from kubedsm.config.documents import SERVICES as SERVICES_FILE
-from kubedsm.config.documents import DocumentError, at, content, convert_to, reading
+from kubedsm.config.documents import DocumentError, at, content, reading
 from kubedsm.config.duration import DurationError, format_duration, parse_duration
 from kubedsm.config.yaml_text import parse_yaml
 from kubedsm.model.quantities import QuantityError, parse_millis
+from kubedsm_lab.documents import convert_to
 from kubedsm_lab.emulator.api.resources import (
     DEPLOYMENTS,
     HORIZONTAL_POD_AUTOSCALERS,

@@ -15,9 +15,10 @@ import attrs
 
 from kubedsm.config.documents import DocumentError
 from kubedsm.config.services import EVERY_SERVICE
-from kubedsm.config.settings import Configuration, with_settings
+from kubedsm.config.settings import Configuration
 from kubedsm_lab.baselines.registry import KUBEDSM, LOAD_AWARE, ON_REQUEST, POLICIES
 from kubedsm_lab.emulator.paper import NAMESPACE
+from kubedsm_lab.replay.changed_settings import with_settings
 
 Reconfigure = Callable[[Configuration], Configuration]
 

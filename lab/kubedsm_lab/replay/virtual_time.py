@@ -10,9 +10,27 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
+import attrs
+
 T = TypeVar("T")
 #: called at the end of each moment with the next moment
 Passing = Callable[[float], None]
+
+
+@attrs.frozen
+class VirtualClock:
+    """Reproducible clock: wall time starts at a constant and follows the event loop."""
+
+    epoch: float = 1_767_225_600.0  # 2026-01-01T00:00:00Z
+
+    def monotonic(self) -> float:
+        return asyncio.get_running_loop().time()
+
+    def wall(self) -> float:
+        return self.epoch + asyncio.get_running_loop().time()
+
+    def sleep(self, seconds: float) -> Coroutine[Any, Any, None]:
+        return asyncio.sleep(seconds)
 
 
 class StandstillError(RuntimeError):

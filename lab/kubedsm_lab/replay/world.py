@@ -13,7 +13,7 @@ from kubedsm.app.prometheus import Asker
 from kubedsm.config.settings import Configuration
 from kubedsm.explain.listener import Listener
 from kubedsm.optimizer.policies.policy import Policy
-from kubedsm.process.clock import Clock, VirtualClock
+from kubedsm.process.clock import Clock
 from kubedsm_lab.baselines.registry import KUBEDSM, POLICIES
 from kubedsm_lab.emulator.api.resources import NODES
 from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster
@@ -25,7 +25,7 @@ from kubedsm_lab.replay.recording import Record, TimelineRecorder
 from kubedsm_lab.replay.services import PAPER_SERVICES, ServiceSpec
 from kubedsm_lab.replay.sightings import KINDS
 from kubedsm_lab.replay.variants import contender
-from kubedsm_lab.replay.virtual_time import run_in_virtual_time
+from kubedsm_lab.replay.virtual_time import VirtualClock, run_in_virtual_time
 from kubedsm_lab.replay.workload_model import BlockingClient, list_endpoints
 from loadgen.scenario import Scenario
 

@@ -5,7 +5,7 @@ from collections import Counter
 import attrs
 import pytest
 
-from kubedsm.model.model import Tier
+from kubedsm.model.model import Share, Tier
 from kubedsm.objective.fragmentation import Measure
 from kubedsm.objective.lasting import ASSUMED
 from kubedsm.objective.objective import NANO, Objective, QosTarget, count_target_pods
@@ -132,7 +132,7 @@ def literal_worth(case, lasting, new=()):
 
     def score(by, workload, edge):
         qos_target = case.qos_targets(workload)
-        return by.score(edge, shares[workload].total, qos_target.qos, qos_target.weight)
+        return by.worth_of(Share(edge, shares[workload].total), qos_target)
 
     points = sum(score(even, w, targets[w]) - score(even, w, 0) for w in shares)
     a_point = sum(targets.values()) * NANO / points if points else 0.0

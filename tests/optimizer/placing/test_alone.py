@@ -5,13 +5,13 @@ from collections import Counter
 
 import pytest
 
-from kubedsm.model.model import Share, Tier
+from kubedsm.model.model import Tier
 from kubedsm.objective.fragmentation import Fragmentation, Measure, request_mix
 from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.objective.replica_spread import ReplicaSpread
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.matching.problem import PlacementProblem, group_kinds, is_plain
-from kubedsm.optimizer.placing.batch import place_alone, rejection_elsewhere
+from kubedsm.optimizer.placing.batch import Batch, rejection_elsewhere
 from kubedsm.optimizer.placing.cloud import CloudRoom
 from kubedsm.optimizer.placing.decision import make_decision
 from kubedsm.optimizer.placing.replica_spreading import ReplicaLadders
@@ -64,9 +64,22 @@ def test_a_pod_alone_goes_where_the_tables_would_have_it(number, way):
                 Bounds(),
                 replicas,
             )
-            share = shot.census.shares.get(pod.workload, Share())
-            gain = objective.gain(share, qos_targets(pod.workload))
-            alone = place_alone(pod, edge, cloud, gain, fragmentation, spread)
+            shares, bounds = shot.census.shares, Bounds()
+            batch = Batch(
+                shot,
+                [pod],
+                shares,
+                qos_targets,
+                objective,
+                fragmentation,
+                bounds,
+                None,
+                spread,
+                None,
+                edge,
+                cloud,
+            )
+            alone = batch.alone(pod)
             for side in ("edge", "cloud", "fragmentation", "proof"):
                 assert getattr(alone, side) == getattr(tabulated, side), (seed, pod.name, side)
             ends["edge" if alone.edge else "cloud" if alone.cloud else "nowhere"] += 1

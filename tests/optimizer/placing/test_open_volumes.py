@@ -3,17 +3,22 @@
 import random
 
 import attrs
+import numpy as np
 import pytest
 
 from kubedsm.model.model import ClaimReference, SchedulingRules, Tier
 from kubedsm.model.selectors import NodeSelectorTerm, Requirement
 from kubedsm.model.surroundings import (
+    Claim,
     CSIDriver,
     CSINode,
+    CSIVolume,
     StorageCapacity,
+    StorageClass,
     Volume,
 )
 from kubedsm.objective.objective import Objective, QosTarget
+from kubedsm.optimizer.matching.problem import is_plain
 from kubedsm.optimizer.placing.immediate import immediate_schedule
 from kubedsm.optimizer.placing.settling import OpenNodes
 from kubedsm.plugins.feasibility import Feasibility
@@ -21,7 +26,7 @@ from kubedsm.plugins.plugin import Scene
 from support import drawing
 from support.literal_volumes import CSI, LOCAL, STATIC, knowing, unbound
 from support.placement_instances import node, pod, resources, snapshot
-from support.rule_instances import HOST
+from support.rule_instances import HOST, ZONE
 
 
 def at(name):
@@ -93,6 +98,113 @@ def test_open_nodes_are_those_of_a_cluster_with_the_same_pods():
     assert closed > 300
 
 
+def drawn_unrestricted(seed):
+    """Return a cluster in which most claims of a batch exclude no node."""
+    rng = random.Random(seed)
+    nodes = [node(f"n{n}", Tier.EDGE, labels={HOST: f"n{n}", ZONE: f"z{n % 2}"}) for n in range(4)]
+    rare = lambda: rng.random() < 0.03  # noqa: E731
+    things = [CSIDriver(CSI, reports_capacity=rng.random() < 0.5)]
+    things += [CSINode(host, {CSI: rng.randint(1, 5)}) for host in ("n0", "n1")]
+    things += [
+        StorageCapacity("s", f"s{n}", CSI, nodes, rng.randint(2, 12), rng.choice((None, 4, 9)))
+        for n, nodes in enumerate((at("n1"), ()))
+        if not rare()
+    ]
+    if rare():
+        free = {"capacity": 5, "access_modes": ("ReadWriteOnce",), "available": True}
+        things.append(Volume("spare", None, storage_class=LOCAL, **free))
+    names = [f"c{number}" for number in range(4)]
+    for name in names:
+        if rng.random() < 0.5:
+            more = {"selected_node": "n2"} if rare() else {}
+            more |= {"failed_on": frozenset({"n1"})} if rare() else {}
+            of = STATIC if rare() else rng.choice((LOCAL, CSI))
+            claim = attrs.evolve(unbound(name, 2, of), **more)
+            things += [Volume("kept", claim=("shop", name, ""))] if rare() else []
+        else:
+            claim = Claim("shop", name, volume=f"v-{name}", bound=not rare(), lost=rare())
+            reached = {"nodes": (NodeSelectorTerm(at("n3")),)} if rare() else {}
+            reached |= {"labels": {ZONE: "z1"}} if rare() else {}
+            reached |= {"csi": CSIVolume(CSI, name)} if rng.random() < 0.3 else {}
+            things += [] if rare() else [Volume(claim.volume, **reached)]
+        things.append(attrs.evolve(claim, once_per_pod=rare()))
+    shared = rare()
+    batch = [
+        mounting(f"p{n}", rng.choice(names) if shared else names[n]) for n in range(len(names))
+    ]
+    shot = snapshot(nodes, batch)
+    return attrs.evolve(shot, surroundings=knowing(*things)), batch
+
+
+def test_claims_of_a_plain_batch_exclude_no_node_at_any_time():
+    plain = ruled = 0
+    for seed in drawing.drawn(range(300)):
+        rng = random.Random(seed)
+        shot, batch = drawn_unrestricted(seed)
+        rules, closed = Feasibility.of(shot), False
+        left = rng.sample(batch, len(batch))
+        while left:
+            open_to = [rules.taking(pod) | rules.room.short(pod.requests) for pod in left]
+            closed |= not np.all(open_to)
+            rules = rules.with_pod(left.pop(), rng.choice(rules.index.names))
+        is_found = is_plain(shot, batch)
+        assert not (is_found and closed), seed
+        plain += is_found
+        ruled += closed
+    assert plain > 30
+    assert ruled > 30
+
+
+@pytest.mark.parametrize(
+    ("claim", "pods", "expected"),
+    [
+        (unbound("c", 1, LOCAL), 1, True),
+        (unbound("c", 1, LOCAL), 2, False),
+        (unbound("c", 1, "now"), 1, False),
+        (Claim("shop", "c", volume="v", bound=True), 2, True),
+        (Claim("shop", "c", volume="v", bound=True, once_per_pod=True), 2, False),
+    ],
+)
+def test_a_shared_claim_is_unrestricted_if_bound(claim, pods, expected):
+    batch = [mounting(f"p{n}", "c") for n in range(pods)]
+    known = knowing(claim, StorageClass("now", provisioner=CSI), Volume("v"))
+    shot = attrs.evolve(snapshot(edge_nodes(2), batch), surroundings=known)
+    assert is_plain(shot, batch) is expected
+
+
+def storage(*of):
+    return StorageCapacity("s", "all", CSI, *of)
+
+
+SPARE = {"capacity": 5, "access_modes": ("ReadWriteOnce",), "available": True}
+
+
+@pytest.mark.parametrize(
+    ("thing", "expected"),
+    [
+        (storage((), 4), True),
+        (storage((), 3), False),
+        (storage((), 3, 9), False),
+        (storage(at("n0"), 9), False),
+        (Volume("spare", None, storage_class=CSI, **SPARE), False),
+    ],
+)
+def test_storage_for_all_claims_of_a_batch_leaves_the_claims_unrestricted(thing, expected):
+    batch = [mounting(f"p{n}", f"c{n}") for n in range(2)]
+    claims = [unbound(f"c{n}", 2, CSI) for n in range(2)]
+    driver = CSIDriver(CSI, reports_capacity=isinstance(thing, StorageCapacity))
+    known = knowing(*claims, driver, thing)
+    assert is_plain(attrs.evolve(snapshot(edge_nodes(2), batch), surroundings=known), batch) is (
+        expected
+    )
+
+
+def test_a_waiting_claim_of_a_placed_pod_is_restricted_to_its_node():
+    batch = [attrs.evolve(mounting("p1", "c"), node_name="n0"), mounting("p2", "c")]
+    known = knowing(unbound("c", 1, LOCAL))
+    assert not is_plain(attrs.evolve(snapshot(edge_nodes(2), batch), surroundings=known), batch[1:])
+
+
 def _list_things(of, count, nodes):
     """Return claims of one StorageClass for `count` pods, with volumes or storage on each node."""
     hosts = [each.name for each in nodes]
@@ -114,7 +226,7 @@ def _list_things(of, count, nodes):
         yield from (StorageCapacity("s", host, CSI, at(host), 30) for host in hosts)
 
 
-@pytest.mark.parametrize(("of", "most"), [(LOCAL, 1), (CSI, 3), (STATIC, 5)])
+@pytest.mark.parametrize(("of", "most"), [(LOCAL, 0), (CSI, 3), (STATIC, 5)])
 def test_a_batch_with_claims_judges_each_pod_a_few_times(of, most, monkeypatch):
     count, nodes = 60, edge_nodes(60)
     batch = [mounting(f"p{n}", f"c{n}") for n in range(count)]

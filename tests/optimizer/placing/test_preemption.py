@@ -16,8 +16,9 @@ from kubedsm.model.model import (
     Uid,
     Workload,
 )
+from kubedsm.model.selecting import Budget
 from kubedsm.objective.objective import Objective, QosTarget
-from kubedsm.optimizer.placing.preemption import Budget, Preemption, PreemptionSearch, makes_room
+from kubedsm.optimizer.placing.preemption import Preemption, PreemptionSearch, makes_room
 from support.examples import examples
 from support.literal_rules import literal_rule
 from support.placement_instances import node, resources, snapshot
@@ -182,7 +183,8 @@ def drawn_cluster(seed):
     placed = {**cluster.placed, **{uid: p.node_name for uid, p in finished.items()}}
     cluster = attrs.evolve(cluster, pods={**cluster.pods, **finished}, placed=placed)
     budgets = [
-        Budget("shop", app(rng.choice("abc")), rng.randint(0, 2)) for _ in range(rng.randint(0, 2))
+        Budget("shop", "", app(rng.choice("abc")), allowed=rng.randint(0, 2))
+        for _ in range(rng.randint(0, 2))
     ]
     return cluster, waiting, budgets, rng.choice((0.0, 1.0))
 

@@ -1,6 +1,5 @@
 """Decisions have a deadline; what was found by then is taken, and no pod is forgotten."""
 
-import math
 import random
 from collections import Counter
 
@@ -48,7 +47,7 @@ class Looks:
 
 def limit_work(steps):
     """A deadline after so many steps of work, without any time limit."""
-    return Deadline.within((1 + steps) / (URGENT_SHARE * STEPS_PER_SECOND), lambda: math.inf)
+    return Deadline.within((1 + steps) / (URGENT_SHARE * STEPS_PER_SECOND), lambda: 0.0)
 
 
 def overlapping(number):

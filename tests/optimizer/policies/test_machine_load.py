@@ -19,8 +19,8 @@ IDLE, SECONDS = 1e-4, 2.0
 def on_machine(slower, seconds=SECONDS, work=None):
     """The deadline on a machine that is so many times slower; `work`: seconds of work at most."""
     looks = iter(range(10**9))
-    left = lambda: seconds - next(looks) * IDLE * slower  # noqa: E731
-    return Deadline.within(seconds, left, 1 / 3 if work is None else work / seconds)
+    now = lambda: next(looks) * IDLE * slower  # noqa: E731
+    return Deadline.within(seconds, now, 1 / 3 if work is None else work / seconds)
 
 
 def drawn_decisions():

@@ -7,7 +7,6 @@ Decisions with demand or resilience at 100 sites are compared with one pool.
 
 import asyncio
 import itertools
-import math
 import random
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -278,13 +277,13 @@ def _compare_sites(size: Size, rounds: int) -> Iterator[Pair]:
 
 def _decide_batch(configuration: Configuration, waiting: list[Pod], seen: Snapshot) -> object:
     seconds = max(configuration.batch.budget, configuration.solver.budget)
-    deadline = Deadline.within(seconds, lambda: math.inf)
+    deadline = Deadline.within(seconds, lambda: 0.0)
     return configuration.policy.decide_batch(seen, seen.schedulable(waiting), deadline)
 
 
 def _suggest(configuration: Configuration, seen: Snapshot) -> object:
     seconds = configuration.suggester.budget
-    deadline = Deadline.within(seconds, lambda: math.inf, PATIENT_SHARE)
+    deadline = Deadline.within(seconds, lambda: 0.0, PATIENT_SHARE)
     return configuration.policy.suggest(seen, lambda _: None, deadline)
 
 

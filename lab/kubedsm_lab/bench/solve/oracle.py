@@ -190,7 +190,9 @@ class _Model:
         less = {variable: -coefficient for variable, coefficient in on_edge.items()}
         self.add_row(counted | less, least=share.edge, most=share.edge)
         return {
-            each: objective.score(number, share.total, qos_target.qos, qos_target.weight)
+            each: objective.worth_of(
+                Share(number, share.total), attrs.evolve(qos_target, most=None)
+            )
             for number, each in enumerate(chosen)
         }
 

@@ -26,6 +26,7 @@ from kubedsm_lab.emulator.api.resources import (
     PODS,
     PRIORITY_CLASSES,
     RESOURCE_QUOTAS,
+    SERVICE_ACCOUNTS,
     SERVICES,
     STORAGE_CLASSES,
     Object,
@@ -60,6 +61,7 @@ _COMPUTE = {
 def admit(store: Store, resource: Resource, obj: Object) -> Object:
     """Admit a new object; return it as stored. Raises ApiError: 403 (quota, priority), 422."""
     if resource.kind == "Pod":
+        _check_account(store, obj)
         spec = new_pod_spec(obj.get("spec") or {}, store.suffix())
         obj = {**obj, "spec": _with_priority(spec, store.list(PRIORITY_CLASSES))}
     else:
@@ -79,6 +81,17 @@ def admit(store: Store, resource: Resource, obj: Object) -> Object:
     if resource.namespaced:
         _check_quotas(store, resource, obj)
     return obj
+
+
+def _check_account(store: Store, pod: Object) -> None:
+    """Raise ApiError (403) if the pod's ServiceAccount does not exist; `default` always does."""
+    spec = pod.get("spec") or {}
+    account = spec.get("serviceAccountName") or spec.get("serviceAccount") or "default"
+    metadata = pod["metadata"]
+    namespace = metadata["namespace"]
+    if account != "default" and store.get(SERVICE_ACCOUNTS, namespace, account) is None:
+        why = f'looking up service account {namespace}/{account}: serviceaccount "{account}"'
+        raise forbidden(PODS, metadata["name"], f"error {why} not found")
 
 
 def check_deletable(resource: Resource, name: str) -> None:

@@ -1,7 +1,7 @@
 """JSON types of fields, checked before any other code reads an object.
 
 The Go API server derives them from its types. Here they are those of kubernetes_asyncio's models,
-in `field_types.json`. A field that no model has passes unchanged. Null means absent.
+in `field_types.json`. `drop_unknown_fields` removes fields that no model has. Null means absent.
 """
 
 import datetime as dt
@@ -69,6 +69,11 @@ QUANTITIES = frozenset({
     "allocatable", "allocatedResources", "averageValue", "capacity", "divisor", "hard", "limits",
     "overhead", "requests", "sizeLimit", "used",
 })  # fmt: skip
+#: times with exactly six digits of a second, in Go MicroTime
+_MICRO_TIMES = frozenset({"acquireTime", "eventTime", "lastObservedTime", "renewTime"})
+_MICRO_TIME: Any = Annotated[
+    str, msgspec.Meta(pattern=r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}(Z|[+-]\d\d:\d\d)$")
+]
 #: by model: fields that the emulator reads without a default
 _REQUIRED: Mapping[str, tuple[str, ...]] = {
     "V1OwnerReference": ("apiVersion", "kind", "name", "uid"),
@@ -79,6 +84,10 @@ _REQUIRED: Mapping[str, tuple[str, ...]] = {
 }
 #: by model: fields that are checked elsewhere
 _UNCHECKED = {"V1ObjectMeta": ("managedFields",)}
+
+
+#: models whose fields are not those of the API
+_OPAQUE = frozenset({"V1ManagedFieldsEntry"})
 
 
 class _Preconditions(msgspec.Struct, rename="camel"):
@@ -136,6 +145,36 @@ def check_types(resource: Resource, obj: Any) -> Object:
     return obj
 
 
+def drop_unknown_fields(resource: Resource, obj: Any) -> tuple[Any, list[str]]:
+    """Return an object or a patch without the fields that its kind does not have, and their paths.
+
+    Directives of patches, which begin with $, are kept.
+    """
+    unknown: list[str] = []
+    return _known_part(obj, model_of(resource), "", unknown), unknown
+
+
+def _known_part(value: Any, kind: str, path: str, unknown: list[str]) -> Any:
+    if kind.startswith("list[") and isinstance(value, list):
+        inner = kind[len("list[") : -1]
+        return [_known_part(v, inner, f"{path}[{i}]", unknown) for i, v in enumerate(value)]
+    if not isinstance(value, dict):
+        return value
+    if kind.startswith("dict("):
+        inner = kind[len("dict(str, ") : -1]
+        return {k: _known_part(v, inner, f"{path}.{k}", unknown) for k, v in value.items()}
+    fields, known = field_types().get(kind), {}
+    if fields is None or kind in _OPAQUE:
+        return value
+    for name, inside in value.items():
+        where = f"{path}.{name}".lstrip(".")
+        if name in fields or name.startswith("$"):
+            known[name] = _known_part(inside, fields.get(name, ""), where, unknown)
+        else:
+            unknown.append(where)
+    return known
+
+
 def delete_options(obj: Any) -> DeleteOptions:
     """Decode the DeleteOptions in a request's body. Raises ApiError (400)."""
     try:
@@ -171,6 +210,8 @@ def _type_of(name: str, kind: str) -> Any:
         return _Quantity
     if kind == "int" and name in _INT64:
         return int
+    if kind == "datetime" and name in _MICRO_TIMES:
+        return _MICRO_TIME
     return _TYPES.get(kind) or _struct(kind)
 
 

@@ -255,7 +255,7 @@ def new_pod_spec(spec: Object, suffix: str) -> Object:
     """Return the spec of a new pod, except its priority; `suffix` ends its token volume's name."""
     filled = _fill(pod_template_spec(spec), serviceAccountName="default", enableServiceLinks=True)
     filled["serviceAccount"] = filled["serviceAccountName"]
-    filled["tolerations"] = _add_tolerations(filled.get("tolerations") or [])
+    filled["tolerations"] = add_tolerations(filled.get("tolerations") or [])
     for key in ("containers", "initContainers"):
         if filled.get(key):
             filled[key] = [_with_requests(container) for container in filled[key]]
@@ -353,7 +353,11 @@ def _with_requests(container: Object) -> Object:
     return {**container, "resources": {**resources, "requests": requests}}
 
 
-def _add_tolerations(given: list[Object]) -> list[Object]:
+def add_tolerations(given: list[Object]) -> list[Object]:
+    """Return tolerations of a pod with those of failed nodes, as the admission plugin
+    DefaultTolerationSeconds does for new and changed pods.
+    """
+
     def is_tolerated(key: str) -> bool:
         return any(
             (toleration.get("key") or key) == key

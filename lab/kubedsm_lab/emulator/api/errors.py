@@ -168,6 +168,11 @@ def not_supported(field: str, value: object, supported: Iterable[str]) -> FieldE
     return FieldError("FieldValueNotSupported", field, message)
 
 
+def too_long(field: str, limit: int) -> FieldError:
+    message = f"Too long: may not be more than {limit} bytes"
+    return FieldError("FieldValueTooLong", field, message)
+
+
 def may_not(field: str, why: str) -> FieldError:
     return FieldError("FieldValueForbidden", field, f"Forbidden: {why}")
 

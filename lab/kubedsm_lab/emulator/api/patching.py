@@ -36,7 +36,9 @@ def patched(resource: Resource, current: Object, patch: Any, content_type: str) 
         if not isinstance(patch, list):
             raise bad_request("error decoding patch: a JSON patch is a list of operations")
         if len(patch) > _MOST_OPERATIONS:
-            raise bad_request(f"more than {_MOST_OPERATIONS} operations in a JSON patch")
+            allowed = f"The allowed maximum operations in a JSON patch is {_MOST_OPERATIONS}"
+            message = f"Request entity too large: {allowed}, got {len(patch)}"
+            raise ApiError(413, "RequestEntityTooLarge", message)
         try:
             result = json_patch(current, patch)
         except PatchError:
@@ -148,7 +150,8 @@ def _remove(parent: Any, step: str) -> None:
 
 
 def _replace(parent: Any, step: str, *, value: Any) -> None:
-    parent[_key(parent, step)] = value
+    """Replace a value; a missing key is added, as by the library of kube-apiserver."""
+    parent[step if isinstance(parent, dict) else _key(parent, step)] = value
 
 
 def _key(container: Any, step: str) -> Any:

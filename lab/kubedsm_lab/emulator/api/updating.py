@@ -3,7 +3,7 @@
 Source: PrepareForUpdate of the strategies and k8s.io/apiserver/pkg/registry/rest/update.go.
 """
 
-from kubedsm_lab.emulator.api.defaulting import with_defaults
+from kubedsm_lab.emulator.api.defaulting import add_tolerations, with_defaults
 from kubedsm_lab.emulator.api.errors import (
     STALE,
     Verbatim,
@@ -42,6 +42,14 @@ def check_same_uid(resource: Resource, current: Object, given: Object) -> None:
     metadata = current["metadata"]
     if given.get("uid") != metadata["uid"]:
         error = invalid_value("metadata.uid", given.get("uid"), "field is immutable")
+        raise invalid(resource.kind, resource.group, metadata["name"], [error])
+
+
+def check_deletion_unchanged(resource: Resource, current: Object, given: Object) -> None:
+    """Raise ApiError (422) if a patch sets or changes the object's deletionTimestamp."""
+    metadata, field = current["metadata"], "deletionTimestamp"
+    if given.get(field) not in (None, metadata.get(field)):
+        error = invalid_value(f"metadata.{field}", given[field], "field is immutable")
         raise invalid(resource.kind, resource.group, metadata["name"], [error])
 
 
@@ -130,6 +138,10 @@ def _with_body(resource: Resource, current: Object, given: Object, metadata: Obj
     changed = False
     if before is None or obj.get("spec") is not before:
         obj = with_defaults(resource, obj)
+        if resource.kind == "Pod":
+            spec = obj["spec"]
+            tolerations = add_tolerations(spec.get("tolerations") or [])
+            obj["spec"] = {**spec, "tolerations": tolerations}
         changed = obj.get("spec") != before
         if not changed and before is not None:
             obj["spec"] = before

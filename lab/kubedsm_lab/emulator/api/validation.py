@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from kubedsm_lab.emulator.api import limits
 from kubedsm_lab.emulator.api.defaulting import (
     PREEMPTION_POLICIES,
     RBAC_GROUP,
@@ -24,26 +25,29 @@ from kubedsm_lab.emulator.api.errors import (
     not_supported,
     required,
 )
+from kubedsm_lab.emulator.api.limits import (
+    IMMUTABLE,
+    LABEL,
+    LONGEST_LABEL,
+    LONGEST_SUBDOMAIN,
+    SUBDOMAIN,
+    is_qualified_name,
+)
 from kubedsm_lab.emulator.api.resources import Object, Resource
 from kubedsm_lab.emulator.api.selectors import LabelSelector, SelectorError, label_selector_of
 from kubedsm_lab.emulator.api.values import thousandths
 
 Errors = Iterator[FieldError]
 
-_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
-_SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
 _RFC1123_SUBDOMAIN = (
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or "
     "'.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used "
-    rf"for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.{_LABEL})*')"
+    rf"for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.{LABEL})*')"
 )
 _RFC1035_LABEL = (
     "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an "
     "alphabetic character, and end with an alphanumeric character (e.g. 'my-name',  or "
     "'abc-123', regex used for validation is '[a-z]([-a-z0-9]*[a-z0-9])?')"
-)
-_QUALIFIED_NAME = re.compile(
-    rf"(?:{_SUBDOMAIN}/)?[A-Za-z0-9](?:[-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?", re.ASCII
 )
 #: schedules of emulated CronJobs
 EVERY_MINUTES = re.compile(r"\*(?:/([1-9]|[1-5]\d))?(?: \*){4}")
@@ -58,9 +62,6 @@ _BAD_LABEL_KEY = (
     "with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', regex used for "
     "validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')"
 )
-_LONGEST_SUBDOMAIN = 253
-_LONGEST_LABEL = 63
-_LONGEST_KEY = _LONGEST_SUBDOMAIN + len("/") + _LONGEST_LABEL
 _RFC1123_LABEL = (
     "a lowercase RFC 1123 label must consist of lower case alphanumeric characters or '-', and "
     "must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used "
@@ -76,7 +77,6 @@ _CHANGE = (
     "additions to existing tolerations),`spec.terminationGracePeriodSeconds` (allow it to be set "
     "to 1 if it was previously negative)"
 )
-_IMMUTABLE = "field is immutable"
 _STATEFUL_SET_MUTABLE = frozenset({
     "replicas", "ordinals", "template", "updateStrategy", "revisionHistoryLimit",
     "persistentVolumeClaimRetentionPolicy", "minReadySeconds",
@@ -106,10 +106,13 @@ def validate_change(
     if obj["metadata"] is not previous["metadata"]:
         errors += _label_errors(obj["metadata"])
         errors += _finalizer_errors(obj["metadata"], previous["metadata"])
+        errors += limits.metadata_errors(obj["metadata"])
     spec, before = obj.get("spec"), previous.get("spec")
     if spec is not before or "spec" not in obj or resource.kind == "Node":
         if subresource == "resize":
             errors += pod_resize_errors(spec or {}, before or {})
+        elif resource.kind == "Event" and resource.group:
+            errors += limits.newer_event_change(obj, previous)
         elif resource.kind in _CHANGES:
             errors += _CHANGES[resource.kind](obj, previous)
         errors += _errors(resource, obj)
@@ -122,6 +125,8 @@ def _raise(resource: Resource, obj: Object, errors: list[FieldError]) -> None:
 
 
 def _errors(resource: Resource, obj: Object) -> Errors:
+    if resource.kind == "Event" and resource.group:
+        return limits.newer_event_errors(obj)
     return _CHECKS[resource.kind](obj) if resource.kind in _CHECKS else iter(())
 
 
@@ -138,6 +143,7 @@ def _metadata_errors(resource: Resource, obj: Object) -> Errors:
     if metadata.get("namespace") and not resource.namespaced:
         yield may_not("metadata.namespace", "not allowed on this type")
     yield from _label_errors(metadata)
+    yield from limits.metadata_errors(metadata)
 
 
 def _name_error(resource: Resource, name: str) -> str:
@@ -149,28 +155,24 @@ def _name_error(resource: Resource, name: str) -> str:
         if name in (".", ".."):
             return f"may not be '{name}'"
         return next((f"may not contain '{part}'" for part in "/%" if part in name), "")
-    if len(name) > _LONGEST_SUBDOMAIN:
-        return f"must be no more than {_LONGEST_SUBDOMAIN} characters"
-    return "" if re.fullmatch(_SUBDOMAIN, name) else _RFC1123_SUBDOMAIN
+    if len(name) > LONGEST_SUBDOMAIN:
+        return f"must be no more than {LONGEST_SUBDOMAIN} characters"
+    return "" if re.fullmatch(SUBDOMAIN, name) else _RFC1123_SUBDOMAIN
 
 
 def _is_label(name: str) -> bool:
-    return len(name) <= _LONGEST_LABEL and re.fullmatch(_LABEL, name) is not None
+    return len(name) <= LONGEST_LABEL and re.fullmatch(LABEL, name) is not None
 
 
 def _label_errors(metadata: Object, path: str = "metadata") -> Errors:
     for key, value in (metadata.get("labels") or {}).items():
-        if not _is_qualified_name(key):
+        if not is_qualified_name(key):
             yield invalid_value(f"{path}.labels", key, _BAD_LABEL_KEY)
         if not _LABEL_VALUE.fullmatch(value):
             yield invalid_value(f"{path}.labels", value, _BAD_LABEL_VALUE)
     for key in metadata.get("annotations") or {}:
-        if not _is_qualified_name(key.lower()):
+        if not is_qualified_name(key.lower()):
             yield invalid_value(f"{path}.annotations", key, _BAD_LABEL_KEY)
-
-
-def _is_qualified_name(key: str) -> bool:
-    return len(key) <= _LONGEST_KEY and _QUALIFIED_NAME.fullmatch(key) is not None
 
 
 def _finalizer_errors(metadata: Object, previous: Object) -> Errors:
@@ -364,6 +366,8 @@ def _workload_errors(workload: Object) -> Errors:
         rolling = (spec.get(strategy) or {}).get("rollingUpdate") or {}
         path = f"spec.{strategy}.rollingUpdate"
         yield from _int_or_percent_errors(rolling, path, "maxSurge", "maxUnavailable", "partition")
+        if all(rolling.get(field) in (0, "0%") for field in ("maxSurge", "maxUnavailable")):
+            yield invalid_value(f"{path}.maxUnavailable", 0, "may not be 0 when `maxSurge` is 0")
     template = spec["template"]
     metadata = template.get("metadata") or {}
     if spec.get("selector") is None:
@@ -465,21 +469,6 @@ def _lease_errors(lease: Object) -> Errors:
     yield from negative_fields(spec, "spec", "leaseTransitions")
 
 
-def _event_errors(event: Object) -> Errors:
-    namespace = event["metadata"].get("namespace", "")
-    about = (event.get("involvedObject") or {}).get("namespace") or ""
-    if about != namespace and not (not about and namespace in ("default", "kube-system")):
-        yield invalid_value("involvedObject.namespace", about, "does not match event.namespace")
-    if event.get("eventTime") is None:
-        return
-    # an event of the newer form
-    for field in ("reportingController", "reportingInstance", "action", "reason"):
-        if not event.get(field.replace("Controller", "Component")):
-            yield required(field)
-    if event.get("type") not in ("Normal", "Warning"):
-        yield invalid_value("type", event.get("type") or "", "has invalid value")
-
-
 def _role_errors(role: Object) -> Errors:
     selectors = (role.get("aggregationRule") or {}).get("clusterRoleSelectors") or ()
     for index, given in enumerate(selectors):
@@ -550,7 +539,7 @@ def _priority_class_errors(priority_class: Object) -> Errors:
 def _selector_change(workload: Object, before: Object) -> Errors:
     selector = workload["spec"].get("selector")
     if selector != (before.get("spec") or {}).get("selector"):
-        yield invalid_value("spec.selector", selector, _IMMUTABLE)
+        yield invalid_value("spec.selector", selector, IMMUTABLE)
 
 
 def _stateful_set_change(stateful_set: Object, before: Object) -> Errors:
@@ -570,7 +559,7 @@ def _service_change(service: Object, before: Object) -> Errors:
 def _job_change(job: Object, before: Object) -> Errors:
     for field in ("completions", "selector", "template"):
         if job["spec"].get(field) != before["spec"].get(field):
-            yield invalid_value(f"spec.{field}", Verbatim("<...>"), _IMMUTABLE)
+            yield invalid_value(f"spec.{field}", Verbatim("<...>"), IMMUTABLE)
 
 
 def _binding_change(binding: Object, before: Object) -> Errors:
@@ -583,11 +572,12 @@ def _priority_class_change(priority_class: Object, before: Object) -> Errors:
         yield may_not("value", "may not be changed in an update.")
     policy = priority_class["preemptionPolicy"]
     if policy != before["preemptionPolicy"]:
-        yield invalid_value("preemptionPolicy", policy, _IMMUTABLE)
+        yield invalid_value("preemptionPolicy", policy, IMMUTABLE)
 
 
 _CHECKS: Mapping[str, Callable[[Object], Errors]] = {
     "Pod": lambda pod: pod_spec_errors(pod["spec"], "spec"),
+    "ConfigMap": limits.config_map_errors,
     "Deployment": _workload_errors,
     "ReplicaSet": _workload_errors,
     "StatefulSet": _workload_errors,
@@ -599,7 +589,7 @@ _CHECKS: Mapping[str, Callable[[Object], Errors]] = {
     "ResourceQuota": lambda quota: _amount_errors(quota["spec"].get("hard"), "spec.hard"),
     "Node": _node_errors,
     "Lease": _lease_errors,
-    "Event": _event_errors,
+    "Event": limits.event_errors,
     "Role": _role_errors,
     "ClusterRole": _role_errors,
     "RoleBinding": _binding_errors,
@@ -608,6 +598,7 @@ _CHECKS: Mapping[str, Callable[[Object], Errors]] = {
 }
 _CHANGES: Mapping[str, Callable[[Object, Object], Errors]] = {
     "Pod": lambda pod, before: pod_change_errors(pod["spec"], before["spec"]),
+    "ConfigMap": limits.config_map_change,
     "Deployment": _selector_change,
     "ReplicaSet": _selector_change,
     "StatefulSet": _stateful_set_change,

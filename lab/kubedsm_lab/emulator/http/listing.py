@@ -60,6 +60,7 @@ def page_of(store: Store, resource: Resource, wanted: Selection, query: Mapping[
     """
     limit = number(query, "limit")
     token = query.get("continue", "")
+    _check_version_match(query)
     if token:
         revision, start = _decode_token(token)
         objects = _as_of(store, resource, wanted, revision)
@@ -141,10 +142,27 @@ def _check_match(query: Mapping[str, str]) -> None:
         raise invalid("ListOptions", "meta.k8s.io", "", [may_not("resourceVersionMatch", why)])
 
 
+def _check_version_match(query: Mapping[str, str]) -> None:
+    """Raise ApiError (400, 422) for parameters of a list that contradict one another."""
+    version, match = query.get("resourceVersion", ""), query.get("resourceVersionMatch", "")
+    if version not in ("", "0") and query.get("continue"):
+        raise bad_request("specifying resource version is not allowed when using continue")
+    why = ""
+    if match and not version:
+        why = "resourceVersionMatch is forbidden unless resourceVersion is provided"
+    elif match == "Exact" and version == "0":
+        why = 'resourceVersionMatch "exact" is forbidden for resourceVersion "0"'
+    if why:
+        raise invalid("ListOptions", "meta.k8s.io", "", [may_not("resourceVersionMatch", why)])
+
+
 def _first_objects(
     store: Store, resource: Resource, wanted: Selection, query: Mapping[str, str]
 ) -> tuple[int, list[Object]]:
-    version = resource_version(query)
+    try:
+        version = resource_version(query)
+    except ApiError as error:
+        raise bad_request(f"invalid resource version: {error.message}") from None
     if version > store.revision:
         message = f"Timeout: Too large resource version: {version}, current: {store.revision}"
         cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}

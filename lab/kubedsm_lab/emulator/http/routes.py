@@ -25,7 +25,7 @@ from kubedsm_lab.emulator.http import bodies, discovery, listing, reviews
 from kubedsm_lab.emulator.http.paths import Target, attributes_of, check_emulated, target_of
 from kubedsm_lab.emulator.http.pod_logs import LogStream, Output, PodLogs, no_output
 from kubedsm_lab.emulator.http.tables import as_table
-from kubedsm_lab.emulator.http.watching import Form, WatchHub, WatchStream
+from kubedsm_lab.emulator.http.watching import Form, WatchHub, WatchStream, metadata_of
 
 __all__ = ["ApiRequest", "ApiResponse", "RequestHandler", "Routes", "Stream", "WatchStream"]
 
@@ -173,7 +173,8 @@ class Routes:
 
     def _list(self, target: Target, request: ApiRequest) -> Answer:
         resource, query = target.resource, request.query
-        form = Form(resource, bodies.parse_table_request(request.accept, query))
+        table = bodies.parse_table_request(request.accept, query)
+        form = Form(resource, table, partial=bodies.wants_metadata(request.accept))
         wanted = listing.parse_selection(resource, target.namespace, query)
         store = self._api.store
         if listing.is_watch(query):
@@ -190,9 +191,17 @@ class Routes:
             review = reviews.reviewed(target.resource, obj, request.user, self._access)
             warning = reviews.warning_with(target.resource, self._access)
             return attrs.evolve(_json(_CREATED, review), warning=warning)
-        return self._store_new(target, request, obj)
+        obj, warning = self._decode_strictly(target, request, obj)
+        return attrs.evolve(self._store_new(target, request, obj), warning=warning)
 
-    def _store_new(self, target: Target, request: ApiRequest, obj: Object) -> Answer:
+    def _decode_strictly(
+        self, target: Target, request: ApiRequest, document: Any
+    ) -> tuple[Any, str]:
+        resource = decoding.SCALE if target.subresource == "scale" else target.resource
+        mode, is_patch = request.query.get("fieldValidation", ""), request.method == "PATCH"
+        return bodies.decode_strictly(resource, document, request.body, mode, is_patch=is_patch)
+
+    def _store_new(self, target: Target, request: ApiRequest, obj: Object) -> ApiResponse:
         created = self._api.create(
             target.resource, obj, namespace=target.namespace, dry_run=request.is_dry_run
         )
@@ -200,9 +209,8 @@ class Routes:
 
     def _update(self, target: Target, request: ApiRequest) -> Answer:
         resource = target.resource
-        obj = _place_in_namespace(
-            decoding.check_types(resource, self._object(target, request)), target
-        )
+        given, warning = self._decode_strictly(target, request, self._object(target, request))
+        obj = _place_in_namespace(decoding.check_types(resource, given), target)
         if (
             resource.kind in _CREATED_BY_UPDATE
             and not target.subresource
@@ -210,12 +218,14 @@ class Routes:
             and not self._api.exists(*_identity(target))
         ):
             self._authorize(request, "create")
-            return self._store_new(target, request, obj)
+            return attrs.evolve(self._store_new(target, request, obj), warning=warning)
         write = partial(self._api.update, resource, obj, subresource=target.subresource)
-        return self._respond(_OK, target, request, self._admit_write(target, request, write))
+        after = self._admit_write(target, request, write)
+        return attrs.evolve(self._respond(_OK, target, request, after), warning=warning)
 
     def _patch(self, target: Target, request: ApiRequest) -> Answer:
         patch, content_type = bodies.patch_in(request.body, request.content_type)
+        patch, warning = self._decode_strictly(target, request, patch)
         write = partial(
             self._api.patch,
             *_identity(target),
@@ -223,7 +233,8 @@ class Routes:
             content_type,
             subresource=target.subresource,
         )
-        return self._respond(_OK, target, request, self._admit_write(target, request, write))
+        after = self._admit_write(target, request, write)
+        return attrs.evolve(self._respond(_OK, target, request, after), warning=warning)
 
     def _admit_write(
         self, target: Target, request: ApiRequest, write: Callable[..., Object]
@@ -295,7 +306,9 @@ class Routes:
         self, status: int, target: Target, request: ApiRequest, obj: Object
     ) -> ApiResponse:
         table = bodies.parse_table_request(request.accept, request.query)
-        if table is not None and obj["kind"] == target.resource.kind:
+        if bodies.wants_metadata(request.accept) and obj["kind"] == target.resource.kind:
+            obj = metadata_of(obj)
+        elif table is not None and obj["kind"] == target.resource.kind:
             version = {"resourceVersion": obj["metadata"]["resourceVersion"]}
             now = self._api.clock.wall()
             obj = as_table(target.resource, [obj], version, now=now, include=table)
@@ -357,6 +370,10 @@ def _delete_options(request: ApiRequest) -> decoding.DeleteOptions:
     options = decoding.delete_options(given)
     if request.is_dry_run:
         options.dry_run = ["All"]
+    if options.orphan_dependents is not None and options.propagation_policy is not None:
+        why = "orphanDependents and deletionPropagation cannot be both set"
+        error = errors.invalid_value("propagationPolicy", options.propagation_policy, why)
+        raise errors.invalid("DeleteOptions", "meta.k8s.io", "", [error])
     if options.orphan_dependents and options.propagation_policy is None:
         options.propagation_policy = "Orphan"
     return options

@@ -97,7 +97,8 @@ class HttpFront:
         if isinstance(answer, ApiResponse):
             headers = {"Content-Type": answer.content_type}
             if answer.warning:
-                headers["Warning"] = f'299 - "{answer.warning}"'
+                text = answer.warning.replace('"', '\\"')
+                headers["Warning"] = f'299 - "{text}"'
             return web.Response(status=answer.status, body=answer.body, headers=headers)
         return await self._stream(request, answer)
 

@@ -359,7 +359,8 @@ def _event_count(event: Object) -> int:
 
 def _format_modes(modes: Iterable[str] | None) -> str:
     """Return the access modes of a volume as kubectl abbreviates them, such as RWO,RWX."""
-    return ",".join("".join(letter for letter in mode if letter.isupper()) for mode in modes or ())
+    short = [mode.replace("Many", "X") for mode in modes or ()]
+    return ",".join("".join(letter for letter in mode if letter.isupper()) for mode in short)
 
 
 def _bound_claim(volume: Object) -> str:

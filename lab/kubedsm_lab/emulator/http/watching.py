@@ -36,14 +36,18 @@ _EMPTY_OF_KIND: dict[str, Object] = {"Pod": {"spec": {"containers": None}, "stat
 
 @attrs.frozen
 class Form:
-    """Representation of objects in a response: API version, and optionally a Table."""
+    """Representation of objects in a response: API version, and optionally a Table or metadata."""
 
     resource: Resource
     #: None for the objects themselves, else the content of a Table's rows
     table: Include | None = None
+    #: PartialObjectMetadata, for informers of metadata
+    partial: bool = False
 
     def single(self, obj: Object, now: float) -> Object:
         """Return one stored object in this representation; `now` is a Unix timestamp."""
+        if self.partial:
+            return metadata_of(obj)
         if self.table is None:
             return to_requested_form(self.resource, obj)
         version = {"resourceVersion": obj["metadata"]["resourceVersion"]}
@@ -54,6 +58,10 @@ class Form:
         apiVersion and kind.
         """
         resource = self.resource
+        if self.partial:
+            items = [metadata_of(obj) for obj in objects]
+            kind = f"{_PARTIAL['kind']}List"
+            return {**_PARTIAL, "kind": kind, "metadata": list_metadata, "items": items}
         if self.table is not None:
             shown = [to_requested_form(resource, obj) for obj in objects]
             return as_table(resource, shown, list_metadata, now=now, include=self.table)
@@ -73,9 +81,15 @@ class Form:
         """Return a cache key for encoded objects, shared by equal representations of
         one resource.
         """
-        return self.resource.api_version, self.table or ""
+        return self.resource.api_version, "partial" if self.partial else self.table or ""
 
 
+def metadata_of(obj: Object) -> Object:
+    """Return the PartialObjectMetadata of an object."""
+    return {**_PARTIAL, "metadata": obj["metadata"]}
+
+
+_PARTIAL: Object = {"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1"}
 _TYPE_FIELDS = ("kind", "apiVersion")
 
 
@@ -173,7 +187,9 @@ class WatchStream:
             "metadata": metadata,
             **_EMPTY_OF_KIND.get(resource.kind, {}),
         }
-        if self._request.form.table is not None:
+        if self._request.form.partial:
+            obj = metadata_of(obj)
+        elif self._request.form.table is not None:
             obj = self._request.form.several([], metadata, self._clock.wall())
         self.push(_line("BOOKMARK", obj))
 

@@ -12,7 +12,7 @@ import msgspec
 from kubedsm.config.sections import BatchSettings
 from kubedsm.config.settings import Configuration
 from kubedsm.kube.wire import decoding
-from kubedsm.process.clock import Clock, VirtualClock
+from kubedsm.process.clock import Clock
 from kubedsm_lab.emulator.api.api_server import ApiServer
 from kubedsm_lab.emulator.api.resources import HORIZONTAL_POD_AUTOSCALERS, PODS
 from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster, Timing
@@ -22,7 +22,7 @@ from kubedsm_lab.replay.hpa.service import DEMAND, MOST, NAME, NODES, ModelledSe
 from kubedsm_lab.replay.recording import TimelineRecorder
 from kubedsm_lab.replay.timeline import Life, Timeline
 from kubedsm_lab.replay.variants import contender
-from kubedsm_lab.replay.virtual_time import run_in_virtual_time
+from kubedsm_lab.replay.virtual_time import VirtualClock, run_in_virtual_time
 from kubedsm_lab.replay.world import (
     API_LATENCY,
     find_policy,

@@ -8,10 +8,9 @@ from typing import Any
 import attrs
 import msgspec
 
-from kubedsm.config.settings import Configuration, with_settings
+from kubedsm.config.settings import Configuration
 from kubedsm.model.model import Share, Workload
 from kubedsm.objective.objective import QosTarget
-from kubedsm.process.clock import VirtualClock
 from kubedsm_lab.emulator.actors.kubelet import NEVER_READY
 from kubedsm_lab.emulator.api.object_state import annotations_of, labels_of, node_of
 from kubedsm_lab.emulator.api.patching import MERGE_PATCH
@@ -30,12 +29,13 @@ from kubedsm_lab.emulator.api.store import ObjectChange
 from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster, Timing
 from kubedsm_lab.emulator.front import EmulatedFront
 from kubedsm_lab.emulator.paper import NAMESPACE, node, service_objects
+from kubedsm_lab.replay.changed_settings import with_settings
 from kubedsm_lab.replay.measures import EdgeShares, lost_pod_seconds
 from kubedsm_lab.replay.recording import TimelineRecorder
 from kubedsm_lab.replay.sightings import KINDS
 from kubedsm_lab.replay.timeline import Level, Timeline
 from kubedsm_lab.replay.variants import contender
-from kubedsm_lab.replay.virtual_time import run_in_virtual_time
+from kubedsm_lab.replay.virtual_time import VirtualClock, run_in_virtual_time
 from kubedsm_lab.replay.world import (
     API_LATENCY,
     find_policy,

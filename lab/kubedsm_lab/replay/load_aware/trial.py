@@ -14,7 +14,7 @@ from kubedsm.config.load_aware import LoadAware, NodeCapacity
 from kubedsm.config.settings import Configuration
 from kubedsm.objective.load import Capacity, LoadGoal
 from kubedsm.optimizer.moving.movable import default_movable
-from kubedsm.process.clock import Clock, VirtualClock
+from kubedsm.process.clock import Clock
 from kubedsm_lab.baselines.in_turn import Choose, InTurn
 from kubedsm_lab.baselines.kube_scheduler import kube_scheduler
 from kubedsm_lab.baselines.load_aware import load_aware, one_eviction
@@ -41,7 +41,7 @@ from kubedsm_lab.replay.measures import Spread, lost_pod_seconds
 from kubedsm_lab.replay.presets import REFERENCE
 from kubedsm_lab.replay.recording import TimelineRecorder
 from kubedsm_lab.replay.timeline import Timeline
-from kubedsm_lab.replay.virtual_time import run_in_virtual_time
+from kubedsm_lab.replay.virtual_time import VirtualClock, run_in_virtual_time
 from kubedsm_lab.replay.world import (
     API_LATENCY,
     in_background,

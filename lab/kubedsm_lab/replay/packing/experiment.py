@@ -12,7 +12,7 @@ import click
 import msgspec
 
 from kubedsm.solvers.available import SolverKind, explain_missing, is_installed, solver_of
-from kubedsm.terminal.whole_files import append_whole
+from kubedsm_lab.output_files import append_whole
 from kubedsm_lab.replay.findings import Findings, Preset
 from kubedsm_lab.replay.packing.attempts import Attempt, attempt
 from kubedsm_lab.replay.packing.instances import PRIORITIES, Shape, seeds, shapes

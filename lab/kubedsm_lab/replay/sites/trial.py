@@ -14,7 +14,7 @@ import numpy as np
 from kubedsm.app.assembly import Runtime
 from kubedsm.config.settings import Configuration
 from kubedsm.model.model import Node, Pod, Tier
-from kubedsm.process.clock import Clock, VirtualClock
+from kubedsm.process.clock import Clock
 from kubedsm_lab.baselines.in_turn import Choose, InTurn, NodeUsage, of_tier, pick
 from kubedsm_lab.baselines.kube_scheduler import kube_scheduler
 from kubedsm_lab.baselines.registry import KUBEDSM
@@ -43,7 +43,7 @@ from kubedsm_lab.replay.sites.nearness import (
     serve_requests,
     split_timeline,
 )
-from kubedsm_lab.replay.virtual_time import run_in_virtual_time
+from kubedsm_lab.replay.virtual_time import VirtualClock, run_in_virtual_time
 from kubedsm_lab.replay.world import (
     API_LATENCY,
     LEAD_IN,

@@ -1,22 +1,17 @@
-"""Tables and pictures fitted to the terminal size: less important columns and parts are omitted."""
+"""Parts of the demo's picture, fitted to the terminal: less important parts are omitted."""
 
-import os
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import attrs
 from rich.console import RenderableType
-from rich.progress_bar import ProgressBar
 from rich.table import Table
 from rich.text import Text
 
+from kubedsm.dashboard.terminal.cells import BAD, BAR, bar, count_lines, format_memory
 from kubedsm.planner.plurals import counted
-from kubedsm.terminal.console import Console
 from kubedsm.terminal.fitted_table import Column, FittedTable
 
-#: colours: target met, slightly missed, considerably missed
-GOOD, WARNING, BAD = "green", "yellow", "red"
-BAR = 8
 #: columns of "999 pods of 99 services", of a table without its pods, and of a terminal in which
 #: all pods are listed
 COUNTED, BESIDE_PODS, WIDE = 23, 80, 1000
@@ -43,11 +38,6 @@ def fit_parts(parts: Sequence[Part], width: int, height: int) -> Sequence[Render
             break
         kept.remove(min(spare, key=lambda each: each[0].use or 0))
     return [part.what for part, _ in kept]
-
-
-def count_lines(what: RenderableType, width: int) -> int:
-    console = Console(width=width, color_system=None)
-    return len(console.render_lines(what, pad=False))
 
 
 def hang(lead: RenderableType, text: RenderableType) -> RenderableType:
@@ -83,41 +73,12 @@ def nodes_table(nodes: Sequence[NodeLine], width: int = WIDE) -> FittedTable:
             Column("tier", [_tier_cell(node) for node in nodes], least=7, use=4),
             Column("cpu", [_format_amounts(node.cpu, 1000) for node in nodes], 5, use=5),
             Column("", [bar(*node.cpu) for node in nodes], BAR, use=2),
-            Column("memory", [_format_memory(*node.memory) for node in nodes], 12, use=3),
+            Column("memory", [format_memory(*node.memory) for node in nodes], 12, use=3),
             Column("", [bar(*node.memory) for node in nodes], BAR, use=1),
             Column("pods", [_pods_cell(node.pods, room) for node in nodes], least=COUNTED),
         ],
         look="plain",
     )
-
-
-def shorten_names(names: Sequence[str], width: int) -> tuple[Mapping[str, str], str]:
-    """Shorten names to `width` characters; return short names by name, and a line explaining them.
-
-    The common prefix and suffix are omitted, delimited by dashes and dots. Otherwise overlong
-    names lose characters in the middle.
-    """
-    if max(map(len, names), default=0) <= width:
-        return {name: name for name in names}, ""
-    start = _shared_start(names)
-    end = _shared_start([name.removeprefix(start)[::-1] for name in names])[::-1]
-    short = {name: shorten(name.removeprefix(start).removesuffix(end), width) for name in names}
-    whole = f"{start}*{end}"
-    return short, f"nodes: {whole}" if whole != "*" else ""
-
-
-def _shared_start(names: Sequence[str]) -> str:
-    """Return the names' common prefix, up to the last dash or dot; empty for a single name."""
-    shared = os.path.commonprefix(names) if len(names) > 1 else ""  # noqa: RUF071  no paths
-    return shared[: max(shared.rfind("-"), shared.rfind(".")) + 1]
-
-
-def shorten(name: str, width: int) -> str:
-    """Shorten a name to `width` characters by omitting characters in the middle."""
-    if len(name) <= width:
-        return name
-    head = width // 2
-    return f"{name[:head]}\N{HORIZONTAL ELLIPSIS}{name[head + 1 - width :]}"
 
 
 def _tier_cell(node: NodeLine) -> Text:
@@ -129,36 +90,9 @@ def _format_amounts(amounts: tuple[int, int], unit: float) -> str:
     return f"{used:.3g}/{of:.3g}"
 
 
-def _format_memory(used: int, of: int) -> str:
-    """Format a node's requested and allocatable memory, in a suitable unit."""
-    unit, name = (1 << 30, "Gi") if of >= 1 << 30 else (1 << 20, "Mi")
-    return f"{used / unit:.1f} of {of / unit:.3g} {name}"
-
-
 def _pods_cell(pods: Mapping[str, int], room: int) -> str:
     """Format a node's pod counts per service, or only totals if longer than `room` characters."""
     listed = ", ".join(f"{count} {name}" for name, count in pods.items())
     if len(listed) <= room:
         return listed
     return f"{counted(sum(pods.values()), 'pod')} of {counted(len(pods), 'service')}"
-
-
-def bar(used: int, of: int) -> ProgressBar:
-    """Return a progress bar for `used` of `of`, in neutral colours."""
-    return ProgressBar(
-        total=max(1, of),
-        completed=used,
-        width=BAR,
-        style="grey35",
-        complete_style="default",
-        finished_style="default",
-    )
-
-
-def target_met(missing: int, pods: int) -> Text:
-    """Describe a workload's QoS target as met, or by the number of pods missing at the edge."""
-    if not pods:
-        return Text("-")
-    if not missing:
-        return Text("met", style=GOOD)
-    return Text(f"{missing} missing", style=WARNING if missing == 1 else BAD)

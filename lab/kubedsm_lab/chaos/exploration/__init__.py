@@ -1,0 +1,3 @@
+"""Exhaustive exploration of plans in an unreliable cluster: all states after any order of events,
+crashes and restarts.
+"""

@@ -1,0 +1,98 @@
+"""`kubedsm watch` as it is typed: tables on a terminal, lines elsewhere, and mistakes."""
+
+import asyncio
+import json
+import sys
+
+import pytest
+
+from kubedsm.cli import live_view
+from support.command_line import kubedsm
+from support.terminal import Terminal
+from support.watched import watched
+
+pytestmark = pytest.mark.http
+NOWHERE = "http://127.0.0.1:9"
+#: full screen, and back to the lines before; cursor visible again
+TAKEN, RETURNED, CURSOR = "\x1b[?1049h", "\x1b[?1049l", "\x1b[?25h"
+
+
+def test_without_a_scheduler_that_is_one_line():
+    done = kubedsm("watch", "--server", "http://127.0.0.1:9")
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert done.stderr.startswith("kubedsm: error: no response from http://127.0.0.1:9: start ")
+
+
+@pytest.mark.parametrize("content", [None, b"", b"two words"])
+def test_a_file_without_a_token_is_one_line(tmp_path, content):
+    path = tmp_path / "token"
+    if content is not None:
+        path.write_bytes(content)
+    done = kubedsm("watch", "--token-file", path)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
+    assert str(path) in done.stderr
+    assert path.exists() == (content is not None)
+
+
+def test_without_the_extra_one_line_names_it(monkeypatch):
+    monkeypatch.setattr(live_view, "is_interactive", lambda: True)
+    monkeypatch.setattr(live_view, "find_spec", lambda _: None)
+    done = kubedsm("watch", "--server", NOWHERE)
+    first, second = done.stderr.splitlines()
+    assert first.startswith("kubedsm: tables need the extra kubedsm[watch]")
+    assert "no response" in second
+    assert done.returncode == 1
+
+
+@pytest.mark.parametrize("end", ["q", "\x03", "signal"])
+async def test_tables_change_in_place_and_leave_the_terminal_clean(end):
+    async with watched() as (there, url):
+        with Terminal("watch", "--server", url, LINES="30") as terminal:
+            before = terminal.settings()
+            await terminal.until("KubeDSM at ")
+            there.world.deploy("half", 2)
+            await terminal.until("default/half")
+            assert terminal.settings() != before
+            if end == "signal":
+                terminal.interrupt()
+            else:
+                terminal.type(end)
+            assert await terminal.ended() == 0
+            _, ending = terminal.screen.rsplit(TAKEN, 1)
+            assert RETURNED in ending
+            assert CURSOR in ending.rsplit(RETURNED, 1)[1]
+            assert terminal.settings() == before
+    assert "Traceback" not in terminal.screen
+
+
+async def test_a_dumb_terminal_gets_lines():
+    async with watched() as (there, url):
+        with Terminal("watch", "--server", url, TERM="dumb") as terminal:
+            await terminal.until(f"kubedsm: {url}: ")
+            there.world.deploy("half", 2)
+            await terminal.until("placed|bound|scheduled")
+            terminal.interrupt()
+            assert await terminal.ended() == 0
+    assert "\x1b" not in terminal.screen
+    assert "Traceback" not in terminal.screen
+
+
+async def first_said(*arguments):
+    """The first line on stderr, and all on stdout until it is ended; and its exit code."""
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "kubedsm", "watch", *map(str, arguments),
+        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    async with asyncio.timeout(60):
+        said = await process.stderr.readline()
+    process.terminate()
+    out, _ = await process.communicate()
+    return said.decode(), out.decode(), process.returncode
+
+
+async def test_in_a_pipe_it_begins_by_saying_how_things_stand():
+    async with watched() as (_, url):
+        said, out, code = await first_said("--server", url, "-o", "json")
+    assert said.startswith(f"kubedsm: {url}: ")
+    assert all(json.loads(line)["text"] for line in out.splitlines())
+    assert code == 0
