@@ -19,7 +19,7 @@ from kubedsm.kube.wire.errors import WireError
 from kubedsm.model.model import Workload
 from kubedsm.process.clock import Clock, SystemClock, rfc3339
 from kubedsm.terminal.echo import echo
-from kubedsm.terminal.running import INTERRUPTED, nearest
+from kubedsm.terminal.running import nearest
 
 #: exit code if some targets failed
 NOT_ALL = 3
@@ -65,16 +65,13 @@ def parse_target(word: str, namespace: str | None) -> Target:
 def run_adoption(options: AdoptionOptions, *, leave: bool) -> int:
     """Opt the given namespaces and workloads in to the scheduler, or out; return the exit code."""
     targets = [parse_target(word, options.namespace) for word in options.targets]
-    code = INTERRUPTED
 
-    async def act() -> None:
-        nonlocal code
+    async def act() -> int:
         async with connect_cluster(options.kubeconfig_path, options.context) as cluster:
             adopting = Adoption(cluster, options, SystemClock())
-            code = await (adopting.opt_out(targets) if leave else adopting.opt_in(targets))
+            return await (adopting.opt_out(targets) if leave else adopting.opt_in(targets))
 
-    until_interrupted(act())
-    return code
+    return until_interrupted(act())
 
 
 @attrs.frozen

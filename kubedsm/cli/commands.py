@@ -261,18 +261,15 @@ def approve(
     from kubedsm.cli.console import log_to, remark, until_interrupted
     from kubedsm.cli.migration_requests import PAUSED, Requests
     from kubedsm.process.clock import SystemClock
-    from kubedsm.terminal.running import INTERRUPTED
 
     log_to(level="ERROR")
-    code = INTERRUPTED
 
-    async def request() -> None:
-        nonlocal code
+    async def request() -> int:
         async with connect_cluster(kubeconfig_path, context) as cluster:
             requests = Requests(cluster, config_map, SystemClock())
             code = PAUSED if await requests.is_paused(wait) else await requests.send(proposal)
             if not code:
                 remark("all migrations are done")
+            return code
 
-    until_interrupted(request())
-    sys.exit(code)
+    sys.exit(until_interrupted(request()))

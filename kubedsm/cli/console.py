@@ -15,6 +15,7 @@ import msgspec
 import orjson
 
 from kubedsm.terminal.echo import echo, escape_json, escape_unprintable
+from kubedsm.terminal.running import INTERRUPTED
 
 # structlog imports rich, if installed, for tracebacks that `log_to` does not use: 3 MB, 0.1 s.
 if "rich" not in sys.modules:
@@ -117,13 +118,14 @@ class Stop:
         return 128 + self.by if self.by else 0
 
 
-def until_interrupted(serving: Coroutine[Any, Any, None], stop: Stop | None = None) -> None:
+def until_interrupted(serving: Coroutine[Any, Any, int | None], stop: Stop | None = None) -> int:
     """Run a coroutine to its end; SIGINT or SIGTERM cancels the coroutine and waits for cleanup.
 
-    If `stop` is heeded, the first signal only sets `stop.asked`.
+    Return the exit code: the result, 0 without one, or the code of an interruption. If `stop` is
+    heeded, the first signal only sets `stop.asked`.
     """
 
-    async def serve() -> None:
+    async def serve() -> int:
         task = asyncio.ensure_future(serving)
         loop = asyncio.get_running_loop()
 
@@ -137,7 +139,9 @@ def until_interrupted(serving: Coroutine[Any, Any, None], stop: Stop | None = No
 
         for number in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(number, interrupt, number)
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
+        try:
+            return await task or 0
+        except asyncio.CancelledError:
+            return INTERRUPTED
 
-    asyncio.run(serve())
+    return asyncio.run(serve())

@@ -24,7 +24,6 @@ from kubedsm.kube.joining import TIMEOUT, greet
 from kubedsm.kube.wire.annotations import RequestedMove
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.process.clock import Clock, SystemClock
-from kubedsm.terminal.running import INTERRUPTED
 
 #: starts the migrations, which end with the last plan
 Begin = Callable[[Runtime], Coroutine[Any, Any, None]]
@@ -51,45 +50,39 @@ def ask_cluster(
     `decide` gets this cluster's scheduler responding at `options.server`, if any.
     Raises NotLeadingError, ClusterError, WireError or ClickException if the errand is refused.
     """
-    code = INTERRUPTED
 
-    async def ask() -> None:
-        nonlocal code
+    async def ask() -> int:
         clock, rng = SystemClock(), random.Random()
         async with connect_cluster(options.kubeconfig_path, options.context) as cluster:
             await greet(cluster, timeout=TIMEOUT)
             scheduler = await find_scheduler(options.server, cluster)
             requests = Requests(cluster, options.config_map, clock)
             if options.wait and await requests.is_paused(options.wait):
-                code = PAUSED
-                return
+                return PAUSED
             errand = decide(await read_snapshot(cluster, configuration, clock, rng), scheduler)
             if errand is None:
-                code = 0
-            elif await requests.is_paused():
-                code = PAUSED
-            elif scheduler is not None and scheduler.dry_run:
+                return 0
+            if await requests.is_paused():
+                return PAUSED
+            if scheduler is not None and scheduler.dry_run:
                 raise click.ClickException(
                     "nothing was migrated: the running scheduler is a"
                     " dry run, which accepts no requests; stop it, and try again"
                 )
-            elif scheduler is not None:
+            if scheduler is not None:
                 leads = "one responds on its diagnostics port"
-                code = await _request(errand, requests, leads)
-            else:
-                elector, gate = options.election.join(cluster.cluster, clock)
-                try:
-                    async with nullcontext() if elector is None else elector.hold_lease(remark):
-                        ends = await carry_out(gate, configuration, errand.begin, clock, rng)
-                except NotLeadingError as error:
-                    if elector is None or not elector.holder:
-                        raise
-                    code = await _request(errand, requests, str(error))
-                else:
-                    code = _report_ends(ends)
+                return await _request(errand, requests, leads)
+            elector, gate = options.election.join(cluster.cluster, clock)
+            try:
+                async with nullcontext() if elector is None else elector.hold_lease(remark):
+                    ends = await carry_out(gate, configuration, errand.begin, clock, rng)
+            except NotLeadingError as error:
+                if elector is None or not elector.holder:
+                    raise
+                return await _request(errand, requests, str(error))
+            return _report_ends(ends)
 
-    until_interrupted(ask())
-    return code
+    return until_interrupted(ask())
 
 
 async def _request(errand: Errand, requests: Requests, leads: str) -> int:

@@ -3,7 +3,7 @@
 import asyncio
 import random
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -28,7 +28,6 @@ from kubedsm.process.clock import SystemClock
 from kubedsm.terminal.console import Console
 from kubedsm.terminal.echo import echo
 from kubedsm.terminal.fitted_table import FittedTable, table
-from kubedsm.terminal.running import INTERRUPTED
 
 #: exit codes of `kubedsm status`
 EXIT_CODES = {"healthy": 0, "degraded": 1, "down": 2}
@@ -65,17 +64,10 @@ async def open_gatherer(installation: Installation) -> AsyncIterator[Gatherer]:
         yield Gatherer(cluster, installation.config_map, clock, __version__, read, url)
 
 
-def run_to_code(act: Callable[[], Awaitable[int]]) -> int:
+def run_to_code(act: Callable[[], Coroutine[Any, Any, int]]) -> int:
     """Run the coroutine function to its end, and return its exit code."""
-    code = INTERRUPTED
-
-    async def run() -> None:
-        nonlocal code
-        code = await act()
-
     log_to(level="ERROR")
-    until_interrupted(run())
-    return code
+    return until_interrupted(act())
 
 
 def report_checks(installation: Installation, output: str, *, before: bool) -> None:

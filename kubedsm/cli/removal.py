@@ -34,7 +34,6 @@ from kubedsm.model.model import MIGRATING_LABEL, PULL_LABEL, Pod, Workload
 from kubedsm.planner.plurals import counted, named
 from kubedsm.process.clock import Clock, SystemClock
 from kubedsm.terminal.echo import echo
-from kubedsm.terminal.running import INTERRUPTED
 
 #: exit code if something is left that the command should have removed
 NOT_ALL = 3
@@ -145,16 +144,13 @@ def _list_marked(
 
 def uninstall(options: RemovalOptions) -> int:
     """List the traces of KubeDSM on cluster objects, or remove them; return the exit code."""
-    code = INTERRUPTED
 
-    async def act() -> None:
-        nonlocal code
+    async def act() -> int:
         async with connect_cluster(options.kubeconfig_path, options.context) as cluster:
             await greet(cluster, timeout=TIMEOUT)
-            code = await remove_traces(cluster, options, SystemClock(), random.Random())
+            return await remove_traces(cluster, options, SystemClock(), random.Random())
 
-    until_interrupted(act())
-    return code
+    return until_interrupted(act())
 
 
 async def remove_traces(

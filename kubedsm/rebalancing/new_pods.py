@@ -16,7 +16,6 @@ import attrs
 import numpy as np
 import structlog
 
-from kubedsm.execution.migrations import template_of
 from kubedsm.model.model import ENDING_KINDS, Pod, Tier, Uid, Workload
 from kubedsm.model.sites import NOTHING_AWAY
 from kubedsm.model.snapshot import Snapshot
@@ -98,21 +97,18 @@ class NewPods:
         return self.migrator.configuration.current.batch.migration_wait - age
 
     def _group_additional(self, pods: Iterable[Pod]) -> dict[Workload, list[Pod]]:
-        """Group the pods by workload, of workloads that only gain pods.
+        """Group the pods by workload, of workloads without Ready and terminating pods.
 
-        Pods of other workloads replace pods that are terminating, or of an older template.
+        Additional pods of a serving workload answer a load that is there, and replacements of
+        terminating pods restore what served: these start at once.
         """
         groups: dict[Workload, list[Pod]] = {}
         for pod in pods:
             if pod.workload.kind not in ENDING_KINDS and self._seconds_left(pod) > 0:
                 groups.setdefault(pod.workload, []).append(pod)
-        templates: dict[Workload, str] = {}
         for pod in self.migrator.mirror.pods() if groups else ():
-            if pod.workload in groups and not pod.finished:
-                template = template_of(pod)
-                known = templates.setdefault(pod.workload, template) if template else ""
-                if pod.terminating or template != known:
-                    del groups[pod.workload]
+            if pod.ready or (pod.terminating and not pod.finished):
+                groups.pop(pod.workload, None)
         return groups
 
     def _list_gaining(

@@ -1,7 +1,7 @@
 import pytest
 
 from kubedsm_lab.emulator.api.errors import ApiError
-from kubedsm_lab.emulator.api.resources import POD_DISRUPTION_BUDGETS, PODS
+from kubedsm_lab.emulator.api.resources import EVENTS, POD_DISRUPTION_BUDGETS, PODS
 from support.actor_world import NS, condition, emulated
 
 pytestmark = pytest.mark.looptime
@@ -91,4 +91,19 @@ async def test_a_detached_pod_counts_as_healthy_but_not_as_expected():
         labels = {"pod-template-hash": None}
         world.patch(PODS, pod["metadata"]["name"], {"metadata": {"labels": labels}})
         await world.pass_time(1.0)
+        assert status(world) == (2, 1, 3, 2)
+
+
+async def test_tenants_are_warned_of_pods_without_a_controller():
+    async with emulated() as world:
+        await running(world, 2)
+        budget(world, maxUnavailable=1)
+        await world.pass_time(1.0)
+        assert world.api.list(EVENTS, NS) == []
+        world.pod("alone", labels={"app": "web"})
+        await world.pass_time(1.0)
+        (event,) = world.api.list(EVENTS, NS)
+        assert (event["reason"], event["involvedObject"]["kind"]) == (
+            "UnmanagedPods", "PodDisruptionBudget"
+        )  # fmt: skip
         assert status(world) == (2, 1, 3, 2)

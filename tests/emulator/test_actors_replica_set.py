@@ -2,7 +2,7 @@ import pytest
 
 from kubedsm_lab.emulator.actors.kubelet import NEVER_READY
 from kubedsm_lab.emulator.actors.replica_set import DELETION_COST
-from kubedsm_lab.emulator.api.resources import PODS, REPLICA_SETS, RESOURCE_QUOTAS
+from kubedsm_lab.emulator.api.resources import EVENTS, PODS, REPLICA_SETS, RESOURCE_QUOTAS
 from support.actor_world import NS, condition, emulated, owner_of, template
 
 pytestmark = pytest.mark.looptime
@@ -211,6 +211,11 @@ async def test_a_quota_refusal_is_reported_and_tried_again():
         revision = world.api.store.revision
         await world.pass_time(30.0)
         assert world.writes_since(revision) == []
+        (event,) = world.api.list(EVENTS, NS, fields="involvedObject.name=web")
+        assert (event["type"], event["reason"], event["count"]) == ("Warning", "FailedCreate", 1)
+        assert "exceeded quota: q" in event["message"]
+        await world.pass_time(60.0)
+        assert world.api.get(EVENTS, NS, event["metadata"]["name"])["count"] == 2
         world.api.delete(PODS, NS, "other")
         await world.pass_time(11.0)
         assert len(world.pods("web")) == 1

@@ -136,6 +136,20 @@ async def test_pods_of_a_job_and_replacements_start_at_once():
         await world.until(lambda: world.placed("gold") == {"c1": 1}, 0.5)
 
 
+async def test_additional_pods_of_a_serving_workload_start_at_once():
+    async with full_edge() as world:
+        world.runtime.migrator.paused = lambda: True
+        world.deploy("gold", 1)
+        await world.until(lambda: world.placed("gold") == {"c1": 1}, 0.5)
+        await asyncio.sleep(3)
+        world.runtime.migrator.paused = lambda: False
+        world.api.patch(DEPLOYMENTS, "default", "gold", {"spec": {"replicas": 4}}, MERGE)
+        await asyncio.sleep(0.5)
+        assert sum(world.placed("gold").values()) == 4
+        assert None not in world.placed("gold")
+        assert not world.events("WaitingForEdge")
+
+
 async def test_a_rolling_update_does_not_wait():
     async with full_edge() as world:
         world.runtime.migrator.paused = lambda: True

@@ -64,29 +64,6 @@ class Template:
         return self.labels.get(OPT_IN_LABEL) == "false"
 
 
-class _Metadata(schema.Wire, frozen=True):
-    labels: dict[str, str] | None = None
-    annotations: dict[str, str] | None = None
-
-
-class _PodSpec(schema.Wire, frozen=True):
-    scheduler_name: str | None = None
-
-
-class _PodTemplate(schema.Wire, frozen=True):
-    metadata: _Metadata = _Metadata()
-    spec: _PodSpec = _PodSpec()
-
-
-class _Spec(schema.Wire, frozen=True):
-    template: _PodTemplate = _PodTemplate()
-    replicas: int | None = None
-
-
-class _Workload(schema.AnyObject, frozen=True):
-    spec: _Spec = _Spec()
-
-
 async def list_templates(
     cluster: Cluster, namespace: str = "", *, timeout: float
 ) -> list[Template]:
@@ -98,7 +75,7 @@ async def list_templates(
     for kind, plural in KINDS.items():
         path = path_of(APPS, namespace, plural) if namespace else f"{APPS}/{plural}"
         body = await send(cluster, "GET", path, timeout)
-        items = read_json(f"{kind}List", body, Items[_Workload]).items or ()
+        items = read_json(f"{kind}List", body, Items[schema.Workload]).items or ()
         found += [_read_template(kind, item) for item in items]
     return found
 
@@ -106,17 +83,16 @@ async def list_templates(
 async def get_template(cluster: Cluster, workload: Workload, *, timeout: float) -> Template:
     """Read the pod template of a workload. Raises NotFound if absent."""
     path = path_of(APPS, workload.namespace, KINDS[workload.kind], workload.name)
-    shape = read_json(workload.kind, await send(cluster, "GET", path, timeout), _Workload)
+    shape = read_json(workload.kind, await send(cluster, "GET", path, timeout), schema.Workload)
     return _read_template(workload.kind, shape)
 
 
-def _read_template(kind: str, shape: _Workload) -> Template:
+def _read_template(kind: str, shape: schema.Workload) -> Template:
     metadata, template = shape.metadata, shape.spec.template
-    replicas = 1 if shape.spec.replicas is None else shape.spec.replicas
     return Template(
         Workload(metadata.namespace or "", kind, metadata.name),
         metadata.uid or "",
-        replicas,
+        shape.wanted,
         template.spec.scheduler_name or DEFAULT_SCHEDULER,
         template.metadata.labels or {},
         template.metadata.annotations or {},

@@ -432,16 +432,18 @@ class ServerVersion(Wire, frozen=True):
     git_version: str
 
 
-class Labelled(Wire, frozen=True):
+class TemplateMetadata(Wire, frozen=True):
     labels: dict[str, str] | None = None
+    annotations: dict[str, str] | None = None
 
 
 class TemplateSpec(Wire, frozen=True):
     containers: list[Container] | None = None
+    scheduler_name: str | None = None
 
 
 class Template(Wire, frozen=True):
-    metadata: Labelled = Labelled()
+    metadata: TemplateMetadata = TemplateMetadata()
     spec: TemplateSpec = TemplateSpec()
 
 

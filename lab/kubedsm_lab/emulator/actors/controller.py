@@ -8,6 +8,8 @@ import asyncio
 import heapq
 from abc import ABC, abstractmethod
 from collections.abc import Callable
+from contextlib import suppress
+from typing import ClassVar
 
 import attrs
 
@@ -22,14 +24,17 @@ from kubedsm_lab.emulator.api.object_state import (
     key_of,
     labels_of,
 )
-from kubedsm_lab.emulator.api.resources import PODS, Object, Resource
+from kubedsm_lab.emulator.api.resources import EVENTS, PODS, Object, Resource
 from kubedsm_lab.emulator.api.selectors import label_selector_of
 from kubedsm_lab.emulator.api.store import ObjectChange
+from kubedsm_lab.emulator.api.values import seconds
 
 #: seconds before the first retry of a key, doubled with each failure up to the limit
 _BACK_OFF = Doubling(0.02, 10.0)
 #: transient refusals
 _TRANSIENT = (403, 404, 409)
+#: seconds between two counts of a repeated Event
+_EVENT_PERIOD = 60.0
 #: clock resolution of the event loop: a sleep may end early by this amount
 _EARLY = 1e-5
 
@@ -84,6 +89,9 @@ class Controller(ABC):
     ApiErrors 403 (a quota, a terminating namespace), 404 and 409 are expected and retried. Any
     other exception is a bug: it ends the task, and the cluster with it.
     """
+
+    #: source of its Events
+    component: ClassVar[str] = "controllermanager"
 
     def __init__(self, cache: Cache) -> None:
         self.api = cache.api
@@ -153,6 +161,33 @@ class Controller(ABC):
         if status == obj.get("status"):
             return obj
         return self.api.update(resource, {**obj, "status": status}, subresource="status")
+
+    def warn(self, resource: Resource, obj: Object, reason: str, message: str) -> None:
+        """Write a Warning Event about an object; a repeated one is counted once a minute, by its
+        reason.
+        """
+        metadata, now = obj["metadata"], self.now()
+        namespace, name = metadata["namespace"], f"{metadata['name']}.{reason.lower()}"
+        said = {"message": message, "lastTimestamp": now}
+        # A terminating namespace takes no Events.
+        with suppress(ApiError):
+            known = self.api.store.get(EVENTS, namespace, name)
+            if known is not None:
+                if seconds(known["lastTimestamp"]) + _EVENT_PERIOD <= seconds(now):
+                    self.api.update(EVENTS, {**known, **said, "count": known["count"] + 1})
+                return
+            about = {field: metadata[field] for field in ("namespace", "name", "uid")}
+            kind = {"apiVersion": resource.api_version, "kind": resource.kind}
+            event = {
+                "metadata": {"name": name},
+                "involvedObject": {**kind, **about},
+                "type": "Warning",
+                "reason": reason,
+                "source": {"component": self.component},
+                "firstTimestamp": now,
+                "count": 1,
+            }
+            self.api.create(EVENTS, event | said, namespace=namespace)
 
     def enqueue(self, key: Key) -> None:
         self._queue[key] = None

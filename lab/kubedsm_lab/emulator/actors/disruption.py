@@ -35,6 +35,13 @@ from kubedsm_lab.emulator.api.values import seconds
 _DISRUPTION_TIMEOUT = 120.0
 
 
+_UNMANAGED = (
+    "Pods selected by this PodDisruptionBudget were found to be unmanaged. As a result, the status"
+    " of the PDB cannot be calculated correctly, which may result in undefined behavior. To account"
+    ' for these pods please set ".spec.minAvailable" field of the PDB to an integer value.'
+)
+
+
 class _NoScale(Exception):
     """Error: the controller of a selected pod has no scale subresource, so the number of expected
     pods is unknown.
@@ -76,6 +83,8 @@ class DisruptionController(Controller):
         try:
             expected, desired = self._count_expected(budget, pods)
         except _NoScale as error:
+            why = f"Failed to calculate the number of expected pods: {error}"
+            self.warn(POD_DISRUPTION_BUDGETS, budget, "CalculateExpectedPodCountFailed", why)
             failed = {**budget["status"], "disruptionsAllowed": 0}
             return self._with_condition(failed, budget, False, "SyncFailed", str(error))
         disrupted = self._list_disrupted(budget, pods)
@@ -107,17 +116,19 @@ class DisruptionController(Controller):
         """Return the numbers of expected and desired healthy pods of a budget. Raises _NoScale."""
         spec = budget["spec"]
         if "maxUnavailable" in spec:
-            expected = self._scale_of(pods)
+            expected = self._scale_of(budget, pods)
             return expected, max(0, expected - resolved(spec["maxUnavailable"], expected, up=True))
         least = spec.get("minAvailable", 1)
         if isinstance(least, int):
             return len(pods), least
-        expected = self._scale_of(pods)
+        expected = self._scale_of(budget, pods)
         return expected, resolved(least, expected, up=True)
 
-    def _scale_of(self, pods: Sequence[Object]) -> int:
+    def _scale_of(self, budget: Object, pods: Sequence[Object]) -> int:
         """Return the replicas wanted by the pods' controllers, each controller counted once."""
         scales: dict[str, int] = {}
+        if any(controller_of(pod) is None for pod in pods):
+            self.warn(POD_DISRUPTION_BUDGETS, budget, "UnmanagedPods", _UNMANAGED)
         for pod in pods:
             if controller_of(pod) is None:
                 continue

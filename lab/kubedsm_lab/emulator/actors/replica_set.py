@@ -57,6 +57,8 @@ class _SlowStart:
 class ReplicaSetController(Controller):
     """ReplicaSet controller; without `pacing`, all missing pods are created at once."""
 
+    component = "replicaset-controller"
+
     def __init__(self, cache: Cache, pacing: Pacing | None = None) -> None:
         super().__init__(cache)
         self._pacing = pacing
@@ -76,6 +78,9 @@ class ReplicaSetController(Controller):
         if replica_set is not None:
             self.write_status(REPLICA_SETS, replica_set, self._status(replica_set, refused))
         if refused is not None and not _is_namespace_terminating(refused):
+            if replica_set is not None:
+                why = f"Error creating: {refused.message}"
+                self.warn(REPLICA_SETS, replica_set, "FailedCreate", why)
             raise Requeue
 
     def _adjust_pods(self, replica_set: Object, pods: list[Object]) -> ApiError | None:
