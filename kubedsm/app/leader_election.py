@@ -72,7 +72,7 @@ class LeaseTimes:
 
     @property
     def pause(self) -> float:
-        """Seconds that the leader waits between two renewals of the Lease."""
+        """Seconds between two renewals of the Lease by the leader."""
         return min(self.retry_period, self.window / RENEWALS)
 
     @property
@@ -82,9 +82,9 @@ class LeaseTimes:
 
     def patience(self, failures: int) -> float:
         """Return the time limit of a Lease request in seconds, after a number of consecutive failed
-        requests.
+        requests: as long as the window is open, as the API server may be slow.
         """
-        return min(self.pause * (1 + failures), self.renew_deadline / 2)
+        return min((self.window - self.pause) * (1 + failures), self.renew_deadline / 2)
 
 
 def identity_of(hostname: str) -> str:
@@ -282,15 +282,15 @@ class Elector:
         pause = self._times.pause
         while True:
             await self._clock.sleep(pause)
-            conflict = False
             try:
                 await self._renew_lease()
+                due = self._renewal_sent + self._times.pause
+                pause = max(0.0, due - self._clock.monotonic())
             except (ClusterError, WireError) as error:
                 self._failures += 1
                 self._throttle.log(log.warning, "lease not renewed", error, lease=str(self._name))
-                conflict = isinstance(error, Conflict)
-            # Another client changed the Lease: read the holder immediately.
-            pause = 0.0 if conflict and pause else self._times.pause
+                # Try again immediately: the window ends, or another client changed the Lease.
+                pause = 0.0 if pause else self._times.pause
 
     async def _renew_lease(self) -> None:
         known, self._lease = self._lease, None  # unknown until the response arrives

@@ -413,9 +413,17 @@ class Share:
         """Return the share after `more` pods came to edge nodes of the site."""
         if self.sites is None:
             return Share(self.edge + more, self.total)
+        return self.add_each({site: more})
+
+    def add_each(self, more: Mapping[str, int]) -> "Share":
+        """Return the share after pods came to edge nodes of several sites."""
+        edge = self.edge + sum(more.values())
+        if self.sites is None:
+            return Share(edge, self.total)
         sites = dict(self.sites)
-        sites[site] = sites.get(site, 0) + more
-        return Share(self.edge + more, self.total, tuple(sorted(sites.items())))
+        for site, number in more.items():
+            sites[site] = sites.get(site, 0) + number
+        return Share(edge, self.total, tuple(sorted(sites.items())))
 
 
 def shares_after(

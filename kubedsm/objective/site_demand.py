@@ -13,6 +13,7 @@ the site with the most replicas is the worst.
 import heapq
 import math
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 import attrs
@@ -50,6 +51,13 @@ class SiteDemand:
     #: part of the targeted edge pods that the loss of any one site must leave
     kept: float = 0.0
     _reached: dict[int, float] = attrs.field(factory=dict, init=False, eq=False, repr=False)
+    _ways: dict[str, list[tuple[float, str]]] = attrs.field(
+        factory=dict, init=False, eq=False, repr=False
+    )
+
+    @cached_property
+    def _by_pair(self) -> Mapping[tuple[str, str], float]:
+        return dict(self.pairs)
 
     def reachable(self, total: int) -> float:
         """Return the greatest share of requests that `total` pods can serve near their users, if
@@ -70,7 +78,7 @@ class SiteDemand:
             return self.near_of(own, number, total)
         spare = {site: float(number) for site, number in replicas}
         unmet: dict[str, float] = {}
-        pairs = dict(self.pairs)
+        pairs = self._by_pair
         served = 0.0
         for site, part in self.parts:
             wanted = part * total
@@ -80,7 +88,7 @@ class SiteDemand:
                 spare[site] -= here
             if wanted > here:
                 unmet[site] = wanted - here
-        served += self._serve_elsewhere(unmet, spare, pairs)
+        served += self._serve_elsewhere(unmet, spare)
         return round(served / total, _DIGITS) if total else 0.0
 
     def count_kept(self, wanted: int) -> int:
@@ -110,28 +118,39 @@ class SiteDemand:
             for share, site in zip(near, sites, strict=True)
         ]
 
-    def _serve_elsewhere(
-        self,
-        unmet: dict[str, float],
-        spare: dict[str, float],
-        pairs: Mapping[tuple[str, str], float],
-    ) -> float:
+    def _serve_elsewhere(self, unmet: dict[str, float], spare: dict[str, float]) -> float:
         """Send unmet requests to spare replicas at other sites, nearest first; return the sum of
         benefits.
         """
         served = 0.0
-        ways = [
-            (-pairs.get((site, other), self.neighbour), site, other)
-            for site in unmet
-            for other, left in spare.items()
-            if left > 0
-        ]
-        for loss, site, other in sorted(ways):
-            sent = min(unmet[site], spare[other])
-            unmet[site] -= sent
-            spare[other] -= sent
-            served -= loss * sent
+        # Merge of the serving sites' lists of users' sites, each sorted.
+        ways = [(*self._ways_to(other)[0], other, 0) for other, left in spare.items() if left > 0]
+        heapq.heapify(ways)
+        while ways and unmet:
+            loss, site, other, turn = heapq.heappop(ways)
+            sent = min(unmet.get(site, 0.0), spare[other])
+            if sent:
+                served -= loss * sent
+                unmet[site] -= sent
+                spare[other] -= sent
+                if not unmet[site]:
+                    del unmet[site]
+            users = self._ways_to(other)
+            while spare[other] and turn < len(users) and users[turn][1] not in unmet:
+                turn += 1
+            if spare[other] and turn < len(users):
+                heapq.heappush(ways, (*users[turn], other, turn))
         return served
+
+    def _ways_to(self, other: str) -> Sequence[tuple[float, str]]:
+        """Return the users' sites by the benefit of serving them from the other site, the greatest
+        first, with its negative.
+        """
+        if other not in self._ways:
+            self._ways[other] = sorted(
+                (-self._by_pair.get((site, other), self.neighbour), site) for site, _ in self.parts
+            )
+        return self._ways[other]
 
     def near_with_one_more(
         self, replicas: Sequence[tuple[str, int]], total: int, sites: Sequence[str]
@@ -241,6 +260,9 @@ class SiteGoal:
     cloud: float
     #: latencies of pairs: users' site, serving site
     matrix: Mapping[tuple[str, str], float] = attrs.field(factory=dict)
+    _benefits: dict[float | None, tuple[tuple[tuple[str, str], float], ...]] = attrs.field(
+        factory=dict, init=False, eq=False, repr=False
+    )
 
     def benefit(self, latency: float, target: float | None) -> float:
         """Return the benefit of a response with the given latency: 1 within the latency target, 0
@@ -279,9 +301,16 @@ class SiteGoal:
         return SiteDemand(
             tuple(sorted((site, weight / total) for site, weight in present.items())),
             self.benefit(self.neighbour, target),
-            tuple(sorted((pair, self.benefit(time, target)) for pair, time in self.matrix.items())),
+            self._benefits_of_pairs(target),
             kept,
         )
+
+    def _benefits_of_pairs(self, target: float | None) -> tuple[tuple[tuple[str, str], float], ...]:
+        """Return the benefits of the matrix's pairs for a latency target."""
+        if target not in self._benefits:
+            benefits = ((pair, self.benefit(time, target)) for pair, time in self.matrix.items())
+            self._benefits[target] = tuple(sorted(benefits))
+        return self._benefits[target]
 
 
 def count_sites(

@@ -180,6 +180,26 @@ async def test_a_renewal_that_is_not_answered_is_sent_again_soon(world):
     await asyncio.wait([running])
 
 
+async def test_a_slow_api_server_leaves_the_gate_open(world):
+    mine = candidate(world)
+    running = asyncio.ensure_future(mine.elector.run())
+    await mine.elector.elected.wait()
+    send = mine.elector._cluster.request
+
+    async def request(asked, *, timeout):
+        await asyncio.sleep(min(timeout, 1.4))
+        if timeout < 1.4:
+            raise OutcomeUnknown("no answer")
+        return await send(asked, timeout=timeout)
+
+    mine.elector._cluster.request = request
+    for _ in range(200):
+        await asyncio.sleep(0.1)
+        assert mine.gate.is_open
+    running.cancel()
+    await asyncio.wait([running])
+
+
 async def test_a_renewal_opens_the_gate_from_the_moment_it_was_sent(world):
     """Not from the answer: it may have been on its way for long."""
     sent = []

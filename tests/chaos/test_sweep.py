@@ -1,6 +1,8 @@
 """One in eighteen of `kubedsm chaos --short`, a third of it by default; .ci/run plays it whole."""
 
+import re
 from functools import cache
+from pathlib import Path
 
 import pytest
 
@@ -10,6 +12,7 @@ from kubedsm_lab.chaos.trace import Injection
 from kubedsm_lab.chaos.workloads import WORKLOADS
 from kubedsm_lab.cli.chaos import SHORT
 
+PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "reliability.md"
 PARTS, BY_DEFAULT = 9, 3
 SHARE = 18
 
@@ -55,3 +58,9 @@ def test_what_was_mended_stays_so(workload, fault):
     verdict = judge(Injection(workload, Fault.parse(fault)))
     assert verdict.struck
     assert verdict.violations == ()
+
+
+def test_the_page_of_reliability_has_about_the_numbers_of_injections_and_kinds():
+    said = re.search(r"about ([\d,]+) injections with seed 0, of ([\d,]+) kinds", PAGE.read_text())
+    numbers = [int(number.replace(",", "")) for number in said.groups()]
+    assert numbers == pytest.approx([len(found()), len(Report([], found()).cells)], rel=0.03)

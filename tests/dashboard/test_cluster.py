@@ -68,6 +68,14 @@ async def test_long_names_are_cut_where_they_are_the_same(browser, width, dark):
         assert await violations(page) == []
 
 
+async def test_a_sites_name_leads_to_the_site_and_to_what_its_loss_would_cause(browser):
+    async with page_of_made(MadeCluster(14, 120, sites=2)) as url, browser.page(url) as page:
+        await page.get_by_role("button", name="site-1", exact=True).click()
+        await expect(page.locator("[data-node]")).to_have_count(6)
+        assert page.url.endswith("#site=site-1")
+        await expect(page.get_by_role("button", name="What if it is lost?")).to_be_visible()
+
+
 async def test_boxes_are_as_large_as_their_nodes_and_keys_go_from_one_to_another(browser):
     made = MadeCluster(14, 120)
     async with page_of_made(made) as url, browser.page(url) as page:

@@ -227,6 +227,8 @@ async def test_a_standby_says_who_leads_and_a_new_leader_that_it_does():
             await runtime.synced.wait()
             viewer.look()
             assert viewer.status["headline"] == "standby: other leads"
+            [notice] = [each for each in viewer.status["notices"] if "standby" in each]
+            assert "kubectl -n kubedsm port-forward pod/other 10270" in notice
             viewer.leadership = Leadership(False, "")
             viewer.look()
             assert viewer.status["troubles"][0].startswith("No scheduler is known to lead")

@@ -184,6 +184,25 @@ async def test_what_was_told_twice_is_taken_once_and_what_was_missed_is_known_to
     assert shares == [[100, 1], [101, 2], [130, 3]]
 
 
+async def test_a_chart_has_no_share_while_nothing_is_known(modules):
+    lines, areas = await modules("""
+      const { Chart } = await import("/page/chart.js");
+      const { html, render } = await import("/page/vendor/htm-preact.js");
+      const recording = new Recording();
+      const row = { edge: 1, total: 2, target: 1 };
+      told(recording, [snapshot(1, 100, { workloads: { w: row } }, "a"),
+        changes(2, 110, { workloads: { w: { ...row, edge: 2 } } }),
+        snapshot(1, 180, {}, "b"), changes(2, 182, { workloads: { w: row } })]);
+      const place = document.createElement("div");
+      render(html`<${Chart} name="w" colour="red" at=${200} ...${{ row, recording }} />`, place);
+      const count = (name, letter) => (
+        place.querySelector(`.${name}`).getAttribute("d").split(letter).length - 1);
+      return [[count("line", "M"), count("line", "L")], count("area", "M")];
+    """)
+    # Two lines, one of them with a step.
+    assert (lines, areas) == ([2, 1], 3)
+
+
 async def test_another_run_follows_after_a_gap_or_begins_anew_if_its_clock_is_another(modules):
     kept, anew = await modules("""
       const recording = new Recording();

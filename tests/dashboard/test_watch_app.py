@@ -111,7 +111,8 @@ async def test_a_lost_scheduler_is_said_until_it_is_back():
 
 async def test_trends_and_explanations_come_from_the_page():
     scene = ToldScene(dict(small().rows))
-    explained = Explanation("Pod bulk/big-1", (("it waits for e1",),))
+    lines = tuple((f"line {number}",) for number in range(30))
+    explained = Explanation("Pod bulk/big-1", (("it waits for e1",), *lines))
 
     async def why(request):
         if request.query.get("pod") == "bulk/big-1":
@@ -126,7 +127,11 @@ async def test_trends_and_explanations_come_from_the_page():
         # The scene's recording has the time 0, the snapshot a later one.
         await watched.until("▆" * 11)
         await watched.press("4", "w")
-        assert "Pod bulk/big-1" in await watched.until("it waits for e1")
+        await watched.until("it waits for e1")
+        await watched.press("end")
+        await watched.pilot.pause(0.5)
+        [text] = watched.app.screen.query("VerticalScroll")
+        assert text.scroll_offset.y == text.max_scroll_y > 10
         await watched.press("escape", "1", "w")
         await watched.until("workload shop/cart: nothing is known about it")
 

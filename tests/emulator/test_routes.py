@@ -221,3 +221,18 @@ async def test_informers_of_metadata_get_nothing_else(routes: Routes) -> None:
     assert isinstance(stream, WatchStream)
     added, bookmark = [orjson.loads(await anext(stream))["object"] for _ in range(2)]
     assert (added, bookmark["kind"]) == (one, "PartialObjectMetadata")
+
+
+def test_a_pod_of_an_unknown_service_account_is_forbidden(routes: Routes) -> None:
+    for field in ("serviceAccount", "serviceAccountName"):
+        given = pod("typo")
+        given["spec"][field] = "nobody"
+        status, answer = asked(routes, "POST", PODS_PATH, given)
+        assert (status, 'serviceaccount "nobody" not found' in answer["message"]) == (403, True)
+    asked(
+        routes,
+        "POST",
+        PODS_PATH.replace("pods", "serviceaccounts"),
+        {"metadata": {"name": "nobody"}},
+    )
+    assert asked(routes, "POST", PODS_PATH, given)[0] == 201

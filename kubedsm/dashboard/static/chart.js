@@ -18,13 +18,17 @@ export function Chart({ name, row, recording, at, colour, times = false }) {
   const { begins } = recording;
   const points = pointsOf(recording, name, at);
   const x = (moment) => (WIDTH * Math.max(0, moment - begins)) / Math.max(1, at - begins);
-  const line = (value) => points.map((point, index) => {
-    const height = (HEIGHT * (1 - value(point))).toFixed(1);
-    return `${index ? "L" : "M"}${x(point.at).toFixed(1)} ${height}`
-      + `H${x(points[index + 1]?.at ?? at).toFixed(1)}`;
-  }).join("");
-  const share = line(({ edge, total }) => edge / (total || 1));
-  const start = x(points[0]?.at ?? at).toFixed(1);
+  // Without pods, or without data, there is no share.
+  const spans = points.map((point, index) => ({
+    ...point, joined: Boolean(points[index - 1]?.total), from: x(point.at).toFixed(1),
+    to: x(points[index + 1]?.at ?? at).toFixed(1),
+  })).filter(({ total }) => total);
+  const height = (value) => (HEIGHT * (1 - value)).toFixed(1);
+  const line = (value) => spans.map((span) => (
+    `${span.joined ? "L" : "M"}${span.from} ${height(value(span))}H${span.to}`)).join("");
+  const part = ({ edge, total }) => edge / total;
+  const area = spans.map((span) => (
+    `M${span.from} ${HEIGHT}V${height(part(span))}H${span.to}V${HEIGHT}Z`)).join("");
   const { edge, total, target } = row;
   const now = edge / (total || 1);
   const wanted = target === undefined ? "" : `, target ${percent(target)}`;
@@ -33,9 +37,9 @@ export function Chart({ name, row, recording, at, colour, times = false }) {
       <span class="axis top">100%</span><span class="axis bottom">0</span>
       <svg viewBox=${`0 0 ${WIDTH} ${HEIGHT}`} preserveAspectRatio="none">
         <path class="grid" d=${`M0 0H${WIDTH}M0 50H${WIDTH}M0 100H${WIDTH}`} />
-        ${share && html`<path class="area" fill=${colour} d=${`${share}V100H${start}Z`} />`}
-        <path class="line" stroke=${colour} d=${share} />
-        ${target !== undefined && html`<path class="target" d=${line((point) => point.target)} />`}
+        <path class="area" fill=${colour} d=${area} />
+        <path class="line" stroke=${colour} d=${line(part)} />
+        ${target !== undefined && html`<path class="target" d=${line((span) => span.target)} />`}
       </svg>
       <b class="value" style=${{ top: percent(1 - now) }}>${percent(now)}</b>
       ${times && html`<span class="times"><span>${clock(begins)}</span><span>${clock(at)}</span></span>`}

@@ -76,7 +76,7 @@ export function Cluster({ tables, at, title, imagines, state: { chosen, site, fi
   /** Set a tooltip when the pointer first reaches an element: thousands would cost time. */
   function point({ target }) {
     const pointed = thing(target);
-    if (pointed) target.title = describe(pointed, tables);
+    if (pointed && pointed.kind !== "site") target.title = describe(pointed, tables);
   }
 
   const measured = [...tables.nodes.values()].some((row) => row.cpuUsed != null);
@@ -133,7 +133,8 @@ function Area({ name, total, height, sites, tiled, forms, pods, unit, zoom, chos
       <div class="sites" style=${{ "--columns": Math.min(3, Math.ceil(sites.length / 3)) }}>
         ${sites.map(([site, nodes]) => html`
         <div class=${site ? "site" : ""} key=${site}>
-          ${site && html`<h4>${site}${demandAt(demand, site)}</h4>`}
+          ${site && html`<h4><button class="name" data-site=${site} title="Zoom into the site">
+            ${site}</button>${demandAt(demand, site)}</h4>`}
           <div class="nodes">${nodes.map((each) => html`
             <${NodeBox} key=${each.name} ...${{ ...each, height, lit, colour }}
               px=${pixels(each.name)}

@@ -5,7 +5,6 @@ from collections.abc import Mapping, Sequence
 
 from rich.console import RenderableType
 from rich.progress_bar import ProgressBar
-from rich.table import Table
 from rich.text import Text
 
 from kubedsm.terminal.console import Console
@@ -37,18 +36,12 @@ def count_lines(what: RenderableType, width: int) -> int:
 
 
 def crop_lines(text: Text, width: int, lines: int) -> Text:
-    """Wrap the text at the width, and return its first lines."""
+    """Wrap the text at the width, and return its first lines, with dots for further lines."""
     wrapped = text.wrap(Console(width=width, color_system=None), width)
+    if len(wrapped) > lines:
+        wrapped[lines - 1].truncate(width - 2)
+        wrapped[lines - 1].append(" \N{HORIZONTAL ELLIPSIS}")
     return Text("\n").join(wrapped[:lines])
-
-
-def hang(lead: RenderableType, text: RenderableType) -> RenderableType:
-    """Return a two-column layout: a lead, and next to it text with a hanging indentation."""
-    made = Table.grid(padding=(0, 2, 0, 0))
-    made.add_column(no_wrap=True)
-    made.add_column()
-    made.add_row(lead, text)
-    return made
 
 
 def shorten_names(names: Sequence[str], width: int) -> tuple[Mapping[str, str], str]:

@@ -2,20 +2,19 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
-from itertools import chain, islice
+from itertools import chain
 
 import msgspec
 from rich.console import RenderableType
 from rich.text import Text
 
-from kubedsm.dashboard.rows import MoveRow, NewsRow, PodRow, StatusRow
+from kubedsm.dashboard.rows import MoveRow, StatusRow
 from kubedsm.dashboard.state.headline import migration_route
 from kubedsm.dashboard.terminal.cells import (
     BAD,
     GOOD,
     WARNING,
     count_lines,
-    hang,
     shorten_names,
 )
 from kubedsm.dashboard.terminal.seen import TypedSnapshot, news_text
@@ -24,13 +23,12 @@ from kubedsm.planner.plurals import counted
 
 #: part of the terminal's lines for reasons of the state
 _REASONS = 5
-#: recent activities considered; no terminal displays more
-_MOST = 50
 _COLOURS: Mapping[State, str] = {"healthy": GOOD, "degraded": WARNING, "down": BAD}
 #: unusual modes of the suggester
 _MODES = {"suggest": "migrations are only proposed", "off": "nothing is migrated"}
 #: order of migrations: those in progress first
-MOVE_STATES = ("moving", "planned", "proposed", "failed", "rolled back", "completed", "dropped")
+UNFINISHED = ("moving", "planned", "proposed")
+MOVE_STATES = (*UNFINISHED, "failed", "rolled back", "completed", "dropped")
 
 
 def describe_health(
@@ -94,20 +92,32 @@ def describe_figures(status: StatusRow) -> Iterator[str]:
         yield f"standard deviation of edge shares {status.share_deviation:.3f}"
 
 
-def list_activity(
-    seen: TypedSnapshot, now: float, width: int, height: int
-) -> Sequence[RenderableType]:
-    """Return lines about migrations, waiting pods and recent activity that fit the height."""
+def list_activity(seen: TypedSnapshot, now: float, width: int, height: int) -> Sequence[Text]:
+    """Return lines about unfinished migrations, then recent activity, that fit the height."""
     short, _ = shorten_names(sorted(seen.nodes), max(12, width // 5))
-    found: list[RenderableType] = []
-    for line in chain(
-        _list_moves(seen.moves, short, now), _list_waiting(seen.pods), _list_news(seen.news)
-    ):
+    moves = (seen.moves[key] for key in order_moves(seen.moves))
+    news = (seen.news[key] for key in sorted(seen.news, key=int, reverse=True))
+    lines = chain(
+        (_move_line(move, short, now) for move in moves if move.state in UNFINISHED),
+        (
+            Text(f"{clock_of(row.at)}  {news_text(row)}", WARNING if row.warning else "")
+            for row in news
+        ),
+    )
+    found = []
+    for line in lines:
         height -= count_lines(line, width)
         if height < 0:
             break
         found.append(line)
     return found
+
+
+def _move_line(move: MoveRow, short: Mapping[str, str], now: float) -> Text:
+    source, target = (short.get(name, name) for name in (move.source, move.target))
+    route = migration_route(msgspec.structs.replace(move, source=source, target=target))
+    lead = f"{move.done}/{move.steps}" if move.state == "moving" else move.state
+    return Text(f"{lead:8}  {route}: {describe_move(move, now)}")
 
 
 def order_moves(moves: Mapping[str, MoveRow]) -> list[str]:
@@ -121,49 +131,6 @@ def describe_move(move: MoveRow, now: float) -> str:
         since = f", {now - move.since:.0f} s" if move.since else ""
         return f"{move.step or move.purpose}{since}"
     return move.reason or move.helped or move.purpose
-
-
-def _list_moves(
-    moves: Mapping[str, MoveRow], short: Mapping[str, str], now: float
-) -> Iterator[RenderableType]:
-    """Yield terminal lines about migrations: in progress, then planned, then proposed."""
-    for key in order_moves(moves):
-        move = moves[key]
-        if move.state not in ("moving", "planned", "proposed"):
-            return
-        source, target = (short.get(name, name) for name in (move.source, move.target))
-        where = migration_route(msgspec.structs.replace(move, source=source, target=target))
-        lead = f"{move.done}/{move.steps}" if move.state == "moving" else move.state
-        yield _list_item(lead, f"{where}: {describe_move(move, now)}")
-
-
-def _list_waiting(pods: Mapping[str, PodRow]) -> Iterator[RenderableType]:
-    """Yield terminal lines about pending pods, grouped by message."""
-    alike: dict[tuple[str, tuple[str, ...]], list[str]] = {}
-    for name, pod in pods.items():
-        if pod.state == "waiting" and not pod.scheduler:
-            alike.setdefault((pod.message, pod.rules), []).append(name)
-    for (message, rules), names in alike.items():
-        first = min(names)
-        subject = first if len(names) == 1 else f"{first} and {len(names) - 1} more"
-        yield _list_item("waiting", f"{subject}: {describe_wait(message, rules)}")
-
-
-def describe_wait(message: str, rules: Sequence[str]) -> str:
-    """Return the reason why a pod waits, with the rejecting Filter plugins."""
-    by = f" ({', '.join(rules)})" if rules else ""
-    return f"{message or 'no attempt yet'}{by}"
-
-
-def _list_news(news: Mapping[str, NewsRow]) -> Iterator[RenderableType]:
-    """Yield terminal lines about recent scheduler activity, latest first."""
-    for key in islice(sorted(news, key=int, reverse=True), _MOST):
-        row = news[key]
-        yield _list_item(clock_of(row.at), Text(news_text(row), WARNING if row.warning else ""))
-
-
-def _list_item(lead: str | Text, said: str | Text) -> RenderableType:
-    return hang(Text("  ").append(lead), said)
 
 
 def clock_of(at: float) -> str:

@@ -11,6 +11,7 @@ from rich.console import RenderableType
 from rich.text import Text
 
 from kubedsm.dashboard.rows import MoveRow, NewsRow, NodeRow, PodRow, SiteRow, WorkloadRow
+from kubedsm.dashboard.state.headline import migration_route
 from kubedsm.dashboard.terminal.cells import (
     BAD,
     BAR,
@@ -28,7 +29,6 @@ from kubedsm.dashboard.terminal.summary import (
     clock_of,
     describe_figures,
     describe_move,
-    describe_wait,
     order_moves,
 )
 from kubedsm.model.model import Tier
@@ -189,6 +189,9 @@ def _list_services(source: Source, scope: Scope) -> Listing:
         _number("edge ms", ".3g", 2),
         _number("cloud ms", ".3g", 1),
     )
+    # Without measured response times, the last two columns would be empty.
+    measured = any(row.edge_answers or row.cloud_answers for row in workloads.values())
+    columns = len(headings) if measured else len(headings) - 2
 
     def entry(name: str, row: WorkloadRow) -> Entry:
         slower = ", slower at the edge" if row.edge_slower else ""
@@ -204,7 +207,7 @@ def _list_services(source: Source, scope: Scope) -> Listing:
                 source.history.draw_trend(name, source.now, trend),
                 row.edge_answers,
                 row.cloud_answers,
-            ),
+            )[:columns],
             f"{name} ({row.kind}): {row.ready} of {row.total} pods Ready, weight {row.weight:g}"
             f"{slower}",
             Subject("workload", name),
@@ -212,7 +215,7 @@ def _list_services(source: Source, scope: Scope) -> Listing:
         )
 
     names = sorted(filter(scope.has_name, workloads), key=lambda n: (-workloads[n].missing, n))
-    return Listing(headings, [entry(name, workloads[name]) for name in names])
+    return Listing(headings[:columns], [entry(name, workloads[name]) for name in names])
 
 
 def _list_sites(source: Source, _: Scope) -> Listing:
@@ -319,7 +322,8 @@ def _list_pods(source: Source, scope: Scope) -> Listing:
         move = seen.moves.get(row.move)
         reason = describe_move(move, source.now) if move else row.message
         if row.state == "waiting":
-            reason = describe_wait(row.message, row.rules)
+            by = f" ({', '.join(row.rules)})" if row.rules else ""
+            reason = f"{row.message or 'no attempt yet'}{by}"
         site, age = sites.get(row.node, ""), source.now - row.created
         return Entry(
             name,
@@ -355,7 +359,7 @@ def _list_moves(source: Source, scope: Scope) -> Listing:
         return Entry(
             key,
             (row.state, steps, row.pod, row.source, row.target, source.now - row.at),
-            f"{row.pod}: {describe_move(row, source.now)}",
+            f"{migration_route(row)}: {describe_move(row, source.now)}",
             # A proposed migration has the key of its pod.
             Subject("pod" if row.state == "proposed" else "move", key),
         )

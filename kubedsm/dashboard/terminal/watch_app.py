@@ -66,6 +66,7 @@ class _Picture(Widget):
 class _TextScreen(ModalScreen[None]):
     """Text above the picture, closed by Esc."""
 
+    AUTO_FOCUS = "VerticalScroll"
     BINDINGS: ClassVar[list[BindingType]] = [("escape,q,enter", "dismiss", "close")]
 
     def __init__(self, text: RenderableType) -> None:

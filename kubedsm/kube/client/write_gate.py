@@ -24,8 +24,9 @@ from kubedsm.process.clock import Clock
 READS = frozenset({"GET", "HEAD"})
 #: timer resolution in seconds
 RESOLUTION = 0.001
-#: maximum wait of a write at a shut gate, and polling interval, in seconds
-PATIENCE, LOOK = 1.0, 0.05
+#: maximum wait of a write at a shut gate, as long as a slow renewal may take, and polling interval,
+#: in seconds
+PATIENCE, LOOK = 3.0, 0.05
 
 
 class WriteGate(ClusterFront):

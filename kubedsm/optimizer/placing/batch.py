@@ -249,8 +249,7 @@ class Batch:
         With demand by site: for each node position, 0 in the cloud.
         """
         share, target = self.shares.get(workload, Share()), self.qos_targets(workload)
-        for site, number in more.items():
-            share = share.add(number, site)
+        share = share.add_each(more)
         if self.sites is None or share.sites is None or target.demand is None:
             return self.objective.gain(share, target)
         names = [site or "" for site in self.sites.values]
@@ -271,12 +270,12 @@ class Batch:
         edge = [binding for binding in bindings if binding.tier is Tier.EDGE]
         if self.sites is None:
             return shares_after(self.shares, Counter(binding.pod.workload for binding in edge))
-        after, positions = dict(self.shares), self.snapshot.index.positions
+        positions, more = self.snapshot.index.positions, dict[Workload, Counter[str]]()
         for binding in edge:
-            if binding.pod.workload in after:
-                site = site_at(self.sites, positions[binding.node])
-                after[binding.pod.workload] = after[binding.pod.workload].add(1, site)
-        return after
+            site = site_at(self.sites, positions[binding.node])
+            more.setdefault(binding.pod.workload, Counter())[site] += 1
+        shares = ((w, self.shares[w].add_each(m)) for w, m in more.items() if w in self.shares)
+        return {**self.shares, **dict(shares)}
 
     def standing(self, bindings: Sequence[Binding]) -> tuple[list[int], list[int]]:
         """Return the objective values of a placement before preference penalties: placed pods by

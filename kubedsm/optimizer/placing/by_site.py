@@ -26,7 +26,7 @@ from kubedsm.objective.objective import (
     QosTargets,
     score_unit,
 )
-from kubedsm.objective.site_demand import Reach
+from kubedsm.objective.site_demand import Reach, SiteDemand
 from kubedsm.optimizer.matching.best_fit import BestFit, kind_sizes
 from kubedsm.optimizer.matching.match import (
     UNREACHABLE,
@@ -46,6 +46,8 @@ from kubedsm.optimizer.programming.in_order import NO_PROOF, Proof
 _Came = tuple[tuple[str, int], ...]
 
 
+#: digits of an addition to the near share
+_DIGITS = 12
 #: most columns for exact tables: see `build_table`
 _MOST_COLUMNS = 32
 
@@ -172,39 +174,27 @@ class _Score:
 
     def of(self, came: _Came) -> int:
         if came not in self._known:
-            self._known[came] = self._value(self._after(came))
+            self._known[came] = self._value(self.share.add_each(dict(came)))
         return self._known[came]
 
-    def gains(self, came: _Came, sites: Sequence[str]) -> list[int]:
-        """Return the gain of one more pod at each of the sites."""
-        before, share = self.of(came), self._after(came)
-        reached = self.target.reach_with_one_more(share, sites)
-        values = {x: self._value_at(x, share.edge + 1) - before for x in set(reached)}
-        return [values[x] for x in reached]
-
     @property
-    def is_separable(self) -> bool:
-        """True if neither latencies of pairs of sites nor the loss of a site matter."""
-        demand = self.target.demand
-        return demand is None or self.share.sites is None or not (demand.pairs or demand.kept)
+    def demand(self) -> SiteDemand | None:
+        """Demand of the workload by site, if its edge pods are counted by site."""
+        return None if self.share.sites is None else self.target.demand
 
-    def served(self) -> tuple[float, int, Mapping[str, float]]:
-        """Return the demand served by the own site, the replicas, and the demand left by site, in
-        pods, before the batch.
-        """
-        if self.target.demand is None or self.share.sites is None:
-            return 0.0, self.share.edge, {}
-        return self.target.demand.left_at(dict(self.share.sites), self.share.total)
-
-    def gain(self, own: float, number: int, more: float) -> int:
-        """Return the gain of one more pod that serves `more` demand of its own site."""
+    @cached_property
+    def needed(self) -> int:
+        """Number of edge pods that the loss of any one site must leave."""
         demand, total = self.target.demand, self.share.total
-        if demand is None or self.share.sites is None:
-            near = number / total, (number + 1) / total
-        else:
-            near = demand.near_of(own, number, total), demand.near_of(own + more, number + 1, total)
-        now, then = map(Reach, near)
-        return self._value_at(then, number + 1) - self._value_at(now, number)
+        return 0 if demand is None else demand.count_kept(self.target.count_wanted(total))
+
+    def value_at(self, near: float, number: int, worst: int) -> int:
+        """Return the value of a near share with `number` edge pods, at most `worst` of them at one
+        site.
+        """
+        kept = self.demand is not None and bool(self.demand.kept)
+        unkept = max(self.needed - number + worst, 0) if kept else 0
+        return self._value_at(Reach(near, unkept), number)
 
     def wants_more(self, number: int) -> bool:
         """Return True if the cap on edge pods permits one more than `number`."""
@@ -220,12 +210,6 @@ class _Score:
             return max(self._value(share), self._value_at(Reach(edge / max(share.total, 1)), edge))
         near = demand.best_near(share.sites, share.total, number, sites)
         return max(self._value(share), self._value_at(Reach(near), edge))
-
-    def _after(self, came: _Came) -> Share:
-        share = self.share
-        for site, number in came:
-            share = share.add(number, site)
-        return share
 
     def _value(self, share: Share) -> int:
         return self._value_at(self.target.reach(share), share.edge)
@@ -414,59 +398,142 @@ class _Growth:
     #: pods not placed yet, by kind
     waiting: dict[int, int] = attrs.field(init=False)
     came: dict[str, int] = attrs.field(factory=dict, init=False)
-    #: demand served by the own site, and replicas, in pods
-    _own: float = attrs.field(init=False)
+    #: replicas by site, and their number
+    _there: dict[str, int] = attrs.field(init=False)
     _number: int = attrs.field(init=False)
-    #: demand without a replica at the site of each column, in pods
-    _left: NDArray[np.float64] = attrs.field(init=False)
+    #: demand served by the own site, in pods
+    _own: float = attrs.field(init=False)
+    #: near share and value with the pods placed so far
+    _near: float = attrs.field(init=False)
+    _value: int = attrs.field(init=False)
+    #: by column: what one more pod there adds to the near share, or an upper bound; in pods
+    _more: NDArray[np.float64] = attrs.field(init=False)
+    #: number of replicas for which `_more` is exact, by column; only with latencies of pairs
+    _exact: Ints = attrs.field(init=False)
+    #: by column: replicas at the site, and its users' demand in pods
+    _crowd: Ints = attrs.field(init=False)
+    _wanted: NDArray[np.float64] = attrs.field(init=False)
+    #: near share and value with one more pod at a column that was yielded
+    _next: dict[int, tuple[float, int]] = attrs.field(factory=dict, init=False)
     #: columns of each kind, and of each site
     _of_kind: dict[int, Positions] = attrs.field(init=False)
     _at_site: dict[str, list[int]] = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        columns = self.member.kinds()
-        owners, sites = self.member.owners, self.member.sites
+        columns, demand = self.member.kinds(), self.member.score.demand
+        owners, sites, share = self.member.owners, self.member.sites, self.member.score.share
         self.waiting = {owners[column]: int(self.member.counts[column]) for column in columns}
-        self._own, self._number, left = self.member.score.served()
-        self._left = np.zeros(len(owners))
+        self._there, self._number, self._own = dict(share.sites or ()), share.edge, 0.0
+        left: Mapping[str, float] = {}
+        if demand is not None:
+            self._own, self._number, left = demand.left_at(self._there, share.total)
+        self._more, self._crowd = np.zeros(len(owners)), np.zeros(len(owners), dtype=np.int64)
+        self._exact, self._wanted = np.full(len(owners), -1), np.ones(len(owners))
+        parts = dict(demand.parts) if demand is not None else {}
         of_kind: dict[int, list[int]] = {}
         self._at_site = {}
         for column in columns:
-            self._left[column] = left.get(sites[column], 0.0)
+            self._more[column] = np.inf if self._has_pairs else left.get(sites[column], 0.0)
+            self._crowd[column] = self._there.get(sites[column], 0)
+            self._wanted[column] = parts.get(sites[column], 0.0) * share.total if parts else 1.0
             of_kind.setdefault(owners[column], []).append(column)
             self._at_site.setdefault(sites[column], []).append(column)
         self._of_kind = {kind: np.array(at, dtype=np.intp) for kind, at in of_kind.items()}
+        self._near = self._near_with(None)
+        self._value = self.member.score.value_at(self._near, self._number, self._worst())
+
+    @property
+    def _has_pairs(self) -> bool:
+        demand = self.member.score.demand
+        return demand is not None and bool(demand.pairs)
 
     def place(self, column: int) -> None:
+        """Count a pod of the workload at the site of the column."""
         site = self.member.sites[column]
         self.waiting[self.member.owners[column]] -= 1
         self.came[site] = self.came.get(site, 0) + 1
-        self._own += self._own_part(column)
+        if not self._has_pairs:
+            self._own += min(float(self._more[column]), 1.0)
+            alike = self._at_site[site]
+            self._more[alike] = np.maximum(self._more[alike] - 1.0, 0.0)
+        self._there[site] = self._there.get(site, 0) + 1
+        self._crowd[self._at_site[site]] += 1
         self._number += 1
-        for other in self._at_site[site]:
-            self._left[other] = max(self._left[other] - 1.0, 0.0)
+        self._near, self._value = self._next[column]
 
-    def _own_part(self, column: int) -> float:
-        return min(float(self._left[column]), 1.0)
+    def _worst(self, column: int | None = None) -> int:
+        """Return the most replicas at one site, if one more pod is at the site of the column."""
+        demand = self.member.score.demand
+        if demand is None or not demand.kept:
+            return 0
+        most = max(self._there.values(), default=0)
+        return most if column is None else max(most, int(self._crowd[column]) + 1)
+
+    def _near_with(self, column: int | None) -> float:
+        """Return the near share, if one more pod is at the site of the column."""
+        demand, share = self.member.score.demand, self.member.score.share
+        number = self._number + (column is not None)
+        if demand is None:
+            return number / max(share.total, 1)
+        if not demand.pairs:
+            more = 0.0 if column is None else min(float(self._more[column]), 1.0)
+            return demand.near_of(self._own + more, number, share.total)
+        if column is None:
+            return demand.near(self._there.items(), share.total)
+        site = self.member.sites[column]
+        there = {**self._there, site: self._there.get(site, 0) + 1}
+        return demand.near(there.items(), share.total)
 
     def next_columns(self, full: Mask) -> Iterator[tuple[int, int]]:
         """Yield the best column of each kind with pods that wait, and the gain of a pod there."""
-        score, sites = self.member.score, self.member.sites
+        score = self.member.score
         if not score.wants_more(self._number):
             return
         for kind, columns in self._of_kind.items():
             open_to = columns[~full[columns]]
             if not self.waiting[kind] or not len(open_to):
                 continue
-            if not score.is_separable:
-                came = tuple(sorted(self.came.items()))
-                gains = score.gains(came, [sites[column] for column in open_to.tolist()])
-                best = max(range(len(gains)), key=gains.__getitem__)
-                yield int(open_to[best]), gains[best]
-            else:
-                # The gain grows with the demand left at the site.
-                column = int(open_to[np.minimum(self._left[open_to], 1.0).argmax()])
-                yield column, score.gain(self._own, self._number, self._own_part(column))
+            found = []
+            for group in self._split_by_crowd(open_to):
+                column = self._greatest(group)
+                near, worst = self._near_with(column), self._worst(column)
+                value = score.value_at(near, self._number + 1, worst)
+                self._next[column] = near, value
+                found.append((self._value - value, -self._urgency(column), column))
+            lost, _, column = min(found)
+            yield column, -lost
+
+    def _split_by_crowd(self, columns: Positions) -> Iterator[Positions]:
+        """Yield the columns where one more pod adds to those that the loss of any site leaves, and
+        the others; without resilience all together.
+        """
+        worst = self._worst()
+        fewest = self._crowd[columns] < worst
+        for group in (columns[fewest], columns[~fewest]) if worst else (columns,):
+            if len(group):
+                yield group
+
+    def _urgency(self, columns: Positions | int) -> NDArray[np.float64]:
+        """Return the demand per replica at the columns' sites, if one more pod is there."""
+        urgency: NDArray[np.float64] = self._wanted[columns] / (self._crowd[columns] + 1)
+        return urgency
+
+    def _greatest(self, columns: Positions) -> int:
+        """Return the column where one more pod adds most to the near share; of equal ones, that
+        with most demand per replica.
+
+        With latencies of pairs of sites, upper bounds are made exact only as needed (lazy greedy):
+        the addition shrinks with the number of replicas.
+        """
+        while True:
+            more = np.minimum(self._more[columns], 1.0)
+            best = columns[more == more.max()]
+            column = int(best[self._urgency(best).argmax()])
+            if not self._has_pairs or self._exact[column] == self._number:
+                return column
+            total = self.member.score.share.total
+            self._more[column] = round((self._near_with(column) - self._near) * total, _DIGITS)
+            self._exact[column] = self._number
 
 
 def _pick_greedily(columns: Columns, members: Sequence[_Member]) -> tuple[Columns, Picks, Ints]:

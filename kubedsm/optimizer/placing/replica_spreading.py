@@ -326,6 +326,8 @@ class TierAssignment:
     ) -> "TierAssignment":
         """Assign the chosen pods of each group to nodes, and count them in the replica spread."""
         tier = cls(problem, loads.copy(), spread)
+        kinds, nodes = np.nonzero(loads.T)
+        ends = np.searchsorted(kinds, np.arange(len(chosen)), side="right").tolist()
         for kind, (pods, number) in enumerate(zip(chosen, loads.sum(axis=0).tolist(), strict=True)):
             members: dict[_Group, list[Pod]] = {}
             for pod in pods[:number]:
@@ -333,9 +335,9 @@ class TierAssignment:
                     (kind, pod.workload if has_default_spread(pod) else None), []
                 ).append(pod)
             if members:
-                tier._assign_kind(
-                    kind, {group: len(of_group) for group, of_group in members.items()}
-                )
+                used = nodes[ends[kind - 1] if kind else 0 : ends[kind]]
+                sizes = {group: len(of_group) for group, of_group in members.items()}
+                tier._assign_kind(used, loads[used, kind], sizes)
                 tier.members |= members
         return tier
 
@@ -359,9 +361,7 @@ class TierAssignment:
         name: NodeName = rows.index.names[rows.positions[node]]
         return name
 
-    def _assign_kind(self, kind: int, sizes: dict[_Group, int]) -> None:
-        nodes = np.flatnonzero(self.loads[:, kind])
-        slots = self.loads[nodes, kind]
+    def _assign_kind(self, nodes: Ints, slots: Ints, sizes: dict[_Group, int]) -> None:
         shares = self._share_places(nodes, sizes, slots) if len(sizes) > 1 else slots[None]
         for group, share in zip(sizes, shares, strict=True):
             self.places[group] = Counter()

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import attrs
 from rich.console import RenderableType
+from rich.table import Table
 from rich.text import Text
 
 from kubedsm.dashboard.terminal.cells import BAD, BAR, bar, count_lines, format_memory
@@ -37,6 +38,15 @@ def fit_parts(parts: Sequence[Part], width: int, height: int) -> Sequence[Render
             break
         kept.remove(min(spare, key=lambda each: each[0].use or 0))
     return [part.what for part, _ in kept]
+
+
+def hang(lead: RenderableType, text: RenderableType) -> RenderableType:
+    """Return a two-column layout: a lead, and next to it text with a hanging indentation."""
+    made = Table.grid(padding=(0, 2, 0, 0))
+    made.add_column(no_wrap=True)
+    made.add_column()
+    made.add_row(lead, text)
+    return made
 
 
 @attrs.frozen

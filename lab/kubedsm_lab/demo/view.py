@@ -5,12 +5,12 @@ from rich.padding import Padding
 from rich.text import Text
 
 from kubedsm.dashboard.state.headline import describe_migration
-from kubedsm.dashboard.terminal.cells import count_lines, hang, target_met
+from kubedsm.dashboard.terminal.cells import count_lines, target_met
 from kubedsm.terminal.console import Console
 from kubedsm.terminal.fitted_table import Column, FittedTable
 from kubedsm_lab.demo.frame import Frame, ServiceView
 from kubedsm_lab.demo.results import TRY_NEXT, ending
-from kubedsm_lab.demo.tables import NARROW, Part, fit_parts, nodes_table
+from kubedsm_lab.demo.tables import NARROW, Part, fit_parts, hang, nodes_table
 
 #: most migrations listed
 LAST_MOVES = 4

@@ -117,6 +117,23 @@ def test_pods_follow_the_latency_matrix():
     assert by_site(case, decided(case)) == {("cart", "a"): 1, ("cart", "c"): 2}
 
 
+def test_pods_follow_the_latency_matrix_among_many_sites():
+    sites = [f"s{i:02}" for i in range(60)]
+    pairs = {("s07", "s37"): 0.9, ("s07", "s12"): 0.7}
+    targets = {"cart": QosTarget(demand=demand_of({"s07": 1}, 0.5, pairs.items()))}
+    case = at_sites(dict.fromkeys(sites, 1), pods_of("cart", 3), targets)
+    assert set(by_site(case, decided(case))) == {("cart", site) for site in ("s07", "s12", "s37")}
+
+
+def test_too_few_replicas_are_divided_in_proportion_to_demand():
+    cpus = {f"s{i:02}": 8 for i in range(40)}
+    weights = {site: 3 if site < "s20" else 1 for site in cpus}
+    pods = [*pods_of("cart", 40), *pods_of("cart", 80, on="cloud")]
+    case = at_sites(cpus, pods, {"cart": plain_target(**weights)}, cloud=128)
+    # The busy sites have users for 4.5 pods each, the others for 1.5.
+    assert by_site(case, decided(case)) == {("cart", site): 2 for site in cpus if site < "s20"}
+
+
 def test_pods_without_demand_share_kinds_with_those_that_have_it():
     targets = {"cart": plain_target(a=1), "batch": QosTarget()}
     case = at_sites({"a": 2, "b": 2}, [*pods_of("cart", 2), *pods_of("batch", 2)], targets)

@@ -117,6 +117,12 @@ def test_users_of_one_site_have_as_many_replicas_elsewhere_as_its_loss_must_leav
     assert found["cloud"] == 0
 
 
+def test_without_demand_replicas_are_even_over_many_sites():
+    cpus = {f"s{i:02}": 8 for i in range(60)}
+    case = at_sites(cpus, pods_of("cart", 120), {"cart": keeping(0.5)})
+    assert set(by_site(case, decided(case)).values()) == {2}
+
+
 def test_without_demand_replicas_are_at_several_sites():
     case = at_sites({"a": 8, "b": 8}, pods_of("cart", 4), {"cart": keeping(0.5)})
     assert by_site(case, decided(case)) == {"a": 2, "b": 2}

@@ -2,7 +2,7 @@
 
 Decoding is compared with kubernetes_asyncio's typed models of the same bytes. Decisions and
 suggestions are compared with the same computation on a snapshot without cached aggregates.
-Decisions with demand at 100 sites are compared with one pool.
+Decisions with demand or resilience at 100 sites are compared with one pool.
 """
 
 import asyncio
@@ -243,12 +243,18 @@ def _compare_decisions(size: Size, rounds: int, suggestions: int) -> Iterator[Pa
 
 
 def _compare_sites(size: Size, rounds: int) -> Iterator[Pair]:
-    """Compare placement decisions on each batch with demand at all sites, and with one pool."""
+    """Compare placement decisions on each batch with demand, or resilience, at all sites with those
+    of one pool.
+    """
     mirror = build_mirror(size)
     weights = {site: 1.0 + number % 5 for number, site in enumerate(SITES)}
-    every = {EVERY_SERVICE: Service(qos=1.0, weight=1.0, demand=weights)}
-    policies = attrs.evolve(_CONFIGURATION, services=every).policy, _CONFIGURATION.policy
-    for batch in BATCHES:
+    ways = {
+        "": Service(qos=1.0, weight=1.0, demand=weights),
+        " with resilience": Service(qos=1.0, weight=1.0, resilience={"site": 0.5}),
+    }
+    pool = _CONFIGURATION.policy
+    for batch, (how, every) in itertools.product(BATCHES, ways.items()):
+        by_site = attrs.evolve(_CONFIGURATION, services={EVERY_SERVICE: every}).policy
         waiting = batch.pending_pods()
         for pod in waiting:
             mirror.apply(PodApplied(pod))
@@ -256,15 +262,14 @@ def _compare_sites(size: Size, rounds: int) -> Iterator[Pair]:
         for _ in range(rounds):
             seen = mirror.snapshot()
             pods = seen.schedulable(waiting)
-            costs.append(
-                [1000 * measure_cpu(partial(p.decide_batch, seen, pods))[1] for p in policies]
-            )
+            decides = (partial(each.decide_batch, seen, pods) for each in (by_site, pool))
+            costs.append([1000 * measure_cpu(decide)[1] for decide in decides])
         yield Pair(
-            f"decide {batch}, {len(SITES)} sites",
+            f"decide {batch}, {len(SITES)} sites{how}",
             rounds,
-            median(by_site for by_site, _ in costs),
-            median(pool for _, pool in costs),
-            median(pool / by_site for by_site, pool in costs),
+            median(ours for ours, _ in costs),
+            median(theirs for _, theirs in costs),
+            median(theirs / ours for ours, theirs in costs),
         )
         for pod in waiting:
             mirror.apply(PodDeleted(pod.uid, pod.namespace, pod.name))

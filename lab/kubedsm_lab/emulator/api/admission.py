@@ -85,7 +85,8 @@ def admit(store: Store, resource: Resource, obj: Object) -> Object:
 
 def _check_account(store: Store, pod: Object) -> None:
     """Raise ApiError (403) if the pod's ServiceAccount does not exist; `default` always does."""
-    account = (pod.get("spec") or {}).get("serviceAccountName") or "default"
+    spec = pod.get("spec") or {}
+    account = spec.get("serviceAccountName") or spec.get("serviceAccount") or "default"
     metadata = pod["metadata"]
     namespace = metadata["namespace"]
     if account != "default" and store.get(SERVICE_ACCOUNTS, namespace, account) is None:

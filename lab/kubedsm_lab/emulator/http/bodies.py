@@ -1,6 +1,7 @@
 """Request bodies and options: media types, decoding, dry run, and Table requests."""
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -130,8 +131,8 @@ class _Mapping(dict[str, Any]):
 
     def __init__(self, pairs: list[tuple[str, Any]]) -> None:
         super().__init__(pairs)
-        keys = [key for key, _ in pairs]
-        self.doubled = [key for key in self if keys.count(key) > 1] if len(keys) > len(self) else []
+        counted = Counter(key for key, _ in pairs)
+        self.doubled = [key for key, number in counted.items() if number > 1]
 
 
 def _list_doubled(body: bytes) -> list[str]:

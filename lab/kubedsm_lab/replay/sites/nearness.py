@@ -118,6 +118,19 @@ class Clairvoyant:
             self._known[key] = self._solve(stretch)
         return self._known[key]
 
+    def bound_edge(self, stretch: Stretch) -> float:
+        """Return an upper bound on the requests/s served at the edge: pods with the most requests
+        per core first, until all CPU is used (fractional knapsack).
+        """
+        rates = self.demand.rates[:, :, stretch.hour].sum(axis=1)
+        sizes = np.array([self.samples[service.name].requests.cpu for service in SERVICES])
+        left, served = float(sum(node.allocatable.cpu for node in self.nodes)), 0.0
+        for service in np.argsort(-rates / np.maximum(1, stretch.totals) / sizes).tolist():
+            part = min(1.0, left / max(1, stretch.totals[service] * sizes[service]))
+            left -= part * float(stretch.totals[service] * sizes[service])
+            served += part * float(rates[service])
+        return served
+
     def _solve(self, stretch: Stretch) -> float:
         rows, goal = Rows(), list[int]()
         rates = self.demand.rates[:, :, stretch.hour]

@@ -73,14 +73,15 @@ class Contender:
     choose: Callable[[Demand, "Moment"], Choose] | None = None
     #: pods have a topology spread constraint over zones
     spreads: bool = False
-    #: the configuration states the demand by site, hour by hour
-    states_demand: bool = False
+    #: objective stated in the configuration with the demand by site, hour by hour; None: no demand
+    objective: Mapping[str, str | float] | None = None
 
 
 #: seconds since the day began
 Moment = Callable[[], float]
 
-OURS, ZONE_SPREAD, PROPORTIONAL = "kubedsm + sites", "zone spread", "proportional"
+OURS, EVENLY = "kubedsm + sites", "kubedsm + sites, even"
+ZONE_SPREAD, PROPORTIONAL = "zone spread", "proportional"
 
 
 def _choose_proportionally(
@@ -122,7 +123,9 @@ CONTENDERS: Mapping[str, Contender] = {
     PROPORTIONAL: Contender(choose=lambda *given: partial(_choose_proportionally, *given)),
     "random": Contender(choose=lambda *_: random_node),
     KUBEDSM: Contender(),
-    OURS: Contender(states_demand=True),
+    # Every request counts equally, as in the optimum; the default prefers even shares of services.
+    OURS: Contender(objective={"weight": "traffic", "evenness": 0}),
+    EVENLY: Contender(objective={"weight": "traffic"}),
 }
 
 
@@ -139,6 +142,8 @@ class Outcome(msgspec.Struct, frozen=True, rename="camel"):
     #: fraction of requests served at their own site, and an upper bound for equally many pods
     near: float
     bound: float
+    #: upper bound on the fraction of requests served at the edge, for equally many pods
+    edge_bound: float
     #: fractions of requests served at another site, and in the cloud
     elsewhere: float
     cloud: float
@@ -159,9 +164,17 @@ class Outcome(msgspec.Struct, frozen=True, rename="camel"):
     @property
     def response_ms(self) -> float:
         """Return the mean response time in ms: network and service time."""
-        edge, cloud = _PLAIN.latency.edge, _PLAIN.latency.cloud
-        trip = self.near * edge + self.elsewhere * NEIGHBOUR + self.cloud * cloud
-        return 1000 * (trip + SERVICE_TIME)
+        return _mean_ms(self.near, self.elsewhere, self.cloud)
+
+    @property
+    def best_ms(self) -> float:
+        """Return a lower bound on the mean response time in ms, for equally many pods."""
+        return _mean_ms(self.bound, self.edge_bound - self.bound, 1 - self.edge_bound)
+
+
+def _mean_ms(near: float, elsewhere: float, cloud: float) -> float:
+    to_edge, to_cloud = _PLAIN.latency.edge, _PLAIN.latency.cloud
+    return 1000 * (near * to_edge + elsewhere * NEIGHBOUR + cloud * to_cloud + SERVICE_TIME)
 
 
 def play(trial: Trial) -> Outcome:
@@ -201,8 +214,8 @@ async def _play_day(trial: Trial, demand: Demand) -> Record:
             front, policy, configuration, clock, seed_rng(trial.seed, "scheduler")
         )
         async with in_background(runtime) as begin:
-            if contender.states_demand:
-                begin(_state_demand(runtime, demand, clock, moment))
+            if contender.objective is not None:
+                begin(_state_demand(runtime, demand, contender.objective, clock, moment))
             for service in SERVICES:
                 for resource, obj in _make_objects(service, spreads=contender.spreads):
                     emulated.api.create(resource, obj, namespace=NAMESPACE)
@@ -210,7 +223,13 @@ async def _play_day(trial: Trial, demand: Demand) -> Record:
         return recorder.record(start, clock.monotonic())
 
 
-async def _state_demand(runtime: Runtime, demand: Demand, clock: Clock, moment: Moment) -> None:
+async def _state_demand(
+    runtime: Runtime,
+    demand: Demand,
+    objective: Mapping[str, str | float],
+    clock: Clock,
+    moment: Moment,
+) -> None:
     """Write the demand by site of the hour into the configuration, as an operator's job does."""
     while True:
         services = {
@@ -219,7 +238,7 @@ async def _state_demand(runtime: Runtime, demand: Demand, clock: Clock, moment: 
         }
         document = {
             "solver": {"kind": "off"},
-            "objective": {"weight": "traffic"},
+            "objective": objective,
             "services": services,
         }
         runtime.configuration.replace(json.dumps(document), "demand by site", clock.wall())
@@ -245,17 +264,21 @@ def _measure(trial: Trial, demand: Demand, record: Record) -> Outcome:
     }
     timeline = record.timeline
     clairvoyant = Clairvoyant(demand, record.edge, record.samples, site_of)
-    sums = np.zeros(6)
+    sums = np.zeros(7)
     for stretch in split_timeline(timeline, site_of, trial.sites):
         served, bound = serve_requests(demand, stretch), clairvoyant.bound(stretch)
-        each = served.near, bound, served.elsewhere, served.cloud
+        at_edge = clairvoyant.bound_edge(stretch)
+        each = served.near, bound, at_edge, served.elsewhere, served.cloud
         overload, whole = count_overload(demand, stretch), demand.rates[:, :, stretch.hour].sum()
         sums += stretch.seconds * np.array([*each, overload, whole])
-    near, greatest, elsewhere, cloud, overloaded = (sums[:-1] / sums[-1]).round(_DIGITS).tolist()
+    near, greatest, at_edge, elsewhere, cloud, overloaded = (
+        (sums[:-1] / sums[-1]).round(_DIGITS).tolist()
+    )
     return Outcome(
         trial,
         near=near,
         bound=greatest,
+        edge_bound=at_edge,
         elsewhere=elsewhere,
         cloud=cloud,
         overload=overloaded,
