@@ -249,7 +249,8 @@ class Batch:
         With demand by site: for each node position, 0 in the cloud.
         """
         share, target = self.shares.get(workload, Share()), self.qos_targets(workload)
-        share = share.add_each(more)
+        if more:
+            share = share.add_each(more)
         if self.sites is None or share.sites is None or target.demand is None:
             return self.objective.gain(share, target)
         names = [site or "" for site in self.sites.values]
