@@ -1,6 +1,7 @@
 """Handle that the controllers of one scheduler share, as kube-scheduler's `framework.Handle`."""
 
 import asyncio
+from typing import Generic, TypeVar
 
 import attrs
 
@@ -12,6 +13,8 @@ from kubedsm.model.mirror import ClusterMirror
 from kubedsm.process.clock import Clock
 from kubedsm.process.log_throttle import LogThrottle
 from kubedsm.process.supervisor import Supervisor
+
+T = TypeVar("T")
 
 
 @attrs.frozen(slots=True)
@@ -34,48 +37,30 @@ class Handle:
     timeout: float
 
 
+class _OfHandle(Generic[T]):
+    """Attribute of controllers whose value is the handle's of the same name."""
+
+    def __set_name__(self, _: type, name: str) -> None:
+        self._name = name
+
+    def __get__(self, controller: "Controller", _: type) -> T:
+        value: T = getattr(controller.handle, self._name)
+        return value
+
+
 @attrs.define(eq=False, repr=False)
 class Controller:
-    """Base class of controllers: its properties are the fields of the handle."""
+    """Base class of controllers: they have the attributes of the handle."""
 
     handle: Handle
 
-    @property
-    def cluster(self) -> Cluster:
-        return self.handle.cluster
-
-    @property
-    def mirror(self) -> ClusterMirror:
-        return self.handle.mirror
-
-    @property
-    def configuration(self) -> CurrentConfiguration:
-        return self.handle.configuration
-
-    @property
-    def clock(self) -> Clock:
-        return self.handle.clock
-
-    @property
-    def synced(self) -> asyncio.Event:
-        return self.handle.synced
-
-    @property
-    def recorder(self) -> EventRecorder:
-        return self.handle.recorder
-
-    @property
-    def listener(self) -> Listener:
-        return self.handle.listener
-
-    @property
-    def supervisor(self) -> Supervisor:
-        return self.handle.supervisor
-
-    @property
-    def throttle(self) -> LogThrottle:
-        return self.handle.throttle
-
-    @property
-    def timeout(self) -> float:
-        return self.handle.timeout
+    cluster = _OfHandle[Cluster]()
+    mirror = _OfHandle[ClusterMirror]()
+    configuration = _OfHandle[CurrentConfiguration]()
+    clock = _OfHandle[Clock]()
+    synced = _OfHandle[asyncio.Event]()
+    recorder = _OfHandle[EventRecorder]()
+    listener = _OfHandle[Listener]()
+    supervisor = _OfHandle[Supervisor]()
+    throttle = _OfHandle[LogThrottle]()
+    timeout = _OfHandle[float]()

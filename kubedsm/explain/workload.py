@@ -1,11 +1,11 @@
 """Explanation of a workload: edge share, QoS target, and why pods are not at the edge."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import attrs
 
-from kubedsm.config.services import ENDING, entries_for
+from kubedsm.config.services import ENDING, Service, entries_for
 from kubedsm.config.settings import Configuration
 from kubedsm.explain.explainer import Explainer
 from kubedsm.explain.explanation import (
@@ -25,7 +25,7 @@ from kubedsm.explain.facts import (
     WorkloadFacts,
 )
 from kubedsm.explain.verdicts import count_rejections
-from kubedsm.model.model import NodeName, Pod, PodClass, Share, Tier, Workload
+from kubedsm.model.model import DEMAND_ANNOTATION, NodeName, Pod, PodClass, Share, Tier, Workload
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.objective import QosTarget, count_target_pods
 from kubedsm.objective.qos_targets import newest_pods
@@ -113,7 +113,7 @@ class WorkloadExplainer:
         near = None
         if target.demand is not None and target.has_users and share.sites is not None:
             near = target.demand.near(share.sites, share.total)
-            lines += _describe_sites(sites, near, target)
+            lines += [(self._describe_demand_source(),), *_describe_sites(sites, near, target)]
         losses = list_worst_losses(snapshot.census.shares, targets, (workload,))
         lines += [(f"{str(loss)[:1].upper()}{str(loss)[1:]}.",) for loss in losses]
         facts = WorkloadFacts(
@@ -135,9 +135,7 @@ class WorkloadExplainer:
 
     def _describe_source(self) -> str:
         """Describe the `services` entry that sets the workload's QoS target, or the default."""
-        newest = newest_pods(self.snapshot, (self.workload,))
-        labels = newest[self.workload].labels if newest else {}
-        entries = entries_for(self.configuration.services, self.workload, labels)
+        entries = self._find_entries()
         for field, key in (("qos", "qos"), ("latency_target", "latencyTarget")):
             if field in entries:
                 entry, found = entries[field]
@@ -145,7 +143,22 @@ class WorkloadExplainer:
                     kind = f"A {entry} targets no pods at the edge unless services says so"
                     return f"{kind}: {self.workload} or {entry} is the key."
                 return f"Its QoS target is set by services, {entry}: {key}."
-        return "Nothing is configured for it, so its QoS target is the default, 100%."
+        return "No QoS target is configured for it, so its target is the default, 100%."
+
+    def _describe_demand_source(self) -> str:
+        """Describe where the demand by site comes from, by the precedence of `find_demand`."""
+        entries = self._find_entries()
+        if "demand" in entries:
+            return f"Its demand by site is set by services, {entries['demand'][0]}: demand."
+        if self.workload in self.snapshot.measured.demand:
+            return "Its demand by site is measured by Prometheus: site.demand."
+        return f"Its demand by site is declared by its pods: annotation {DEMAND_ANNOTATION}."
+
+    def _find_entries(self) -> Mapping[str, tuple[str, Service]]:
+        """Return the `services` entry that sets each field of the workload, with its value."""
+        newest = newest_pods(self.snapshot, (self.workload,))
+        labels = newest[self.workload].labels if newest else {}
+        return entries_for(self.configuration.services, self.workload, labels)
 
     def _list_sections(self, missing: int) -> Iterator[Section]:
         snapshot = self.snapshot

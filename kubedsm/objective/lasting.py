@@ -42,12 +42,6 @@ class QuietPeriods:
     #: durations, latest first
     lengths: tuple[float, ...] = ()
 
-    def end_period(self, now: float) -> "QuietPeriods":
-        length = now - self.since
-        if length < _AT_ONCE:
-            return attrs.evolve(self, since=max(now, self.since))
-        return QuietPeriods(now, (length, *self.lengths)[:_REMEMBERED])
-
     def lasting(self, now: float) -> float:
         """Estimate for how many more seconds the workload will remain unchanged (mean residual life
         of past periods).
@@ -63,6 +57,16 @@ class QuietPeriods:
                 total += weight * (length - age)
             weight *= _FADING
         return min(total / counts, FARTHEST)
+
+
+def end_period(known: QuietPeriods | None, now: float) -> QuietPeriods:
+    """Return the periods after a change now; `known`: those before, None before any change."""
+    if known is None:
+        return QuietPeriods(now)
+    length = now - known.since
+    if length < _AT_ONCE:
+        return attrs.evolve(known, since=max(now, known.since))
+    return QuietPeriods(now, (length, *known.lengths)[:_REMEMBERED])
 
 
 @attrs.frozen

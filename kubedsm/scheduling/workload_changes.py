@@ -13,7 +13,7 @@ import attrs
 
 from kubedsm.model.events import Change
 from kubedsm.model.model import Pod, Uid, Workload
-from kubedsm.objective.lasting import ASSUMED, Quiet, QuietPeriods
+from kubedsm.objective.lasting import ASSUMED, Quiet, QuietPeriods, end_period
 from kubedsm.process.clock import Clock
 
 #: expected seconds until readiness, or until deletion, of a pod
@@ -82,10 +82,7 @@ class WorkloadChanges:
         now = self.clock.wall()
         for workload in measured.demand.keys() | before.keys():
             if workload in self._pods and measured.demand.get(workload) != before.get(workload):
-                known = self._periods.get(workload)
-                self._periods[workload] = (
-                    QuietPeriods(now) if known is None else known.end_period(now)
-                )
+                self._periods[workload] = end_period(self._periods.get(workload), now)
 
     def _count(self, before: Pod | None, after: Pod | None) -> None:
         self._all_pods += (after is not None) - (before is not None)
@@ -99,12 +96,11 @@ class WorkloadChanges:
 
     def _note_change(self, workload: Workload, now: float) -> None:
         if workload in self._pods:
-            known = self._periods.get(workload)
-            self._periods[workload] = QuietPeriods(now) if known is None else known.end_period(now)
+            self._periods[workload] = end_period(self._periods.get(workload), now)
         self._turned += 1
         if self._turned >= _TURNOVER * self._all_pods:
             self._turned = 0
-            self._edge = QuietPeriods(now) if self._edge is None else self._edge.end_period(now)
+            self._edge = end_period(self._edge, now)
 
     def quiet(self) -> Quiet:
         """Return how long each workload has been unchanged (its quiet period), as observed

@@ -13,7 +13,7 @@ from kubedsm.model.events import Change, NodeApplied, PodApplied, PodDeleted
 from kubedsm.model.mirror import ClusterMirror, ReservationError
 from kubedsm.model.model import Node, NodeName, Resources, Tier, Uid, Workload
 from kubedsm.optimizer.placing.decision import Binding
-from kubedsm.process.clock import SystemClock
+from kubedsm_lab.replay.virtual_time import VirtualClock
 from plans.events import CallRefused
 from support.plan_runner import plan_runner
 from support.pods import made_pod
@@ -71,7 +71,7 @@ class Scene:
         self.mirror.apply(NodeApplied(node))
         for pod in pods:
             self.mirror.apply(PodApplied(pod))
-        parts = plan_runner(cluster, self.mirror, SystemClock(), self.settle, LIMITS)
+        parts = plan_runner(cluster, self.mirror, VirtualClock(), self.settle, LIMITS)
         self.manager, self.binds = parts.manager, parts.binds
 
     def settle(self, pod, step):

@@ -1,11 +1,13 @@
 """The explanation of a workload with demand by site."""
 
+import attrs
 import pytest
 
 from kubedsm.config.settings import load
 from kubedsm.explain.explainer import Explainer
 from kubedsm.explain.explanation import plain_text
 from kubedsm.explain.workload import WorkloadExplainer
+from kubedsm.model.measured import Measured
 from kubedsm.model.model import Tier, Workload
 from support.placement_instances import node, pod, resources, snapshot
 from support.site_instances import pods_of, site_node
@@ -39,6 +41,22 @@ def test_lists_demand_target_and_pods_by_site(shot):
         ["berlin", "75%", "3", "2"],
         ["munich", "25%", "1", "2"],
     ]
+
+
+def test_names_the_source_of_the_demand(shot):
+    def sources(shot, text):
+        cart = Workload("shop", "Deployment", "cart")
+        explained = WorkloadExplainer(shot, load(text, "test"), cart).explain()
+        return [line for line in map(plain_text, explained.lines) if "demand by site" in line]
+
+    assert sources(shot, TEXT) == ["Its demand by site is set by services, shop/cart: demand."]
+    cart = next(pod.workload for pod in shot.pods.values() if pod.workload.name == "cart")
+    measured = attrs.evolve(shot, measured=Measured(1.0, demand={cart: {"berlin": 1.0}}))
+    plain = "site: {label: site}"
+    assert sources(measured, plain) == [
+        "Its demand by site is measured by Prometheus: site.demand."
+    ]
+    assert sources(shot, plain) == []
 
 
 def test_a_pod_gains_by_the_site_of_each_node(shot):

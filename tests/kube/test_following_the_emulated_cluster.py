@@ -15,7 +15,6 @@ from kubedsm.kube.wire.decoding import NODES as ALL_NODES
 from kubedsm.kube.wire.decoding import PODS as ALL_PODS
 from kubedsm.model.events import NodeApplied, NodeDeleted, PodApplied
 from kubedsm.model.model import Tiers, Workload
-from kubedsm.process.clock import SystemClock
 from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, EVENTS, NODES, PODS
 from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster, Timing
 from kubedsm_lab.emulator.front import EmulatedFront
@@ -141,7 +140,7 @@ async def test_in_this_process_and_in_virtual_time():
 
 @pytest.mark.http
 async def test_over_http(tmp_path):
-    clock = SystemClock()
+    clock = VirtualClock()
     path = tmp_path / "config"
     async with (
         EmulatedCluster(SPEC, clock, random.Random(1), token="let-me-in") as emulated,  # noqa: S106

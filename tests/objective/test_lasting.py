@@ -2,7 +2,7 @@
 
 import pytest
 
-from kubedsm.objective.lasting import ASSUMED, FARTHEST, QuietPeriods
+from kubedsm.objective.lasting import ASSUMED, FARTHEST, QuietPeriods, end_period
 
 
 def after(*moments):
@@ -10,7 +10,7 @@ def after(*moments):
     first, *later = moments
     periods = QuietPeriods(first)
     for moment in later:
-        periods = periods.end_period(moment)
+        periods = end_period(periods, moment)
     return periods
 
 

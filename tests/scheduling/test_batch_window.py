@@ -7,10 +7,10 @@ import pytest
 
 from kubedsm.config.sections import BatchSettings
 from kubedsm.config.settings import load
-from kubedsm.process.clock import SystemClock
 from kubedsm.scheduling.scheduling_cycle import batch_window
 from kubedsm.scheduling.scheduling_queue import SchedulingQueue
 from kubedsm_lab.emulator.api.resources import PODS
+from kubedsm_lab.replay.virtual_time import VirtualClock
 from support.pods import made_pod
 from support.waiting_pods import pod
 from support.worlds import CLOUD, EDGE, emulated
@@ -20,7 +20,7 @@ pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
 @pytest.fixture
 def queue():
-    return SchedulingQueue(SystemClock(), random.Random(0))
+    return SchedulingQueue(VirtualClock(), random.Random(0))
 
 
 async def arrive(queue, *gaps):
@@ -40,7 +40,7 @@ async def closes_after(queue, *gaps, size=100, closed_after=None):
         opened = asyncio.get_running_loop().time()
         await batch_window(
             queue,
-            SystemClock(),
+            VirtualClock(),
             BatchSettings(idle=0.5, max=2.0, size=size),
             closed,
             lambda: size,

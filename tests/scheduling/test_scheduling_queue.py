@@ -8,7 +8,6 @@ import pytest
 from kubedsm.model.events import Change, Freed
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import NodeName, Resources
-from kubedsm.process.clock import SystemClock
 from kubedsm.scheduling.scheduling_queue import (
     FLUSH_INTERVAL,
     MAX_RETRY_DELAY,
@@ -16,6 +15,7 @@ from kubedsm.scheduling.scheduling_queue import (
     RETRY_INTERVAL,
     SchedulingQueue,
 )
+from kubedsm_lab.replay.virtual_time import VirtualClock
 from support.pods import made_pod
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
@@ -33,7 +33,7 @@ A, B = pod("a"), pod("b")
 
 @pytest.fixture
 def clock():
-    return SystemClock()
+    return VirtualClock()
 
 
 @pytest.fixture

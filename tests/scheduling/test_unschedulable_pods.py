@@ -9,9 +9,9 @@ from kubedsm.app.cluster_reflectors import EventHandler
 from kubedsm.model.events import NodeApplied, NodeDeleted, PodApplied, PodDeleted
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import Node, NodeName, Resources, SchedulingRules, SpreadConstraint
-from kubedsm.process.clock import SystemClock
 from kubedsm.process.supervisor import Supervisor
 from kubedsm.scheduling.scheduling_queue import FLUSH_INTERVAL, FLUSH_LIMIT, SchedulingQueue
+from kubedsm_lab.replay.virtual_time import VirtualClock
 from support.pods import made_pod
 
 pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
@@ -41,7 +41,7 @@ class CountingMirror(ClusterMirror):
 
 @attrs.define
 class Scene:
-    clock: SystemClock
+    clock: VirtualClock
     queue: SchedulingQueue
     mirror: CountingMirror
     handler: EventHandler
@@ -71,7 +71,7 @@ class Scene:
 @pytest.fixture
 def scene():
     """A node that is full: of a pod of six cores, and two of one."""
-    clock, mirror = SystemClock(), CountingMirror()
+    clock, mirror = VirtualClock(), CountingMirror()
     queue = SchedulingQueue(clock, random.Random(0))
     scene = Scene(clock, queue, mirror, EventHandler(mirror, queue, Supervisor(clock, queue._rng)))
     mirror._on_released = queue.help

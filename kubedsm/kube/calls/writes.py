@@ -11,7 +11,7 @@ detach-make-before-break, eviction-and-pdb and rollout-while-detached.
 from collections.abc import Mapping
 from typing import Any
 
-import attrs
+import msgspec
 
 from kubedsm.kube.client.api_errors import send
 from kubedsm.kube.client.port import CORE, EVENTS, Cluster, path_of
@@ -39,8 +39,7 @@ NOTE_BYTES = 1024
 _EVENT_PREFIX = 200
 
 
-@attrs.frozen(slots=True)
-class Regarding:
+class Regarding(msgspec.Struct, frozen=True, rename="camel"):
     """Reference to the object that an Event is about."""
 
     api_version: str
@@ -138,13 +137,7 @@ async def create_event(
         "action": action,
         "note": _truncate_note(escape_unprintable(note)),
         "type": "Warning" if warning else "Normal",
-        "regarding": {
-            "apiVersion": regarding.api_version,
-            "kind": regarding.kind,
-            "namespace": regarding.namespace,
-            "name": regarding.name,
-            "uid": regarding.uid,
-        },
+        "regarding": msgspec.to_builtins(regarding),
     }
     path = path_of(EVENTS, regarding.namespace, "events")
     return read_json(
