@@ -8,6 +8,8 @@ change. Then make the bug anew, print it, and take it back.
 Each is put into a copy of the tree, where its own tests run, and with `--all` those of the whole
 suite if they pass. What survives is either a test that is missing or code that does nothing.
 
+`--chaos` judges chaos runs instead of tests: which seeded bugs raise an alarm by themselves.
+
 `--drawn N` draws N mutants per package from those that mutmut makes , and prints survivors as
 diffs and the share that tests notice.
 """
@@ -22,11 +24,12 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from importlib.util import cache_from_source
 from pathlib import Path
 from queue import SimpleQueue
+from types import ModuleType
 
 import attrs
 import click
@@ -143,7 +146,11 @@ def _tested(copy: Path, tests: Sequence[str], patience: int, *options: str) -> t
     return "", said[-1] if said else f"pytest ended with {done.returncode}"
 
 
-def _judged(mutant: Mutant, copy: Path, *, by_all: bool) -> Outcome:
+#: first test that fails in a copy, or alarm, or why none is known
+Noticing = Callable[[Mutant, Path], tuple[str, str]]
+
+
+def _judged(mutant: Mutant, copy: Path, notice: Noticing) -> Outcome:
     file = copy / mutant.path.relative_to(ROOT)
     healthy = file.read_text(encoding="utf-8")
     # A bug of the same length within a second is not told from what was there by its time.
@@ -151,16 +158,37 @@ def _judged(mutant: Mutant, copy: Path, *, by_all: bool) -> Outcome:
     try:
         file.write_text(mutant.applied(healthy), encoding="utf-8")
         compiled.unlink(missing_ok=True)
-        killer, error = _tested(copy, mutant.tests, PATIENCE)
-        if by_all and not (killer or error):
-            killer, error = _tested(copy, ("tests",), PATIENCE_FOR_ALL, "-n", "auto")
+        killer, error = notice(mutant, copy)
     finally:
         file.write_text(healthy, encoding="utf-8")
         compiled.unlink(missing_ok=True)
     return Outcome(mutant, killer, error)
 
 
-def _outcomes(mutants: Sequence[Mutant], jobs: int, *, by_all: bool) -> Iterator[Outcome]:
+def by_own_tests(mutant: Mutant, copy: Path) -> tuple[str, str]:
+    return _tested(copy, mutant.tests, PATIENCE)
+
+
+def by_all_tests(mutant: Mutant, copy: Path) -> tuple[str, str]:
+    killer, error = by_own_tests(mutant, copy)
+    if killer or error:
+        return killer, error
+    return _tested(copy, ("tests",), PATIENCE_FOR_ALL, "-n", "auto")
+
+
+def by_chaos(mutant: Mutant, copy: Path) -> tuple[str, str]:
+    gate = _import_gate()
+    return gate.find_alarm(copy, gate.WORKLOADS[mutant.name], PATIENCE)
+
+
+def _import_gate() -> ModuleType:
+    sys.path.insert(0, str(HERE.parent))
+    from support import chaos_gate  # noqa: PLC0415 - tests of mutants need none
+
+    return chaos_gate
+
+
+def _outcomes(mutants: Sequence[Mutant], jobs: int, notice: Noticing) -> Iterator[Outcome]:
     """Of each, as it becomes known; of none if their tests fail without them."""
     with tempfile.TemporaryDirectory() as directory, ThreadPoolExecutor(jobs) as pool:
         copies: SimpleQueue[Path] = SimpleQueue()
@@ -170,16 +198,17 @@ def _outcomes(mutants: Sequence[Mutant], jobs: int, *, by_all: bool) -> Iterator
         def judged(mutant: Mutant) -> Outcome:
             copy = copies.get()
             try:
-                return _judged(mutant, copy, by_all=by_all)
+                return _judged(mutant, copy, notice)
             finally:
                 copies.put(copy)
 
         everything = sorted({test for mutant in mutants for test in mutant.tests})
         copy = copies.get()
-        killer, error = _tested(copy, everything, PATIENCE_FOR_ALL)
+        if notice is not by_chaos:
+            killer, error = _tested(copy, everything, PATIENCE_FOR_ALL)
+            if killer or error:
+                raise click.ClickException(f"without any mutant: {killer or error}")
         copies.put(copy)
-        if killer or error:
-            raise click.ClickException(f"without any mutant: {killer or error}")
         yield from pool.map(judged, mutants)
 
 
@@ -206,6 +235,7 @@ def print_score(packages: Sequence[str], number: int, seed: int) -> bool:
 @click.option("--only", multiple=True, metavar="NAME", help="The beginning of a mutant's name.")
 @click.option("--jobs", type=click.IntRange(min=1), default=os.cpu_count() or 1, show_default=True)
 @click.option("--all", "by_all", is_flag=True, help="Run the whole suite on what survives.")
+@click.option("--chaos", is_flag=True, help="Run drawn faults instead of tests.")
 @click.option("--check", is_flag=True, help="Run nothing: only see whether all of them apply.")
 @click.option("--drawn", type=click.IntRange(min=1), metavar="N", help="Mutants per package.")
 @click.option("--seed", default=1, show_default=True, help="Seed of --drawn.")
@@ -215,6 +245,7 @@ def main(
     only: tuple[str, ...],
     jobs: int,
     by_all: bool,
+    chaos: bool,
     check: bool,
     drawn: int | None,
     seed: int,
@@ -230,8 +261,11 @@ def main(
     if check:
         click.echo(f"{len(mutants)} mutants apply")
         return
+    notice = by_chaos if chaos else by_all_tests if by_all else by_own_tests
+    if chaos:
+        mutants = [mutant for mutant in mutants if mutant.name in _import_gate().WORKLOADS]
     found: list[Outcome] = []
-    for outcome in _outcomes(mutants, jobs, by_all=by_all):
+    for outcome in _outcomes(mutants, jobs, notice):
         found.append(outcome)
         click.echo(f"{outcome.mutant.name:42} {outcome}", err=output == "json")
     killed = sum(bool(outcome.killer) for outcome in found)
@@ -242,6 +276,9 @@ def main(
         usage = resource.getrusage(resource.RUSAGE_CHILDREN)
         seconds = usage.ru_utime + usage.ru_stime
         click.echo(f"{killed} of {len(found)} killed, in {seconds:.0f} s of CPU")
+    if chaos:
+        missed = _import_gate().NOTICED.intersection(o.mutant.name for o in found if not o.killer)
+        sys.exit(f"no longer noticed: {', '.join(sorted(missed))}" if missed else 0)
     sys.exit(killed < SHARE * len(found))
 
 
