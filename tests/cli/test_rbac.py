@@ -148,8 +148,8 @@ def test_no_command_is_summed_up_by_half_a_sentence(path):
     assert "..." not in listed
 
 
-def viewing(page=False, address=None, token_file=None, hosts=(), name=""):
-    return read_page_options(page, address, token_file, hosts, name)
+def viewing(page=False, address=None, token_file=None, hosts=(), name="", history=None):
+    return read_page_options(page, address, token_file, hosts, name, history)
 
 
 def test_no_page_unless_asked_for_and_on_loopback_without_a_token():

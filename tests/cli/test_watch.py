@@ -65,6 +65,14 @@ async def test_tables_change_in_place_and_leave_the_terminal_clean(end):
     assert "Traceback" not in terminal.screen
 
 
+async def test_it_ends_with_its_terminal():
+    async with watched() as (_, url):
+        with Terminal("watch", "--server", url) as terminal:
+            await terminal.until("KubeDSM at ")
+            terminal.close()
+            assert await terminal.ended() == 1
+
+
 async def test_a_dumb_terminal_gets_lines():
     async with watched() as (there, url):
         with Terminal("watch", "--server", url, TERM="dumb") as terminal:

@@ -102,10 +102,10 @@ def test_the_command_in_the_docs_names_the_leader(scheduled):
     server, _ = scheduled
     for page in ("use-the-page", "explain-decisions", "troubleshoot"):
         text = (DOCS / "how-to" / f"{page}.md").read_text(encoding="utf-8")
-        [line] = re.findall(r"^ *(leader=.*)$", text, re.MULTILINE)
+        [command] = re.findall(r"kubectl -n kubedsm get lease [^\n]* cut -d_ -f1", text)
         assert "deploy/kubedsm" not in text
         done = subprocess.run(
-            ["/bin/bash", "-c", f'{line}; echo "$leader"'],
+            ["/bin/bash", "-c", command],
             env={**os.environ, "KUBECONFIG": server.kubeconfig},
             capture_output=True,
             text=True,

@@ -38,8 +38,14 @@ class Terminal:
     def __exit__(self, *_):
         self._process.kill()
         self._process.wait()
-        asyncio.get_running_loop().remove_reader(self._side)
-        os.close(self._side)
+        self.close()
+
+    def close(self):
+        """Close the window: the command's terminal is gone."""
+        if self._side is not None:
+            asyncio.get_running_loop().remove_reader(self._side)
+            os.close(self._side)
+            self._side = None
 
     def _read(self):
         try:

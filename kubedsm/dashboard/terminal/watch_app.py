@@ -1,5 +1,6 @@
 """Terminal application of `kubedsm watch`: keys, drawing and updates, on textual."""
 
+import sys
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from time import perf_counter
@@ -160,6 +161,8 @@ class WatchApp(App[str]):
 
     def _redraw(self) -> None:
         """Draw changes and ages, in a fifth of the process's time at most."""
+        if not self.is_headless and not sys.stdin.isatty():
+            self.exit("the terminal is closed")
         period = max(REDRAW if self._stale else REFRESH, 5 * self._picture.seconds)
         if self._clock.monotonic() - self._drawn >= period:
             self._draw()
