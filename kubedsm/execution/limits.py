@@ -114,8 +114,9 @@ class Cooldowns:
     def __len__(self) -> int:
         return len(self._ends)
 
-    def begin(self, workload: Workload, now: float, *, failed: bool) -> None:
-        """Begin the cooldown period of a workload whose migration has ended.
+    def begin(self, workload: Workload, now: float, *, failed: bool) -> bool:
+        """Begin the cooldown period of a workload whose migration has ended; return False if the
+        former cooldown continues.
 
         No migration begins during a cooldown: failures then belong to one attempt, and count once.
         """
@@ -131,6 +132,7 @@ class Cooldowns:
             del self._failures[workload]
             del self._late[workload]
         self._ends[workload] = until
+        return not rests
 
     def note_late(self, workload: Workload, template: str, now: float) -> bool:
         """Count a replacement pod that was not Ready in time; return True if the workload's pods

@@ -349,10 +349,13 @@ class Migrations(Controller):
             within = self._find_lateness(plan, order)
             if within is not None:
                 late[workload] = template_of(planned.move.pod), within
+        now = self.clock.monotonic()
         for workload, has_failed in failed.items():
-            self._cooldowns.begin(workload, self.clock.monotonic(), failed=has_failed)
-        for workload, (template, seconds) in late.items():
-            if self._cooldowns.note_late(workload, template, self.clock.monotonic()):
+            # Replacements of one attempt that are late together count once.
+            if not self._cooldowns.begin(workload, now, failed=has_failed) or workload not in late:
+                continue
+            template, seconds = late[workload]
+            if self._cooldowns.note_late(workload, template, now):
                 self._on_left_alone(workload, seconds)
 
     def _find_lateness(self, plan: Plan, order: MoveOrder) -> float | None:

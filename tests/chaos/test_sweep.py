@@ -1,4 +1,4 @@
-"""One in eighteen of `kubedsm chaos --short`, a third of it by default; .ci/run plays it whole."""
+"""Part of `kubedsm chaos --short`, which .ci/run plays whole."""
 
 import re
 from functools import cache
@@ -52,6 +52,8 @@ def test_every_fault_strikes_at_every_kind_of_call_and_event():
         ("cloud-to-edge", "call:get-deployments:3:crash-applied/minute"),
         ("preemption", "call:create-pods/eviction:0:html-200"),
         ("preemption", "call:create-pods/eviction:0:html-200/minute"),
+        # Two replacements of one attempt that were late together counted as two attempts.
+        ("finalizer", "world:pods.ADDED:4:node-filled/minute"),
     ],
 )
 def test_what_was_mended_stays_so(workload, fault):
