@@ -11,12 +11,11 @@ import zlib
 from collections.abc import Sequence
 from itertools import chain
 from pathlib import Path
-from typing import NamedTuple
 
 import msgspec
 import structlog
 
-from kubedsm.dashboard.recording import ROOM, apply_changes
+from kubedsm.dashboard.recording import ROOM, Line, apply_changes, is_restart
 from kubedsm.dashboard.rows import Message, Snapshot, decode_message, encode_message
 from kubedsm.process.clock import Clock
 
@@ -37,11 +36,6 @@ CREATE TABLE batches (id INTEGER PRIMARY KEY, chapter INTEGER, bytes INTEGER, li
 """
 
 
-class _Line(NamedTuple):
-    message: Message
-    line: bytes
-
-
 class History:
     """Writer of the history: collects messages, and appends them to the file in a thread."""
 
@@ -50,7 +44,7 @@ class History:
         self._file = _File(folder / FILE, most)
         self._clock = clock
         self._most = most
-        self._waiting: list[_Line] = []
+        self._waiting: list[Line] = []
         self._bytes = 0
         #: the disk has not responded for too long
         self._given_up = False
@@ -63,7 +57,7 @@ class History:
         """Append a message and its encoding with the next batch."""
         if self._given_up:
             return
-        self._waiting.append(_Line(message, line))
+        self._waiting.append(Line(message, line))
         self._bytes += len(line)
         if self._bytes > self._most:
             self._given_up = True
@@ -79,7 +73,7 @@ class History:
         finally:
             await asyncio.to_thread(self._file.close, self._take())
 
-    def _take(self) -> Sequence[_Line]:
+    def _take(self) -> Sequence[Line]:
         taken, self._waiting, self._bytes = self._waiting, [], 0
         return taken
 
@@ -109,7 +103,7 @@ class _File:
             self._handle(error)
         return []
 
-    def write(self, batch: Sequence[_Line]) -> None:
+    def write(self, batch: Sequence[Line]) -> None:
         """Append messages; log the first of several failures."""
         if not batch:
             return
@@ -195,17 +189,17 @@ class _File:
             connection, self._connection = self._connection, None
             connection.close()
 
-    def close(self, batch: Sequence[_Line] = ()) -> None:
+    def close(self, batch: Sequence[Line] = ()) -> None:
         """Append the last messages, and close the file."""
         self.write(batch)
         self._disconnect()
 
 
-def _find_restart(batch: Sequence[_Line], before: Snapshot | None) -> int | None:
-    """Return the index of the last snapshot from before the end, which replaces the recording."""
+def _find_restart(batch: Sequence[Line], before: Snapshot | None) -> int | None:
+    """Return the index of the last message that replaces all messages before."""
     ends, found = before.at if before else 0.0, None
     for index, (message, _) in enumerate(batch):
-        if isinstance(message, Snapshot) and message.at < ends:
+        if is_restart(message, ends):
             found = index
         ends = message.at
     return found

@@ -7,7 +7,7 @@ reconnected viewer gets all missed changes in a single message.
 from collections import deque
 from collections.abc import Iterable, Iterator
 from itertools import takewhile
-from typing import NamedTuple
+from typing import NamedTuple, TypeGuard
 
 from kubedsm.dashboard.rows import Changes, Message, Row, Snapshot, Table, encode_message
 
@@ -20,9 +20,18 @@ _PART = 1 / 8
 MISSED = 256
 
 
-class _Line(NamedTuple):
+class Line(NamedTuple):
+    """Message of the dashboard, with its encoding."""
+
     message: Message
     line: bytes
+
+
+def is_restart(message: Message, ends: float) -> TypeGuard[Snapshot]:
+    """Return True if the message replaces a recording with this end, in seconds since the epoch: a
+    snapshot from before the end is of another clock, or begins another recording.
+    """
+    return isinstance(message, Snapshot) and message.at < ends
 
 
 class Recording:
@@ -35,7 +44,7 @@ class Recording:
 
     def _begin(self, begins: Snapshot) -> None:
         self._begins = begins
-        self._kept: deque[_Line] = deque()
+        self._kept: deque[Line] = deque()
         self._bytes = 0
         #: latest process, and the version of its first snapshot
         self.run = begins.run
@@ -68,15 +77,14 @@ class Recording:
         """Record and encode the next message; above the size limits, the oldest messages are
         merged.
 
-        Changes are of the process of the last snapshot. A snapshot from before the end replaces
-        the recording: it is of another clock, or begins another recording.
+        Changes are of the process of the last snapshot.
         """
+        if is_restart(message, self.ends):
+            self._begin(message)
+            return encode_message(message)
         if isinstance(message, Snapshot):
-            if message.at < self.ends:
-                self._begin(message)
-                return encode_message(message)
             self.run, self._first = message.run, message.version
-        kept = _Line(message, encode_message(message))
+        kept = Line(message, encode_message(message))
         self._kept.append(kept)
         self._bytes += len(kept.line)
         if self._is_over(self._room, message.at - self._span):
@@ -109,7 +117,7 @@ class Recording:
         """Oldest version of the latest process after which all changes are recorded."""
         return self._begins.version if self._begins.run == self.run else self._first
 
-    def _later(self, version: int) -> Iterator[_Line]:
+    def _later(self, version: int) -> Iterator[Line]:
         """Iterate over the recorded messages after the version, newest first."""
         return takewhile(lambda kept: kept.message.version > version, reversed(self._kept))
 

@@ -136,13 +136,20 @@ async def test_pods_of_a_job_and_replacements_start_at_once():
         await world.until(lambda: world.placed("gold") == {"c1": 1}, 0.5)
 
 
-async def test_additional_pods_of_a_serving_workload_start_at_once():
+@asynccontextmanager
+async def serving_in_the_cloud(replicas):
+    """Run a scheduler on a full edge, with Ready pods of gold in the cloud."""
     async with full_edge() as world:
         world.runtime.migrator.paused = lambda: True
-        world.deploy("gold", 1)
-        await world.until(lambda: world.placed("gold") == {"c1": 1}, 0.5)
+        world.deploy("gold", replicas)
+        await world.until(lambda: world.placed("gold") == {"c1": replicas}, 0.5)
         await asyncio.sleep(3)
         world.runtime.migrator.paused = lambda: False
+        yield world
+
+
+async def test_additional_pods_of_a_serving_workload_start_at_once():
+    async with serving_in_the_cloud(1) as world:
         world.api.patch(DEPLOYMENTS, "default", "gold", {"spec": {"replicas": 4}}, MERGE)
         await asyncio.sleep(0.5)
         assert sum(world.placed("gold").values()) == 4
@@ -151,13 +158,7 @@ async def test_additional_pods_of_a_serving_workload_start_at_once():
 
 
 async def test_a_rolling_update_does_not_wait():
-    async with full_edge() as world:
-        world.runtime.migrator.paused = lambda: True
-        world.deploy("gold", 2)
-        await world.until(lambda: world.placed("gold") == {"c1": 2}, 0.5)
-        await asyncio.sleep(3)
-        del world.runtime.migrator.paused
-        world.runtime.migrator.paused = lambda: False
+    async with serving_in_the_cloud(2) as world:
         template = {"metadata": {"annotations": {"version": "2"}}}
         world.api.patch(DEPLOYMENTS, "default", "gold", {"spec": {"template": template}}, MERGE)
         await asyncio.sleep(0.5)
