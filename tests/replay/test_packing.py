@@ -178,9 +178,7 @@ def test_tables_have_ours_beside_what_was_published():
         # other priorities than the published figures are of
         of(Shape(4, 4, 1, 95), call(Category.FAILURE)),
     ]
-    assert lines_of("At a glance", *made) == [
-        "| within | calls | better or proven equal | better | proven equal | failures"
-        " | load per processor |",
+    assert lines_of("At a glance", *made)[1:] == [
         "| 1 s | 3 | 66.7 (63.3) (goal: 95) | 33.3 (44.2) | 33.3 (19.1) | 33.3 | 3.0 |",
     ]
     assert lines_of("By nodes", *made) == [
