@@ -8,7 +8,6 @@ import asyncio
 import json
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-import pytest
 
 from kubedsm_lab.emulator.http.routes import ApiRequest, ApiResponse
 from kubedsm_lab.emulator.paper import paper_cluster
@@ -16,7 +15,6 @@ from support.correspondence import Correspondence
 from support.recorded import CONTRACT, recorded
 from support.worlds import emulated
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 JSON, MERGE = "application/json", "application/merge-patch+json"
 PODS = "/api/v1/namespaces/ct/pods"
 EXCHANGES = recorded(CONTRACT)

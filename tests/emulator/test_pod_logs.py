@@ -2,7 +2,6 @@
 
 import asyncio
 
-import pytest
 
 from kubedsm_lab.emulator.actors.kubelet import ContainerRuntime
 from kubedsm_lab.emulator.api.resources import PODS
@@ -11,7 +10,6 @@ from kubedsm_lab.emulator.http.routes import ApiRequest
 from support.actor_world import NS, emulated
 from support.api_requests import asked
 
-pytestmark = pytest.mark.looptime
 
 LOG = f"/api/v1/namespaces/{NS}/pods/a/log"
 SAID = (

@@ -3,7 +3,6 @@
 import asyncio
 import random
 
-import pytest
 
 from kubedsm.config.settings import load
 from kubedsm_lab.emulator.api.resources import NODES
@@ -12,7 +11,6 @@ from support.drawing import drawn
 from support.move_scenes import ReadyPods, cleaned_up, open_edge
 from support.worlds import emulated
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
 QUICK = load("suggester: {period: 1s}\nmigration: {cooldown: 1s, drainDelay: 500ms}", "test")
 HOST = "kubernetes.io/hostname"

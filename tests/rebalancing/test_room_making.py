@@ -21,7 +21,6 @@ from support.move_scenes import (
 from support.packings import APPLY, Counting, half_full, in_pieces, large, placed, settled
 from support.preemptions import HIGH, Evictions, budget
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
 #: so that there is time for something else to happen
 SLOW = Timing(start_delay=5.0, stop_delay=5.0)

@@ -24,7 +24,6 @@ from support.answering_cluster import refusal
 from support.plan_runner import plan_runner
 from support.pods import made_pod
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
 E1 = NodeName("e1")
 
