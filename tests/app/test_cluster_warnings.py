@@ -13,7 +13,6 @@ from kubedsm.kube.client.port import ObjectName
 from kubedsm_lab.emulator.api.resources import CONFIGMAPS, EVENTS, NAMESPACES, NODES
 from support.worlds import CLOUD, EDGE, emulated
 
-
 NAME = ObjectName("kubedsm", "kubedsm")
 TEXT = "services: {default/web: {qos: 1}, default/vido: {qos: 0.5}, 'bathc/*': {qos: 0}}"
 OURS = ("service without match", "service matches", "service no longer matches")

@@ -19,7 +19,6 @@ from kubedsm_lab.emulator.front import Delivery, EmulatedFront, Faults, RequestF
 from kubedsm_lab.replay.virtual_time import VirtualClock
 from support.move_scenes import MERGE
 
-
 NAME = ObjectName("kube-system", "kubedsm")
 
 

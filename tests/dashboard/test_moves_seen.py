@@ -23,7 +23,6 @@ from support.move_scenes import (
 from support.viewing import Viewer
 from support.worlds import emulated
 
-
 STEPS = [
     "its turn came, and capacity is reserved on e1",
     "{pod} was detached from its owner",

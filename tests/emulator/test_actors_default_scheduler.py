@@ -3,7 +3,6 @@
 import asyncio
 import random
 
-
 from kubedsm_lab.emulator.api.object_state import find_condition
 from kubedsm_lab.emulator.api.resources import EVENTS, NODES, PODS
 from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster

@@ -8,7 +8,6 @@ import asyncio
 import json
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-
 from kubedsm_lab.emulator.http.routes import ApiRequest, ApiResponse
 from kubedsm_lab.emulator.paper import paper_cluster
 from support.correspondence import Correspondence

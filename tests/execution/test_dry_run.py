@@ -24,7 +24,6 @@ from support.move_scenes import (
 )
 from support.worlds import CLOUD, EDGE, emulated
 
-
 MOVING = load("{suggester: {period: 1s}, migration: {price: 0s}, preemption: enabled}", "test")
 
 

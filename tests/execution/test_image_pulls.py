@@ -2,7 +2,6 @@
 
 import asyncio
 
-
 from kubedsm.execution.migrations import STARTS
 from kubedsm.execution.orphan_sweep import SWEEP
 from kubedsm.kube.calls.image_pulls import PULL_COMMAND

@@ -2,7 +2,6 @@
 
 import asyncio
 
-
 from kubedsm.config.settings import load
 from kubedsm_lab.emulator.api.resources import (
     ENDPOINTS,

@@ -18,7 +18,6 @@ from plans.migration import MoveMode
 from plans.steps import Step, StepKind
 from support.still import LABELS, Still
 
-
 SURGE, RECREATE = MoveMode.SURGE, MoveMode.RECREATE
 
 

@@ -37,7 +37,6 @@ from support.move_scenes import (
     settle_on_cloud,
 )
 
-
 ONE_AT_A_TIME = load("suggester: {mode: 'off'}\nmigration: {maxConcurrent: 1}", "test")
 RECREATE = load("suggester: {mode: 'off'}\nmigration: {mode: recreate, drainDelay: 1s}", "test")
 

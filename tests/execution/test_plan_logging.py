@@ -8,7 +8,6 @@ from support.faults import OUTCOMES
 from support.move_scenes import AtRequest, open_edge, quiet, settle_on_cloud
 from support.worlds import CLOUD, emulated
 
-
 #: the second move begins because the first one ended
 ONE = load("suggester: {period: 1s}\nmigration: {maxConcurrent: 1, drainDelay: 1s}", "test")
 

@@ -17,7 +17,6 @@ from kubedsm_lab.emulator.paper import node
 from support.tenants import moved, served
 from support.worlds import CLOUD, emulated
 
-
 MERGE = "application/merge-patch+json"
 CONFIGURATION = load(
     """

@@ -3,7 +3,6 @@
 import asyncio
 from collections import Counter
 
-
 from kubedsm.explain.pod import explain_pod
 from kubedsm.kube.calls import writes
 from kubedsm.kube.client.port import Forbidden

@@ -28,7 +28,6 @@ from kubedsm_lab.replay.virtual_time import VirtualClock
 from support.asked import as_sent
 from support.worlds import CLOUD, EDGE, emulated
 
-
 MOVING = load(
     """
 suggester: {period: 1s}

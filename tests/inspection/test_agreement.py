@@ -3,7 +3,6 @@
 import asyncio
 import random
 
-
 from kubedsm import __version__
 from kubedsm.cli.cluster import read_snapshot
 from kubedsm.inspection.gathering import Gatherer

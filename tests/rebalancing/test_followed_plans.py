@@ -4,7 +4,6 @@ from kubedsm.config.settings import load
 from kubedsm_lab.emulator.paper import node
 from support.worlds import CLOUD, emulated
 
-
 #: A pod of x alone gains less than its price for minutes; all eight together are worth much more.
 SETTINGS = """
 suggester: {{period: 1s, mode: {mode}}}

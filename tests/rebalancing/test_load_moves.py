@@ -14,7 +14,6 @@ from kubedsm_lab.emulator.paper import node
 from kubedsm_lab.replay.virtual_time import VirtualClock
 from support.worlds import emulated
 
-
 #: of 4 cores and 8 GiB
 E1, E2 = (node(name, "edge", "4", "8Gi") for name in ("e1", "e2"))
 #: cores, bytes

@@ -21,7 +21,6 @@ from support.move_scenes import (
 )
 from support.worlds import emulated
 
-
 ONE_PLACE = node("e1", "edge", "1", "8Gi")
 
 

@@ -16,7 +16,6 @@ from support.move_scenes import MERGE
 from support.packings import APPLY, Counting, half_full, in_pieces, large, placed, settled
 from support.printed import printed
 
-
 STAYS = {"metadata": {"annotations": {"kubedsm.io/do-not-disrupt": "true"}}}
 
 

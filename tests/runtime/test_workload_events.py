@@ -2,7 +2,6 @@
 
 import asyncio
 
-
 from kubedsm_lab.emulator.api.resources import DEPLOYMENTS
 from kubedsm_lab.emulator.paper import node
 from support.faults import OUTCOMES

@@ -10,7 +10,6 @@ from kubedsm.model.deadline import PATIENT_SHARE, URGENT_SHARE, Deadline
 from kubedsm.optimizer.placing import immediate
 from support.worlds import CLOUD, EDGE, emulated
 
-
 CONFIGURATION = Configuration()
 #: pods that look at each other
 SPREAD = {

@@ -3,7 +3,6 @@
 import asyncio
 from collections import Counter
 
-
 from kubedsm.config.settings import Configuration
 from kubedsm_lab.emulator.api.resources import NAMESPACES, PODS
 from support.worlds import CLOUD, EDGE, emulated

@@ -9,7 +9,6 @@ from kubedsm.model.model import DELETION_COST_ANNOTATION
 from kubedsm_lab.emulator.api.resources import NODES, PODS
 from support.worlds import CLOUD, EDGE, emulated
 
-
 MERGE = "application/merge-patch+json"
 
 

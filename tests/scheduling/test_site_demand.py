@@ -13,7 +13,6 @@ from support.metered import Metered
 from support.sites import NORTH, cordon, running, two_sites, where
 from support.viewing import Viewer
 
-
 WEB = Workload("default", "Deployment", "web")
 DECLARED = load("services: {default/web: {demand: {north: 3, south: 1}}}", "test")
 

@@ -7,7 +7,6 @@ from support.asked import as_sent
 from support.metered import Metered
 from support.worlds import emulated, node
 
-
 #: alone, KubeDSM asks nobody, and its heuristics do not depend on how fast this machine is
 ALONE = load("solver: {kind: 'off'}\nbatch: {idle: 1s, max: 2s}", "test")
 

@@ -11,7 +11,6 @@ from support.move_scenes import (
 )
 from support.worlds import CLOUD, EDGE, emulated
 
-
 PLAIN = {"pods", "unplaced", "late", "proven", "milliseconds", "event", "log_level", "bound"}
 
 
