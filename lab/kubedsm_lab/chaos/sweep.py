@@ -174,14 +174,14 @@ def judge_outcome(outcome: Outcome) -> Verdict:
 
 
 def run_sweep(
-    planned: Sequence[Injection], workers: Workers, on_done: Callable[[], object]
+    planned: Sequence[Injection], workers: Workers, on_done: Callable[[Verdict], object]
 ) -> list[Verdict]:
-    """Execute all chaos runs in parallel and return their verdicts; `on_done` is called after each
-    run.
+    """Execute all chaos runs in parallel and return their verdicts; `on_done` is called with each
+    verdict.
     """
     verdicts = []
     for verdict in spread(judge, planned, workers, _CHUNK):
-        on_done()
+        on_done(verdict)
         verdicts.append(verdict)
     return verdicts
 
