@@ -36,9 +36,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    # looptime looks 42 times whether a socket has something before it moves the time on. Nothing
-    # comes from outside into these loops, and the looks were a third of what their tests cost.
-    if item.get_closest_marker("looptime"):
+    # Virtual time is the rule. looptime looks 42 times whether a socket has something before it
+    # moves the time on. Nothing comes from outside into these loops, and the looks were a third of
+    # what their tests cost.
+    if not (item.get_closest_marker("http") or item.get_closest_marker("browser")):
         item.add_marker(pytest.mark.looptime(noop_cycles=0))
 
 

@@ -34,8 +34,6 @@ from support.move_scenes import (
 )
 from support.worlds import emulated
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
-
 
 async def test_a_quota_that_refuses_the_replacement_is_noticed_at_once():
     async with on_cloud() as world:

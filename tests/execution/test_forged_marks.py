@@ -22,8 +22,6 @@ from support.tenants import (
 )
 from support.worlds import emulated
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
-
 
 def migrating(**world):
     return emulated(CLOUD, configuration=CONFIGURATION, **world)

@@ -3,7 +3,6 @@
 import asyncio
 
 import orjson
-import pytest
 from structlog.testing import capture_logs
 
 from kubedsm.kube.client.port import Response
@@ -23,8 +22,6 @@ from support.tenants import (
     pod,
 )
 from support.worlds import emulated
-
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
 
 def migrating(**world):

@@ -20,8 +20,6 @@ from support.move_scenes import group_of, quiet
 from support.tenants import CLOUD_ONLY, NEIGHBOUR, TENANT, Tenant
 from support.worlds import CLOUD, emulated
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
-
 ONE_BY_ONE = """
 suggester: {period: 1s}
 migration: {cooldown: 1s, drainDelay: 1s, deadline: 10s, maxConcurrent: 1, mode: %s}

@@ -17,8 +17,6 @@ from kubedsm_lab.emulator.paper import node
 from support.tenants import moved, served
 from support.worlds import CLOUD, emulated
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
-
 MERGE = "application/merge-patch+json"
 CONFIGURATION = load(
     """
