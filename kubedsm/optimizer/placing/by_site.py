@@ -549,9 +549,10 @@ def _decide_greedily(
             if not nodes:
                 others[kind].append(pod)
                 continue
-            on_edge.append((pod, edge.rows.index.names[edge.rows.positions[nodes.pop()]]))
+            node: NodeName = edge.rows.index.names[edge.rows.positions[nodes.pop()]]
+            on_edge.append((pod, node))
             if spread is not None and has_default_spread(pod):
-                spread.put(*on_edge[-1])
+                spread.put(pod.workload, node)
     if spread is None:
         at_cloud = cloud.problem.targets(in_cloud, others)
     else:
