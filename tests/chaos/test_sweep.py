@@ -57,7 +57,7 @@ def test_every_fault_strikes_at_every_kind_of_call_and_event():
     ],
 )
 def test_what_was_mended_stays_so(workload, fault):
-    verdict = judge(Injection(workload, Fault.parse(fault)))
+    verdict = judge(Injection(workload, (Fault.parse(fault),)))
     assert verdict.struck
     assert verdict.violations == ()
 

@@ -15,4 +15,4 @@ from kubedsm_lab.chaos.workloads import WORKLOADS
     ],
 )
 def test_a_workload_ends_well_and_always_the_same(workload):
-    assert play(Injection(workload, None, 1), reference(workload, 0)).violations == ()
+    assert play(Injection(workload, (), 1), reference(workload, 0)).violations == ()

@@ -177,6 +177,19 @@ def test_benefits_follow_latency():
     assert dict(resolved(shot, far).demand.pairs) == {("berlin", "munich"): 0.0}
 
 
+def test_measured_latencies_take_precedence_over_the_matrix_in_both_directions():
+    declared = {("a", "b"): 0.05, ("b", "a"): 0.05, ("a", "c"): 0.03}
+    goal = SiteGoal(LABELS, None, None, lambda _: None, 0.02, 0.05, 0.08, declared)
+    measured = {("a", "b"): 0.04, ("a", ""): 0.09, ("b", ""): 0.11}
+    found = goal.with_latencies(measured)
+    assert found.matrix == {**declared, ("a", "b"): 0.04, ("b", "a"): 0.04}
+    assert found.cloud == pytest.approx(0.1)
+    assert found.benefit(0.04, None) == pytest.approx(0.75)
+    assert goal.with_latencies(measured) is found
+    assert goal.with_latencies({}) is goal
+    assert goal.with_latencies({("a", ""): 0.01}).cloud == goal.cloud
+
+
 def test_pods_are_counted_by_site():
     shot = two_sites(pod("x", "cart", resources(1), on="c"), pod("y", "cart", resources(1)))
     share = count_sites(shot, LABELS, [CART]).census.shares[CART]
