@@ -13,7 +13,7 @@ from kubedsm_lab.chaos.workloads import WORKLOADS
 from kubedsm_lab.cli.chaos import SHORT
 
 PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "reliability.md"
-PARTS, BY_DEFAULT = 9, 3
+PARTS, BY_DEFAULT = 9, 1
 SHARE = 18
 
 
@@ -57,7 +57,7 @@ def test_every_fault_strikes_at_every_kind_of_call_and_event():
     ],
 )
 def test_what_was_mended_stays_so(workload, fault):
-    verdict = judge(Injection(workload, Fault.parse(fault)))
+    verdict = judge(Injection(workload, (Fault.parse(fault),)))
     assert verdict.struck
     assert verdict.violations == ()
 

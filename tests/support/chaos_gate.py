@@ -81,10 +81,10 @@ except RuntimeError as error:
     print(f"0 {error}")
     sys.exit()
 chosen = choose_injections(found, int(sys.argv[2]), 0)
-for number, injection in enumerate(sorted(chosen, key=lambda each: hash(str(each.fault))), 1):
+for number, injection in enumerate(sorted(chosen, key=lambda each: hash(str(each.faults[0]))), 1):
     verdict = judge(injection)
     if verdict.violations:
-        print(f"{number} {injection.fault}: {verdict.violations[0]}")
+        print(f"{number} {injection.faults[0]}: {verdict.violations[0]}")
         break
 """
 

@@ -99,8 +99,8 @@ class Stage:
         self.deleted: Counter[str] = Counter()
         #: I9: seconds of another tenant's migration, usually and next to a slow one
         self.neighbour_took = (0.0, 0.0)
-        #: namespace and name of the incident's pod
-        self.struck_pod = ""
+        #: by incident: namespace and name of the pod
+        self.struck_pods: dict[Fault, str] = {}
         self._tasks = tasks
         self._seed = seed
         self._times = times
@@ -174,7 +174,7 @@ class Stage:
     # Incidents.
 
     def _begin_incident(self, fault: Fault, pod: str, node: str) -> None:
-        self.struck_pod = pod
+        self.struck_pods[fault] = pod
         self._excuse_losses()
         try:
             end = begin_incident(self.hands, fault.what, pod, node)
@@ -182,7 +182,7 @@ class Stage:
             self.seam.add_remark("", "incident impossible", error.message)
             return
         if end is not None and fault.lasting:
-            self.seam.ended += LASTING
+            self.seam.extend_fault(LASTING)
             asyncio.get_running_loop().call_later(LASTING, self._end_incident, end)
 
     def _end_incident(self, end: Callable[[], object]) -> None:
