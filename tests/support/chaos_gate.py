@@ -73,6 +73,7 @@ NOTICED = frozenset({
 INJECTIONS = 110
 #: prints the first alarm, with the number of runs; the run without fault is the first
 _PLAY = """
+import re
 import sys
 from kubedsm_lab.chaos.sweep import choose_injections, judge, list_injections
 try:
@@ -80,6 +81,7 @@ try:
 except RuntimeError as error:
     print(f"0 {error}")
     sys.exit()
+found = [each for each in found if re.search(sys.argv[3], str(each.fault))]
 chosen = choose_injections(found, int(sys.argv[2]), 0)
 for number, injection in enumerate(sorted(chosen, key=lambda each: hash(str(each.fault))), 1):
     verdict = judge(injection)
@@ -89,11 +91,12 @@ for number, injection in enumerate(sorted(chosen, key=lambda each: hash(str(each
 """
 
 
-def find_alarm(copy: Path, workload: str, patience: int) -> tuple[str, str]:
+def find_alarm(copy: Path, bug: str, patience: int) -> tuple[str, str]:
     """Return the first alarm of chaos runs in a copy of the tree, or why none is known."""
+    workload, faults = BUGS[bug]
     limited = ("prlimit", f"--cpu={patience}", sys.executable, "-c", _PLAY)
     done = subprocess.run(
-        (*limited, workload, str(INJECTIONS)),
+        (*limited, workload, str(INJECTIONS), faults),
         cwd=copy,
         env={**os.environ, "PYTHONPATH": f"{copy}:{copy / 'lab'}", "PYTHONHASHSEED": "0"},
         capture_output=True,

@@ -19,8 +19,9 @@ from kubedsm.process.backoff import Doubling
 from kubedsm_lab.chaos.faults import LASTING, Fault
 from kubedsm_lab.chaos.hands import CONFIGURATION, NAMESPACE, Hands
 from kubedsm_lab.chaos.incidents import begin_incident
+from kubedsm_lab.chaos.ledger import Ledger
 from kubedsm_lab.chaos.lying_prometheus import LyingPrometheus
-from kubedsm_lab.chaos.oracles import Invariants, Ledger, Witness, list_selected
+from kubedsm_lab.chaos.oracles import Invariants, Witness, list_selected
 from kubedsm_lab.chaos.process import Process
 from kubedsm_lab.chaos.seam import ProcessSeam, Seam
 from kubedsm_lab.emulator.api.errors import ApiError

@@ -179,7 +179,7 @@ async def _play_injection(injection: Injection, reference: Outcome | None) -> Ou
                 )
                 await _run_workload(workload, stage, bystander, reference)
                 violations = [
-                    *_list_violations(stage, reference),
+                    *_list_violations(workload, stage, reference),
                     *_check_bystander(bystander, seam, workload),
                     *errors,
                 ]
@@ -240,7 +240,7 @@ def _has_incident(stage: Stage) -> bool:
     return stage.seam.fault is not None and stage.seam.fault.family == WORLD
 
 
-def _list_violations(stage: Stage, reference: Outcome | None) -> Iterator[str]:
+def _list_violations(workload: Workload, stage: Stage, reference: Outcome | None) -> Iterator[str]:
     fault = stage.seam.fault
     # A bind considered lost may still arrive after its capacity is reserved again: no precondition
     # prevents a late bind, and the kubelet refuses either pod.
@@ -249,6 +249,8 @@ def _list_violations(stage: Stage, reference: Outcome | None) -> Iterator[str]:
     yield from (f"I3: {what}" for what in stage.witness.wrong)
     if stage.ledger is not None:
         yield from stage.ledger.wrong
+        if fault is None or not (fault.lasting or fault.family == PROCESS):
+            yield from stage.ledger.check_renewals()
     usual, delayed = stage.neighbour_took
     if delayed > (1 + MOST_DELAYS) * usual and (fault is None or _is_of_tenant(stage, fault)):
         yield f"I9: a neighbour's migration took {delayed:.1f} s, and usually {usual:.1f} s"
@@ -264,6 +266,9 @@ def _list_violations(stage: Stage, reference: Outcome | None) -> Iterator[str]:
         yield from out_of_place(stage.api, stage.hands.list_pods(), NAMESPACE)
     elif reference is not None:
         yield from _compare_with_reference(stage, reference)
+    elif fault is None:
+        yield from _list_differences(stage.count_placements(), workload.end, "should have")
+        yield from (f"I3: {what}" for what in stage.witness.hasty)
 
 
 def _is_of_tenant(stage: Stage, fault: Fault) -> bool:
