@@ -36,9 +36,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
-    # looptime looks 42 times whether a socket has something before it moves the time on. Nothing
-    # comes from outside into these loops, and the looks were a third of what their tests cost.
-    if item.get_closest_marker("looptime"):
+    # Virtual time is the rule. looptime looks 42 times whether a socket has something before it
+    # moves the time on. Nothing comes from outside into these loops, and the looks were a third of
+    # what their tests cost.
+    if not (item.get_closest_marker("http") or item.get_closest_marker("browser")):
         item.add_marker(pytest.mark.looptime(noop_cycles=0))
 
 
@@ -76,6 +77,14 @@ def pytest_runtest_makereport(item: pytest.Item):
         if drawing.LONG in os.environ:
             drawing.keep_counterexample(item.nodeid, seed)
     return report
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> None:
+    # Each worker begins with modules of its own, whose fixtures it makes, and others help at the
+    # end. Under `load` the tests of a module meet several workers.
+    if getattr(config.option, "numprocesses", None) and config.option.dist == "no":
+        config.option.dist = "worksteal"
 
 
 @pytest.fixture(autouse=True)

@@ -118,8 +118,15 @@ class Runtime:
         at_once = limits.binds_in_flight
         binds = BindCalls(cluster, mirror, throttle, at_once=at_once, timeout=timeout)
         writer = EventWriter(cluster, clock, throttle, instance, timeout, listener)
-        idle, why = binds.none_under_way, self.decisions.summary
-        self.recorder = EventRecorder(mirror, followed, idle, self.supervisor, writer, why)
+        why = self.decisions.summary
+        self.recorder = EventRecorder(
+            mirror,
+            followed,
+            lambda: self.queue.busy or not binds.none_under_way.is_set(),
+            self.supervisor,
+            writer,
+            why,
+        )
         self.workload_events = WorkloadEvents(writer, self.supervisor)
         handle = Handle(
             cluster,

@@ -2,12 +2,12 @@
 
 An unwritten entry is replaced by the newest entry of the same pod and topic, which bounds the
 queue. Unschedulable reasons are written immediately, then at intervals. Writes are rate-limited,
-and wait briefly for bind requests in flight. The recorder retries conditions, since autoscalers
-depend on conditions, and tier labels. Unwritten Events are dropped and counted.
+and wait for the end of a burst, while the API server's CPU binds pods. The recorder retries
+conditions, since autoscalers depend on conditions, and tier labels. Unwritten Events are dropped
+and counted.
 """
 
 import asyncio
-import contextlib
 import re
 from collections.abc import Callable, Container, Mapping
 from typing import Any, ClassVar
@@ -42,8 +42,9 @@ from kubedsm.process.supervisor import Supervisor
 log = structlog.get_logger()
 
 WRITERS = 4
-#: maximum wait for bind requests in flight, in seconds
-BINDS_FIRST = 1.0
+#: maximum wait of an entry for the end of a burst, and time without another entry that ends the
+#: burst, in seconds
+BURST_WAIT, BURST_GAP = 3.0, 0.1
 #: token bucket of writes: burst size, and seconds per additional write
 BURST, EACH = 200, 0.01
 #: seconds between identical Events of a pod, and between different Events
@@ -54,7 +55,7 @@ RESOLUTION = 1e-6
 TRIES = 5
 #: initial back-off in seconds, doubled after each attempt
 RETRY = 1.0
-#: polling interval of `await_flush` in seconds
+#: interval in seconds of looks for the end of a burst, and of `await_flush`
 FLUSH_POLL = 0.02
 #: permanent errors
 FINAL = (Conflict, Forbidden, Invalid, NotFound)
@@ -150,19 +151,22 @@ class EventRecorder:
     """Queue of unwritten Events, pod conditions and tier labels, written in the background.
 
     `why` explains a placement in one line, if possible. `followed` contains pods of running plans,
-    whose binds are reported on completion. `binds_idle` is set without bind requests in flight.
+    whose binds are reported on completion. `is_binding` returns True while pods are scheduled or
+    bound.
     """
 
     _mirror: ClusterMirror
     _followed: Container[Uid]
-    _binds_idle: asyncio.Event
+    _is_binding: Callable[[], bool]
     _supervisor: Supervisor
     _events: EventWriter
     _why: Callable[[Pod], str]
     #: newest unwritten entry by key
     _newest: dict[Key, Entry] = attrs.field(factory=dict, init=False)
-    #: keys ready for writing, as an ordered set
-    _ready: dict[Key, None] = attrs.field(factory=dict, init=False)
+    #: keys ready for writing, in order, and since when
+    _ready: dict[Key, float] = attrs.field(factory=dict, init=False)
+    #: monotonic time of the latest key
+    _latest: float = attrs.field(default=0.0, init=False)
     _writing: set[Key] = attrs.field(factory=set, init=False)
     _arrived: asyncio.Event = attrs.field(factory=asyncio.Event, init=False)
     #: timers of postponed entries
@@ -256,11 +260,12 @@ class EventRecorder:
         entry = self._newest.get(key)
         if entry is None or key in self._writing:
             return
-        due = self._due_time(key, entry)
-        if due > self._events.clock.monotonic() + RESOLUTION:
+        due, now = self._due_time(key, entry), self._events.clock.monotonic()
+        if due > now + RESOLUTION:
             self._postpone(due, key)
         else:
-            self._ready[key] = None
+            self._ready.setdefault(key, now)
+            self._latest = now
             self._arrived.set()
 
     def _due_time(self, key: Key, entry: Entry) -> float:
@@ -299,12 +304,12 @@ class EventRecorder:
             while not self._ready:
                 self._arrived.clear()
                 await self._arrived.wait()
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(BINDS_FIRST):
-                    await self._binds_idle.wait()
-            if not self._ready:
-                continue  # taken by a concurrent writer, or dropped
-            key = next(iter(self._ready))
+            key, since = next(iter(self._ready.items()))
+            now = self._events.clock.monotonic()
+            is_followed = len(self._ready) > 1 and now - self._latest < BURST_GAP
+            if (is_followed or self._is_binding()) and now - since < BURST_WAIT:
+                await self._events.clock.sleep(FLUSH_POLL)
+                continue
             del self._ready[key]
             # One writer per key preserves the order of entries.
             self._writing.add(key)

@@ -3,7 +3,6 @@
 import asyncio
 from contextlib import asynccontextmanager
 
-import pytest
 from structlog.testing import capture_logs
 
 from kubedsm.app.cluster_warnings import (
@@ -13,8 +12,6 @@ from kubedsm.config.settings import load
 from kubedsm.kube.client.port import ObjectName
 from kubedsm_lab.emulator.api.resources import CONFIGMAPS, EVENTS, NAMESPACES, NODES
 from support.worlds import CLOUD, EDGE, emulated
-
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
 NAME = ObjectName("kubedsm", "kubedsm")
 TEXT = "services: {default/web: {qos: 1}, default/vido: {qos: 0.5}, 'bathc/*': {qos: 0}}"

@@ -17,8 +17,6 @@ from support.faults import OUTCOMES
 from support.replicas import LEASE, TIMES
 from support.worlds import emulated
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
-
 
 class EachLease(Faults):
     """Disturb requests for the Lease, by their count from 0."""

@@ -21,8 +21,6 @@ from support.move_scenes import MERGE, open_edge
 from support.preemptions import urgent
 from support.worlds import CLOUD, EDGE, emulated
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
-
 NAME = ObjectName("kubedsm", "kubedsm")
 #: seconds within which a change must show
 AT_ONCE = 2.0

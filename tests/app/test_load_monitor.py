@@ -19,8 +19,6 @@ from support.metered import Metered
 from support.move_scenes import MERGE
 from support.worlds import CLOUD, EDGE, emulated
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
-
 NAME = ObjectName("kubedsm", "kubedsm")
 NOT_PODS = "pod: {cpu: '', memory: '', net: '', disk: ''}"
 TEXT = f"loadAware: {{prometheus: 'http://p', period: 10s, queries: {{{NOT_PODS}}}}}"

@@ -19,8 +19,6 @@ from kubedsm_lab.emulator.front import Delivery, EmulatedFront, Faults, RequestF
 from kubedsm_lab.replay.virtual_time import VirtualClock
 from support.move_scenes import MERGE
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
-
 NAME = ObjectName("kube-system", "kubedsm")
 
 

@@ -11,8 +11,6 @@ from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, EVENTS, SERVED
 from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster
 from support.worlds import CLOUD, EDGE, QUICK, emulated
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
-
 MERGE = "application/merge-patch+json"
 #: until five lists were taken that are too old to be believed at once
 BELIEVED = 60

@@ -17,8 +17,6 @@ from kubedsm_lab.emulator.paper import node
 from support.rights import ADMIN_TOKEN, Logged, Right, install, rights, shipped
 from support.worlds import emulated
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
-
 ALL_FEATURES = load(
     "{preemption: enabled, suggester: {mode: apply, period: 2s}, migration: {drainDelay: 1s}}",
     "test",

@@ -2,15 +2,11 @@
 
 import asyncio
 
-import pytest
-
 from kubedsm_lab.emulator.paper import node
 from support.answers import tell, tell_nothing
 from support.metered import Metered, total
 from support.move_scenes import CONFIGURATION, quiet
 from support.worlds import emulated
-
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
 EDGE, CLOUD = node("e1", "edge", "6", "16Gi"), node("c1", "cloud", "9", "32Gi")
 

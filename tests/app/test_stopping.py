@@ -2,14 +2,10 @@
 
 import asyncio
 
-import pytest
-
 from kubedsm.model.model import MIGRATING_LABEL as MIGRATING
 from kubedsm_lab.emulator.emulated_cluster import Timing
 from support.move_scenes import CONFIGURATION, LARGE_CLOUD, SMALL_EDGE, labelled, open_edge
 from support.replicas import replicas
-
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
 #: seconds from a binding to Ready
 BRISK, SLUGGISH = Timing(start_delay=2, stop_delay=0.5), Timing(start_delay=60, stop_delay=0.5)

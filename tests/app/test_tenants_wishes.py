@@ -10,8 +10,6 @@ from kubedsm_lab.emulator.api.resources import DEPLOYMENTS
 from support.move_scenes import LARGE_CLOUD, MERGE, open_edge, settle_on_cloud
 from support.worlds import CLOUD, EDGE, emulated
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
-
 QUICK = load("suggester: {period: 1s}", "test")
 
 

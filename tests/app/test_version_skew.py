@@ -42,7 +42,6 @@ def test_other_unknown_keys_and_keys_with_credentials_are_refused():
             load(text, "test")
 
 
-@pytest.mark.looptime
 async def test_the_log_names_a_deprecated_key_once():
     news = ConfigurationNews(CurrentConfiguration(Configuration()), VirtualClock())
     with structlog.testing.capture_logs() as said:
@@ -57,8 +56,6 @@ def extended(text):
     return json.dumps({**json.loads(text), "future": {"a": [1]}})
 
 
-@pytest.mark.asyncio
-@pytest.mark.looptime
 async def test_a_migration_of_a_newer_leader_is_rolled_back_or_finished():
     async with migrating(LARGE_CLOUD) as world:
         async with world.scheduler():
@@ -84,8 +81,6 @@ def test_requests_and_answers_of_a_newer_client_are_read():
     assert answer_in(extended(str(msgspec.structs.replace(answer, state="odd")))) is None
 
 
-@pytest.mark.asyncio
-@pytest.mark.looptime
 async def test_an_older_leader_keeps_annotations_of_a_newer_one_on_the_lease():
     async with migrating(LARGE_CLOUD) as world:
         world.api.create(NAMESPACES, {"metadata": {"name": "kubedsm"}})

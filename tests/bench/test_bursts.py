@@ -35,8 +35,6 @@ from kubedsm_lab.emulator.front import EmulatedFront
 from support.printed import printed
 from support.worlds import CLOUD, EDGE, emulated
 
-pytestmark = pytest.mark.looptime
-
 
 def ours(name, front, clock, rng):
     return Runtime(front, attrs.evolve(Configuration(), scheduler_name=name), clock, rng)

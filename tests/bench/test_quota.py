@@ -9,7 +9,7 @@ from kubedsm.process.clock import SystemClock
 from kubedsm_lab.bench import quota as quotas
 from kubedsm_lab.bench.processes import Scheduler
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.http]
+pytestmark = pytest.mark.http
 
 #: module that computes in a child process, and prints what makes it ready
 BUSY = """

@@ -2,16 +2,12 @@
 
 import asyncio
 
-import pytest
-
 from kubedsm.model.model import MIGRATING_LABEL, NodeName, Resources
 from kubedsm_lab.bench.api import APPS, CORE, Api, deployment, pod_spec
 from kubedsm_lab.bench.soak.leftovers import LeftoverCheck, Leftovers
 from kubedsm_lab.bench.soak.pod_watch import PodWatch
 from kubedsm_lab.emulator.front import EmulatedFront
 from support.worlds import CLOUD, EDGE, emulated
-
-pytestmark = pytest.mark.looptime
 
 NODES = tuple(sorted(each["metadata"]["name"] for each in (EDGE, CLOUD)))
 

@@ -51,6 +51,6 @@ def test_each_change_of_a_plan_in_chaos_runs_is_one_of_the_model(monkeypatch):
 
     monkeypatch.setattr(placement_manager, "advance", recorded)
     for fault in FAULTS:
-        assert play(Injection("cloud-to-edge", Fault.parse(fault))).struck, fault
+        assert play(Injection("cloud-to-edge", (Fault.parse(fault),))).struck, fault
     assert len(played) > 20
     assert played - recorder.changes == set()

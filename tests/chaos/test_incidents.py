@@ -16,7 +16,7 @@ MINUTE = "/minute"
 
 
 def played(workload, fault):
-    return play(Injection(workload, Fault.parse(fault)), reference(workload, 0))
+    return play(Injection(workload, (Fault.parse(fault),)), reference(workload, 0))
 
 
 def told(outcome):
@@ -71,7 +71,7 @@ def test_a_pod_that_waits_though_it_fits_is_seen(monkeypatch):
     usual = reference("burst", 0)
     monkeypatch.setattr("kubedsm.execution.bind_calls.writes.bind", never)
     fault = Fault.parse("world:pods.ADDED:0:node-cordoned/minute")
-    outcome = play(Injection("burst", fault), usual)
+    outcome = play(Injection("burst", (fault,)), usual)
     assert any("I4" in violation for violation in outcome.violations)
 
 
@@ -83,7 +83,7 @@ def test_a_pod_too_many_is_seen(monkeypatch):
     usual = reference("owner-deleted", 0)
     monkeypatch.setattr("kubedsm.execution.migration_calls.writes.evict", nothing)
     fault = Fault.parse("world:patch-pods.detach:0:one-more")
-    outcome = play(Injection("owner-deleted", fault), usual)
+    outcome = play(Injection("owner-deleted", (fault,)), usual)
     assert any("marked" in violation for violation in outcome.violations)
 
 
@@ -97,5 +97,5 @@ def test_moves_that_nobody_thinks_of_any_more_are_seen(monkeypatch):
 
     monkeypatch.setattr(Suggester, "_is_due", as_long_as_it_is_new)
     fault = Fault.parse("world:pods.ADDED:0:one-more")
-    outcome = play(Injection("cloud-to-edge", fault), usual)
+    outcome = play(Injection("cloud-to-edge", (fault,)), usual)
     assert any("after a restart" in violation for violation in outcome.violations)

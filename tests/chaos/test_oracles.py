@@ -176,7 +176,7 @@ ASKED = "call:create-pods/binding:2"
 def test_a_broken_promise_is_seen(broken, workload, fault, seen, monkeypatch, caught):
     usual = reference(workload, 0)
     broken(monkeypatch)
-    outcome = play(Injection(workload, Fault.parse(fault)), usual)
+    outcome = play(Injection(workload, (Fault.parse(fault),)), usual)
     caught.clear()
     assert outcome.struck
     assert any(violation.startswith(seen) for violation in outcome.violations)

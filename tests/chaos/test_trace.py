@@ -11,13 +11,13 @@ LOST = Fault.parse("call:create-pods/binding:1:timeout-applied")
 
 @pytest.mark.parametrize("seed", [0, 7])
 def test_the_same_fault_has_the_same_story(seed):
-    first, again = (play(Injection("burst", LOST, seed)) for _ in range(2))
+    first, again = (play(Injection("burst", (LOST,), seed)) for _ in range(2))
     assert first.struck
     assert first == again
 
 
 def test_a_paced_run_is_another_that_can_be_repeated():
-    paced, again, plain = (play(Injection("burst", LOST, 0, p)) for p in (True, True, False))
+    paced, again, plain = (play(Injection("burst", (LOST,), 0, p)) for p in (True, True, False))
     assert paced == again
     assert paced.violations == ()
     assert paced.history != plain.history
@@ -28,12 +28,12 @@ def test_a_paced_run_is_another_that_can_be_repeated():
 
 @pytest.mark.long
 def test_another_seed_has_tasks_go_on_in_another_order():
-    histories = {play(Injection("cloud-to-edge", None, seed)).history for seed in range(4)}
+    histories = {play(Injection("cloud-to-edge", (), seed)).history for seed in range(4)}
     assert len(histories) > 1
 
 
 def test_a_fault_is_found_where_its_reference_has_it():
-    story = play(Injection("burst", LOST), reference("burst", 0))
+    story = play(Injection("burst", (LOST,)), reference("burst", 0))
     assert story.struck
     assert story.violations == ()
 

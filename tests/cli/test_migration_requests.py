@@ -44,8 +44,6 @@ from support.proposals import APPROVED, OWN, PROPOSING, config_map, proposing
 from support.rights import ADMIN_TOKEN, install, token_of
 from support.worlds import emulated
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
-
 
 def beside(world):
     """The scheduler, as another process sees it."""

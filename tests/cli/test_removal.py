@@ -14,8 +14,6 @@ from kubedsm_lab.emulator.api.resources import CONFIGMAPS, DEPLOYMENTS, NAMESPAC
 from kubedsm_lab.emulator.front import EmulatedFront
 from support.move_scenes import LARGE_CLOUD, MERGE, ReadyPods, is_detached, migrating, open_edge
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
-
 COST = "controller.kubernetes.io/pod-deletion-cost"
 
 

@@ -253,7 +253,7 @@ def test_figures_of_packing_are_of_the_calls_within_the_seconds():
 
     def attempt(ours, theirs, seconds=1.0):
         call = Call(
-            seconds=seconds, took=0.1, gaps=True, category=Category.BETTER, proven=False,
+            seconds=seconds, took=0.1, load=0.0, gaps=True, category=Category.BETTER, proven=False,
             placed=ours, cpu=0, memory=0, moves=1, evictions=1,
         )  # fmt: skip
         return Attempt(shape, 1, (8, 8), theirs, 3, (1, 1), calls=(call,))

@@ -13,7 +13,7 @@ from kubedsm.planner.requests import InProcessPlanner
 from kubedsm.planner.what_if import WhatIfRequest
 from support.watched import watched
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.http]
+pytestmark = pytest.mark.http
 
 
 @attrs.frozen

@@ -90,7 +90,6 @@ def test_budgets_that_cover_no_drained_pod_are_left_out():
 
 
 @pytest.mark.http
-@pytest.mark.asyncio
 async def test_the_page_reads_the_budgets_of_a_drain(monkeypatch):
     async with watched() as (there, url), aiohttp.ClientSession() as session:
         world = there.world

@@ -17,8 +17,6 @@ from kubedsm.explain.decision_record import DecisionRecord
 from kubedsm_lab.replay.virtual_time import VirtualClock
 from support.told_scene import ToldScene, stream_of
 
-pytestmark = pytest.mark.looptime
-
 
 @asynccontextmanager
 async def process(folder, scene=None, **bounds):

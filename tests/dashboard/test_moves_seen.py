@@ -3,7 +3,6 @@
 import asyncio
 
 import attrs
-import pytest
 
 from kubedsm.config.settings import load
 from kubedsm.observability.health_rules import REMEMBERED
@@ -23,8 +22,6 @@ from support.move_scenes import (
 )
 from support.viewing import Viewer
 from support.worlds import emulated
-
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
 STEPS = [
     "its turn came, and capacity is reserved on e1",

@@ -3,7 +3,6 @@
 import asyncio
 
 import orjson
-import pytest
 
 from kubedsm.kube.client.port import ObjectName, Response
 from kubedsm.model.events import MeasuredApplied
@@ -19,7 +18,6 @@ from support.viewing import Viewer
 from support.worlds import CLOUD, EDGE, emulated
 
 HALF = "{suggester: {mode: 'off'}, services: {'*': {qos: 0.5}}}"
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
 
 async def test_a_pod_is_seen_from_waiting_with_its_rule_until_it_is_ready():

@@ -13,8 +13,6 @@ from kubedsm.dashboard.server.stream import AT_ONCE, GLANCE, LOOK, SILENCE
 from kubedsm_lab.replay.virtual_time import VirtualClock
 from support.told_scene import ToldScene, stream_of
 
-pytestmark = pytest.mark.looptime
-
 
 @asynccontextmanager
 async def looking(scene):

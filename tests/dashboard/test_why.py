@@ -4,7 +4,6 @@ import asyncio
 from contextlib import asynccontextmanager
 
 import attrs
-import pytest
 
 from kubedsm.config.settings import load
 from kubedsm.explain.decision_record import DecisionRecord
@@ -19,7 +18,6 @@ from kubedsm_lab.replay.judgement.scene import run_job
 from support.asked import lines_of, links_of, section
 from support.worlds import CLOUD, EDGE, emulated
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 #: the edge goes to `log` first, to which nothing is promised
 CONFIGURATION = load(
     "services: {'*': {qos: 0}, default/web: {qos: 0.8, weight: 2}}\nsuggester: {period: 1s}\n"

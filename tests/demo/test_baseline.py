@@ -24,6 +24,7 @@ def expected():
     return replay_baseline(1, 1)
 
 
+@pytest.mark.http
 async def test_its_process_answers_and_one_that_is_left_is_ended(expected):
     async with baseline(1, 1) as beside:
         await beside.over.wait()

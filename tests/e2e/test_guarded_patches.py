@@ -67,7 +67,6 @@ class PatchesOfPods:
         return answer
 
 
-@pytest.mark.looptime
 async def test_all_that_we_patch_goes_through():
     """Roll back a migration, complete one, change a node's tier, and orphan a pod for the GC."""
     async with migrating(LARGE_CLOUD) as world:

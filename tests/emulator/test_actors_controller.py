@@ -12,7 +12,6 @@ from kubedsm_lab.emulator.api.api_server import ApiServer
 from kubedsm_lab.emulator.api.errors import ApiError
 from kubedsm_lab.replay.virtual_time import VirtualClock
 
-pytestmark = pytest.mark.looptime
 A, B, C = ("ns", "a"), ("ns", "b"), ("ns", "c")
 
 

@@ -3,16 +3,12 @@
 import asyncio
 import random
 
-import pytest
-
 from kubedsm_lab.emulator.api.object_state import find_condition
 from kubedsm_lab.emulator.api.resources import EVENTS, NODES, PODS
 from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster
 from kubedsm_lab.emulator.paper import node
 from kubedsm_lab.replay.virtual_time import VirtualClock
 from support.actor_world import NS, pod_spec
-
-pytestmark = pytest.mark.looptime
 
 
 def create(cluster, name, cpu="1", scheduler="default-scheduler"):

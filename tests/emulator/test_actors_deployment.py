@@ -9,7 +9,6 @@ from kubedsm_lab.emulator.actors.rollout import (
 from kubedsm_lab.emulator.api.resources import DEPLOYMENTS
 from support.actor_world import condition, emulated, owner_of
 
-pytestmark = pytest.mark.looptime
 REVISION = "deployment.kubernetes.io/revision"
 
 

@@ -4,8 +4,6 @@ from kubedsm_lab.emulator.api.errors import ApiError
 from kubedsm_lab.emulator.api.resources import EVENTS, POD_DISRUPTION_BUDGETS, PODS
 from support.actor_world import NS, condition, emulated
 
-pytestmark = pytest.mark.looptime
-
 
 def budget(world, name="web", app="web", **spec):
     body = {

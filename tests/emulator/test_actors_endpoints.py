@@ -1,10 +1,6 @@
-import pytest
-
 from kubedsm_lab.emulator.actors.kubelet import NEVER_READY
 from kubedsm_lab.emulator.api.resources import ENDPOINTS, PODS, SERVICES
 from support.actor_world import NS, emulated
-
-pytestmark = pytest.mark.looptime
 
 
 def service(world, name="web", target_port: int | str = "http", **spec):

@@ -11,8 +11,6 @@ from kubedsm_lab.emulator.api.resources import (
 )
 from support.actor_world import NS, emulated, template
 
-pytestmark = pytest.mark.looptime
-
 
 async def running_deployment(world):
     world.schedule_always()

@@ -14,7 +14,6 @@ from kubedsm_lab.emulator.actors.scaling_metrics import MetricUnavailable, Scale
 from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, HORIZONTAL_POD_AUTOSCALERS, PODS
 from support.actor_world import NS, condition, emulated
 
-pytestmark = pytest.mark.looptime
 METRIC = {
     "type": "Pods",
     "pods": {

@@ -6,8 +6,6 @@ from kubedsm_lab.emulator.api.errors import ApiError
 from kubedsm_lab.emulator.api.resources import CRON_JOBS, JOBS, PODS
 from support.actor_world import NS, condition, emulated, pod_spec
 
-pytestmark = pytest.mark.looptime
-
 
 def job_spec(name="load", cpu="1", command=(), **spec):
     template = {"metadata": {"labels": {"app": name}}, "spec": pod_spec(cpu)}

@@ -1,11 +1,8 @@
 import attrs
-import pytest
 
 from kubedsm_lab.emulator.actors.kubelet import Containers
 from kubedsm_lab.emulator.api.resources import PODS
 from support.actor_world import condition, emulated, set_node_ready
-
-pytestmark = pytest.mark.looptime
 
 
 async def test_a_bound_pod_runs_and_is_ready_after_the_start_delay():

@@ -1,9 +1,6 @@
-import pytest
-
 from kubedsm_lab.emulator.api.resources import NODES, PODS
 from support.actor_world import emulated, set_node_ready
 
-pytestmark = pytest.mark.looptime
 NOT_READY = "node.kubernetes.io/not-ready"
 UNREACHABLE = "node.kubernetes.io/unreachable"
 

@@ -5,8 +5,6 @@ from kubedsm_lab.emulator.actors.replica_set import DELETION_COST
 from kubedsm_lab.emulator.api.resources import EVENTS, PODS, REPLICA_SETS, RESOURCE_QUOTAS
 from support.actor_world import NS, condition, emulated, owner_of, template
 
-pytestmark = pytest.mark.looptime
-
 
 def replica_set(world, name="web", replicas=2, **spec):
     body = {

@@ -15,7 +15,6 @@ from kubedsm_lab.emulator.api.resources import (
 from support.actor_world import NODE_NAMES, NS, condition, emulated, owner_of, set_node_ready
 from support.drawing import drawn_cases
 
-pytestmark = pytest.mark.looptime
 APPS = ("a", "b", "c")
 
 

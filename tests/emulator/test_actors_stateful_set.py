@@ -1,10 +1,6 @@
-import pytest
-
 from kubedsm_lab.emulator.actors.kubelet import NEVER_READY
 from kubedsm_lab.emulator.api.resources import PODS, STATEFUL_SETS
 from support.actor_world import NS, emulated, template
-
-pytestmark = pytest.mark.looptime
 
 
 def stateful_set(world, replicas=3, **spec):

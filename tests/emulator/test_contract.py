@@ -8,15 +8,12 @@ import asyncio
 import json
 from urllib.parse import parse_qsl, unquote, urlsplit
 
-import pytest
-
 from kubedsm_lab.emulator.http.routes import ApiRequest, ApiResponse
 from kubedsm_lab.emulator.paper import paper_cluster
 from support.correspondence import Correspondence
 from support.recorded import CONTRACT, recorded
 from support.worlds import emulated
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 JSON, MERGE = "application/json", "application/merge-patch+json"
 PODS = "/api/v1/namespaces/ct/pods"
 EXCHANGES = recorded(CONTRACT)

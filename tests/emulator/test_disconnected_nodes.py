@@ -7,7 +7,6 @@ from kubedsm_lab.emulator.api.object_state import DISCONNECTED
 from kubedsm_lab.emulator.api.resources import NODES, PODS
 from support.actor_world import condition, emulated
 
-pytestmark = pytest.mark.looptime
 UNREACHABLE = "node.kubernetes.io/unreachable"
 NORTH, SOUTH = ("", "north"), ("", "south")
 

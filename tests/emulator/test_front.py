@@ -26,8 +26,6 @@ from kubedsm_lab.emulator.http.routes import Routes
 from kubedsm_lab.replay.virtual_time import VirtualClock
 from support.api_cases import pod
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
-
 TOKEN = "right"  # noqa: S105 - nobody's
 PATH = "/api/v1/namespaces/default/pods"
 CREATE = Request("POST", PATH, body=pod())

@@ -14,8 +14,6 @@ from kubedsm_lab.replay.virtual_time import VirtualClock
 from support.actor_world import NS, emulated, template
 from support.api_cases import pod
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
-
 
 def make_replica_set(world, replicas):
     body = {

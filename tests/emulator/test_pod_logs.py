@@ -2,16 +2,12 @@
 
 import asyncio
 
-import pytest
-
 from kubedsm_lab.emulator.actors.kubelet import ContainerRuntime
 from kubedsm_lab.emulator.api.resources import PODS
 from kubedsm_lab.emulator.http.pod_logs import LogStream
 from kubedsm_lab.emulator.http.routes import ApiRequest
 from support.actor_world import NS, emulated
 from support.api_requests import asked
-
-pytestmark = pytest.mark.looptime
 
 LOG = f"/api/v1/namespaces/{NS}/pods/a/log"
 SAID = (

@@ -9,8 +9,6 @@ from kubedsm_lab.emulator.actors.kubelet import UP, Containers
 from kubedsm_lab.emulator.processes.pod_processes import FAILURES, PERIOD, PodProcesses
 from kubedsm_lab.replay.virtual_time import VirtualClock
 
-pytestmark = pytest.mark.looptime
-
 
 class Process:
     """Ends `patience` seconds after SIGTERM, and at once when killed."""

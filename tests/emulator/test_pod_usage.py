@@ -9,7 +9,6 @@ from kubedsm_lab.emulator.processes.pod_processes import PodProcess
 from kubedsm_lab.emulator.processes.usage import PodUsage
 from kubedsm_lab.replay.virtual_time import VirtualClock
 
-pytestmark = pytest.mark.looptime
 TICKS = os.sysconf("SC_CLK_TCK")
 
 

@@ -13,7 +13,6 @@ from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, HORIZONTAL_POD_AUTOS
 from kubedsm_lab.emulator.api.values import rfc3339
 from support.actor_world import NS, condition, emulated
 
-pytestmark = pytest.mark.looptime
 NOW = 10_000.0
 
 

@@ -19,8 +19,6 @@ def opened(routes: Routes, **query: str) -> WatchStream:
     return answer
 
 
-@pytest.mark.asyncio
-@pytest.mark.looptime
 async def test_the_server_ends_it_after_its_timeout() -> None:
     api = ApiServer(VirtualClock(), random.Random(0))
     stream = opened(Routes(api), timeoutSeconds="30")
@@ -30,8 +28,6 @@ async def test_the_server_ends_it_after_its_timeout() -> None:
     assert [*moments, loop.time()] == [10, 30]
 
 
-@pytest.mark.asyncio
-@pytest.mark.looptime
 async def test_bookmarks_tell_how_far_the_rest_of_the_world_has_come() -> None:
     api = ApiServer(VirtualClock(), random.Random(0))
     stream = opened(Routes(api), allowWatchBookmarks="true", timeoutSeconds="150")
@@ -42,8 +38,6 @@ async def test_bookmarks_tell_how_far_the_rest_of_the_world_has_come() -> None:
     assert versions == [api.store.revision - 1, api.store.revision, api.store.revision]
 
 
-@pytest.mark.asyncio
-@pytest.mark.looptime
 async def test_a_reader_that_gives_up_misses_nothing() -> None:
     """asyncio.wait_for cancels a read; the next one goes on where it was."""
     api = ApiServer(VirtualClock(), random.Random(0))

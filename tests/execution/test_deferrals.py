@@ -86,7 +86,6 @@ def test_without_windows_and_budgets_nothing_is_deferred():
     assert made.find(WEB) is None
 
 
-@pytest.mark.looptime
 async def test_no_migration_begins_before_its_window_and_explain_says_when():
     async with (
         emulated(LARGE_CLOUD, configuration=load(WINDOW, "test")) as world,
@@ -105,7 +104,6 @@ async def test_no_migration_begins_before_its_window_and_explain_says_when():
         await world.until(lambda: world.placed("web") == {"e1": 2}, 30)
 
 
-@pytest.mark.looptime
 async def test_a_budget_is_spent_on_the_greatest_benefit_and_the_rest_waits():
     services = "services: {default/web: {weight: 1}, default/api: {weight: 5}}"
     text = f"{BASE}migration: {{{EAGER}, budget: {{clusterPerHour: 1}}}}\n{services}"
@@ -128,7 +126,6 @@ async def test_a_budget_is_spent_on_the_greatest_benefit_and_the_rest_waits():
         await world.until(lambda: world.placed("web") == {"e1": 1}, 30)
 
 
-@pytest.mark.looptime
 async def test_a_group_is_not_begun_if_the_window_closes_while_it_waits():
     frozen = load(
         "suggester: {mode: 'off'}\nmigration: {drainDelay: 1s, freezes:"
@@ -146,7 +143,6 @@ async def test_a_group_is_not_begun_if_the_window_closes_while_it_waits():
 BUDGET = f"{BASE}migration: {{{EAGER}, budget: {{workloadPerHour: 1}}}}"
 
 
-@pytest.mark.looptime
 async def test_a_new_leader_goes_on_with_the_budget_that_the_former_has_spent():
     async with emulated(LARGE_CLOUD, configuration=load(BUDGET, "test")) as world:
         world.api.create(NAMESPACES, {"metadata": {"name": "kubedsm"}})
@@ -164,7 +160,6 @@ async def test_a_new_leader_goes_on_with_the_budget_that_the_former_has_spent():
             assert world.clock.wall() > begun + HOUR - 30
 
 
-@pytest.mark.looptime
 @pytest.mark.parametrize("text", ["nonsense", "[[1]]", "[]"])
 async def test_an_odd_record_counts_as_empty(text):
     lease = {"metadata": {"name": "kubedsm-migrations", "annotations": {ANNOTATION: text}}}
@@ -179,7 +174,6 @@ async def test_an_odd_record_counts_as_empty(text):
         assert kept[ANNOTATION].startswith('[["default","Deployment","web",1767')
 
 
-@pytest.mark.looptime
 async def test_without_the_right_to_the_record_the_budget_counts_from_the_start():
     async with emulated(
         LARGE_CLOUD, configuration=load(BUDGET, "test"), admin_token=ADMIN_TOKEN

@@ -4,7 +4,6 @@ import asyncio
 import random
 from contextlib import asynccontextmanager
 
-import pytest
 import structlog
 
 from kubedsm.app.assembly import Runtime
@@ -24,8 +23,6 @@ from support.move_scenes import (
     settle_on_cloud,
 )
 from support.worlds import CLOUD, EDGE, emulated
-
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
 MOVING = load("{suggester: {period: 1s}, migration: {price: 0s}, preemption: enabled}", "test")
 

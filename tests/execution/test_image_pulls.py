@@ -2,8 +2,6 @@
 
 import asyncio
 
-import pytest
-
 from kubedsm.execution.migrations import STARTS
 from kubedsm.execution.orphan_sweep import SWEEP
 from kubedsm.kube.calls.image_pulls import PULL_COMMAND
@@ -13,8 +11,6 @@ from kubedsm_lab.emulator.api.resources import NODES, PODS, RESOURCE_QUOTAS
 from kubedsm_lab.emulator.paper import node
 from support.image_pulls import AHEAD, EDGE, IMAGE, PULL, SIZE, SPEED, list_images, pulling
 from support.move_scenes import ReadyPods, quiet
-
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
 
 async def test_a_replacement_may_take_as_long_as_its_pull():

@@ -21,7 +21,6 @@ from support.faults import OUTCOMES
 from support.still import Still
 
 MARK = MoveMark("p", "web-h1", "u", "e1", "1")
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
 
 class Noted(Faults):

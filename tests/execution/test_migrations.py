@@ -2,8 +2,6 @@
 
 import asyncio
 
-import pytest
-
 from kubedsm.config.settings import load
 from kubedsm_lab.emulator.api.resources import (
     ENDPOINTS,
@@ -24,8 +22,6 @@ from support.move_scenes import (
     settle_on_cloud,
 )
 from support.worlds import emulated
-
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
 
 async def test_a_single_replica_moves_to_the_edge_without_ever_being_missing():

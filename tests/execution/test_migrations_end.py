@@ -12,8 +12,6 @@ from support.drawing import drawn
 from support.move_scenes import ReadyPods, cleaned_up
 from support.worlds import emulated
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
-
 #: so many in all; a tenth of them a case
 CLUSTERS = 100
 

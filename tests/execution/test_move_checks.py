@@ -18,8 +18,6 @@ from plans.migration import MoveMode
 from plans.steps import Step, StepKind
 from support.still import LABELS, Still
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
-
 SURGE, RECREATE = MoveMode.SURGE, MoveMode.RECREATE
 
 

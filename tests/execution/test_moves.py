@@ -3,7 +3,6 @@
 import asyncio
 
 import attrs
-import pytest
 
 from kubedsm.config.current import CurrentConfiguration
 from kubedsm.config.settings import Configuration
@@ -19,8 +18,6 @@ from plans.steps import StepKind, StepState
 from support.handles import handle_of
 from support.move_scenes import group_of
 from support.pods import made_pod
-
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
 
 def running(name):

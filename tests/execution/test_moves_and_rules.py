@@ -3,16 +3,12 @@
 import asyncio
 import random
 
-import pytest
-
 from kubedsm.config.settings import load
 from kubedsm_lab.emulator.api.resources import NODES
 from kubedsm_lab.emulator.paper import node
 from support.drawing import drawn
 from support.move_scenes import ReadyPods, cleaned_up, open_edge
 from support.worlds import emulated
-
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
 QUICK = load("suggester: {period: 1s}\nmigration: {cooldown: 1s, drainDelay: 500ms}", "test")
 HOST = "kubernetes.io/hostname"

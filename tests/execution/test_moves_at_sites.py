@@ -3,14 +3,12 @@
 import asyncio
 
 import attrs
-import pytest
 from structlog.testing import capture_logs
 
 from kubedsm_lab.emulator.emulated_cluster import Timing
 from support.move_scenes import BY_HAND, ReadyPods, hand_over, labelled, quiet
 from support.sites import GRACE, NORTH, SOUTH, cordon, two_sites, where
 
-pytestmark = pytest.mark.looptime
 #: so that no replacement is Ready when a cut is found out
 SLUGGISH = Timing(start_delay=60.0, stop_delay=0.5)
 #: so that no move ends by itself in that time

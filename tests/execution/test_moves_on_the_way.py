@@ -7,7 +7,6 @@ import asyncio
 from contextlib import asynccontextmanager
 
 import orjson
-import pytest
 
 from kubedsm.config.settings import load
 from kubedsm_lab.chaos.faults import answer
@@ -37,8 +36,6 @@ from support.move_scenes import (
     replacement,
     settle_on_cloud,
 )
-
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
 ONE_AT_A_TIME = load("suggester: {mode: 'off'}\nmigration: {maxConcurrent: 1}", "test")
 RECREATE = load("suggester: {mode: 'off'}\nmigration: {mode: recreate, drainDelay: 1s}", "test")

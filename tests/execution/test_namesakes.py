@@ -22,8 +22,6 @@ from support.move_scenes import (
     settle_on_cloud,
 )
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
-
 
 def put_in_place_of(world, pod):
     """Another pod of the same name, which looks like it and is nobody's to move."""

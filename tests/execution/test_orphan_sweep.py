@@ -20,7 +20,6 @@ from support.pods import made_pod
 from support.worlds import emulated
 
 MARK = MoveMark("p", "web-h1", "u", "e1", "10.5")
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
 
 def marked(number, namespace="shop"):

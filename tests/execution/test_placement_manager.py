@@ -18,8 +18,6 @@ from plans.events import CallRefused
 from support.plan_runner import plan_runner
 from support.pods import made_pod
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
-
 POD = made_pod("web-1", uid="u1", cpu=1000, resource_version="5")
 EDGE = Node(NodeName("n2"), {"kubedsm.io/tier": "edge"}, Resources(4000, 2**30, 10))
 LIMITS = Limits(binds_in_flight=2, request_timeout=3.0, bind_deadline=10.0)

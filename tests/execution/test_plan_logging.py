@@ -1,6 +1,5 @@
 """Each line of the log about a plan names the plan, and no other line does."""
 
-import pytest
 from structlog import contextvars
 from structlog.testing import capture_logs
 
@@ -8,9 +7,6 @@ from kubedsm.config.settings import load
 from support.faults import OUTCOMES
 from support.move_scenes import AtRequest, open_edge, quiet, settle_on_cloud
 from support.worlds import CLOUD, emulated
-
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
-
 
 #: the second move begins because the first one ended
 ONE = load("suggester: {period: 1s}\nmigration: {maxConcurrent: 1, drainDelay: 1s}", "test")

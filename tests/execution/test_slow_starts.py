@@ -27,8 +27,6 @@ from support.move_scenes import (
 from support.still import CONTAINER, Still
 from support.worlds import emulated
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
-
 WEB = Workload("default", "Deployment", "web")
 EDGE = node("e1", "edge", "4", "8Gi")
 

@@ -2,8 +2,6 @@
 
 import asyncio
 
-import pytest
-
 from kubedsm.config.settings import load
 from kubedsm.optimizer.moving.movable import default_movable
 from kubedsm.planner.rebalancing_requests import reason_to_stay
@@ -13,8 +11,6 @@ from kubedsm_lab.emulator.paper import node
 from support.move_scenes import ReadyPods, cleaned_up, open_edge
 from support.volumes import mounting, network_volume, stateful_set, storage_class
 from support.worlds import emulated
-
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
 QUICK = load("suggester: {period: 1s}\nmigration: {cooldown: 1s, drainDelay: 500ms}", "test")
 CLOUD, EDGE = node("c1", "cloud", "20", "40Gi"), node("e1", "edge", "8", "16Gi")

@@ -3,8 +3,6 @@
 import asyncio
 from collections import Counter
 
-import pytest
-
 from kubedsm.explain.pod import explain_pod
 from kubedsm.kube.calls import writes
 from kubedsm.kube.client.port import Forbidden
@@ -23,8 +21,6 @@ from support.volumes import (
     storage_class,
 )
 from support.worlds import emulated
-
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
 
 def ready(world, count):

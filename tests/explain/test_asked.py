@@ -28,7 +28,7 @@ from support.loopback import Server
 from support.placement_instances import pod, resources, snapshot
 from support.processes import free_port
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.http]
+pytestmark = pytest.mark.http
 
 
 def explanations_of(decisions, thinker=None):

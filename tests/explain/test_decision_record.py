@@ -4,7 +4,6 @@ import asyncio
 
 import attrs
 import msgspec
-import pytest
 
 from kubedsm.config.settings import load
 from kubedsm.explain import decision_record as record_module
@@ -28,8 +27,6 @@ from kubedsm_lab.emulator.api.resources import NODES, PODS, SERVICES
 from kubedsm_lab.replay.virtual_time import VirtualClock
 from support.asked import as_sent
 from support.worlds import CLOUD, EDGE, emulated
-
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
 MOVING = load(
     """

@@ -81,8 +81,6 @@ def test_a_pod_that_is_on_a_node_counts_there_once(normalise):
     assert {n.node: n.load for n in explainer.explain(on).nodes}["e1"] == 100.0
 
 
-@pytest.mark.asyncio
-@pytest.mark.looptime
 async def test_the_scheduled_event_tells_the_score():
     clock = VirtualClock()
     said = {f"node_{kind}": {(("instance", "e1"),): 1000.0} for kind in ("cpu", "memory")}

@@ -3,8 +3,6 @@
 import asyncio
 import random
 
-import pytest
-
 from kubedsm import __version__
 from kubedsm.cli.cluster import read_snapshot
 from kubedsm.inspection.gathering import Gatherer
@@ -20,7 +18,6 @@ from support.proxied import Proxied, answers_of
 from support.viewing import Viewer
 from support.worlds import CLOUD, EDGE, emulated
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 MERGE = "application/merge-patch+json"
 
 

@@ -21,7 +21,6 @@ from support.proxied import Proxied
 from support.rights import ADMIN_TOKEN, Right, install, token_of
 from support.worlds import CLOUD, EDGE, emulated
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 EVICT = Right("ClusterRole", "", "pods/eviction", "create")
 
 

@@ -7,8 +7,6 @@ from kubedsm.kube.calls.explained_cluster import ExplainedCluster, MissingRightE
 from kubedsm.kube.client.port import NotFound, OutcomeUnknown, Request, Response
 from support.answering_cluster import refusal
 
-pytestmark = pytest.mark.asyncio
-
 SERVER = "https://10.0.0.1:6443"
 PODS, DEPLOYMENTS = "/api/v1/pods", "/apis/apps/v1/namespaces/shop/deployments"
 

@@ -130,8 +130,6 @@ async def story(cluster, api, clock):
         assert follower.reports == []
 
 
-@pytest.mark.asyncio
-@pytest.mark.looptime
 async def test_in_this_process_and_in_virtual_time():
     clock = VirtualClock()
     async with EmulatedCluster(SPEC, clock, random.Random(1)) as emulated:

@@ -10,8 +10,6 @@ from kubedsm.kube.joining import PATIENCE, NotJoinedError, join
 from kubedsm_lab.replay.virtual_time import VirtualClock
 from support.answering_cluster import refusal
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
-
 VERSION = Response(200, b'{"gitVersion": "v1.36.2"}')
 LIST = Response(200, b'{"items": []}')
 

@@ -47,8 +47,6 @@ from support.volumes import (
 )
 from support.worlds import CLOUD, EDGE, emulated
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
-
 QUIET = load("suggester: {mode: 'off'}", "test")
 #: what goes on all the time, whatever else is done
 ALWAYS = ("placing", "surroundings", "events", "pause")

@@ -13,8 +13,6 @@ from kubedsm.model.selecting import Budget
 from kubedsm.model.selectors import Requirement
 from support.answering_cluster import POD, AnsweringCluster
 
-pytestmark = pytest.mark.asyncio
-
 
 def pod(annotations=None, **spec):
     metadata = {"name": "a", "namespace": "shop", "uid": "u", "annotations": annotations}

@@ -32,8 +32,6 @@ from support.scripted_cluster import (
     stream,
 )
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
-
 
 async def test_lists_in_pages_then_watches_from_the_lists_version():
     played = await play(

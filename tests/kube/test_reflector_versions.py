@@ -22,8 +22,6 @@ from support.scripted_cluster import (
     stream,
 )
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
-
 
 async def test_replays_and_duplicates_change_nothing():
     played = await play(

@@ -10,8 +10,6 @@ from kubedsm.kube.client.write_gate import WriteGate
 from kubedsm_lab.replay.virtual_time import VirtualClock
 from support.fixed_clock import FixedClock
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
-
 READ, WRITE = Request("GET", "/api/v1/pods"), Request("POST", "/api/v1/pods", body={})
 
 

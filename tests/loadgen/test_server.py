@@ -12,8 +12,6 @@ from loadgen.transport import Answer, TransportError
 from loadgen.work import Work
 from support.drawing import drawn_cases
 
-pytestmark = pytest.mark.looptime
-
 
 class Others:
     """Services that answer after a while: seconds, and a status or an error."""

@@ -15,8 +15,6 @@ from support.metered import Metered
 from support.preemptions import DISABLED, bound, budget, filled, preempting, urgent
 from support.worlds import CLOUD, EDGE, emulated
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
-
 MERGE = "application/merge-patch+json"
 WEB = {"namespace": "default", "kind": "Deployment", "workload": "web"}
 HALF = load("services: {default/web: {qos: 0.5}}\nsuggester: {mode: 'off'}", "test")

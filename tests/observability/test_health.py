@@ -66,8 +66,6 @@ def test_a_loop_that_fails_for_long_makes_the_process_unhealthy():
     assert "[-]loops/recorder failed: " in hopeless.text(verbose=False)
 
 
-@pytest.mark.asyncio
-@pytest.mark.looptime
 async def test_a_scheduler_is_ready_once_it_has_listed_everything():
     async with emulated(EDGE, CLOUD) as world, world.scheduler():
         text = readiness(world.runtime, LEADING).text(verbose=False)
@@ -103,7 +101,6 @@ async def watched(lags, seconds):
     return counts, [(line["milliseconds"], line["more"]) for line in logs]
 
 
-@pytest.mark.looptime
 async def test_lags_are_counted_and_the_long_ones_said_once_a_minute():
     assert await watched([], 100.5 * SAMPLE) == ([100, 100, 100], [])
     counts, said = await watched([0.04, 0.2, 0.6], 62.0)
@@ -180,7 +177,6 @@ def test_a_request_is_named_as_rbac_does():
         (OutcomeUnknown("late"), 0, "<error>"),
     ],
 )
-@pytest.mark.looptime
 async def test_a_request_is_told_with_its_code(answer, status, code):
     told = []
     cluster = MeasuredCluster(AnsweringCluster(answer, status), VirtualClock(), told.append)

@@ -25,8 +25,6 @@ from support.move_scenes import (
 )
 from support.worlds import CLOUD, EDGE, emulated
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
-
 ATTEMPTS = "scheduler_schedule_attempts_total"
 ATTEMPT_SECONDS = "scheduler_scheduling_attempt_duration_seconds"
 POD_SECONDS = "scheduler_pod_scheduling_sli_duration_seconds"

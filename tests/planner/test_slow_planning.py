@@ -18,8 +18,6 @@ from support.move_scenes import (
 from support.preemptions import Evictions, filled, preempting, settled, urgent
 from support.slow_planning import SlowPlanner
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
-
 
 def slow(runtime, seconds, **more):
     made = SlowPlanner(runtime.planner, seconds, **more)

@@ -39,7 +39,7 @@ from support.histories import happen, happen_beside
 from support.questions import Broken, Dawdle, Files, PodNamed, Ponder, Process, Solve, State
 from support.suggest_instances import drawn_case
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.http]
+pytestmark = pytest.mark.http
 
 
 class Counts(Listener):

@@ -20,8 +20,6 @@ from support.rule_instances import pod, zoned
 from support.tenants import moved, served
 from support.worlds import CLOUD, EDGE, emulated
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
-
 BUSY = load("suggester: {period: 1s}\nmigration: {cooldown: 1s, drainDelay: 1s}", "test")
 
 

@@ -1,12 +1,8 @@
 """The suggester follows a plan of more migrations than one suggestion has."""
 
-import pytest
-
 from kubedsm.config.settings import load
 from kubedsm_lab.emulator.paper import node
 from support.worlds import CLOUD, emulated
-
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
 #: A pod of x alone gains less than its price for minutes; all eight together are worth much more.
 SETTINGS = """

@@ -4,7 +4,6 @@ from collections import Counter
 from contextlib import asynccontextmanager
 
 import attrs
-import pytest
 
 from kubedsm.app.prometheus import Sample
 from kubedsm.config.settings import load
@@ -14,8 +13,6 @@ from kubedsm_lab.emulator.api.resources import NODES
 from kubedsm_lab.emulator.paper import node
 from kubedsm_lab.replay.virtual_time import VirtualClock
 from support.worlds import emulated
-
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
 #: of 4 cores and 8 GiB
 E1, E2 = (node(name, "edge", "4", "8Gi") for name in ("e1", "e2"))

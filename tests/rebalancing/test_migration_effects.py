@@ -21,8 +21,6 @@ from support.move_scenes import (
 )
 from support.worlds import emulated
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
-
 ONE_PLACE = node("e1", "edge", "1", "8Gi")
 
 

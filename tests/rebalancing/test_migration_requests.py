@@ -21,8 +21,6 @@ from support.proposals import APPROVED, PROPOSING, Scene, config_map, proposing
 from support.sites import GRACE, NORTH, SOUTH, cordon, two_sites, where
 from support.worlds import emulated
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
-
 
 async def test_an_approved_proposal_is_carried_out_in_mode_suggest_and_nothing_else_is():
     async with proposing() as scene:

@@ -17,8 +17,6 @@ from support.move_scenes import MERGE
 from support.printed import printed
 from support.worlds import CLOUD, emulated
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
-
 SETTINGS = {
     "suggester.period": "1s",
     "migration.drainDelay": "1s",

@@ -16,8 +16,6 @@ from support.move_scenes import MERGE
 from support.packings import APPLY, Counting, half_full, in_pieces, large, placed, settled
 from support.printed import printed
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
-
 STAYS = {"metadata": {"annotations": {"kubedsm.io/do-not-disrupt": "true"}}}
 
 

@@ -10,8 +10,6 @@ from kubedsm_lab.emulator.paper import node
 from support.move_scenes import open_edge
 from support.worlds import CLOUD, emulated
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
-
 ONE, TWO = node("e1", "edge", "1", "8Gi"), node("e1", "edge", "2", "8Gi")
 SLOW = Timing(start_delay=0.5, stop_delay=1.0)
 

@@ -10,8 +10,6 @@ from kubedsm_lab.emulator.paper import node
 from support.move_scenes import MERGE, ReadyPods, migrating, quiet
 from support.worlds import emulated
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
-
 E1, E2 = (node(name, "edge", "4", "8Gi") for name in ("e1", "e2"))
 C1, C2 = (node(name, "cloud", "20", "40Gi") for name in ("c1", "c2"))
 

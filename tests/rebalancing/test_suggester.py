@@ -21,8 +21,6 @@ from plans.steps import Plan, Step, StepKind
 from support.move_scenes import hand_over, is_detached, open_edge, quiet, settle_on_cloud
 from support.worlds import CLOUD, EDGE, emulated
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
-
 CONFIGURATION = load("suggester: {period: 1s}", "test")
 
 

@@ -30,7 +30,6 @@ from support.move_scenes import (
 )
 from support.worlds import emulated
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 SERVICES = ("web", "shop")
 RECREATE = load(
     """

@@ -121,8 +121,6 @@ def test_requests_that_nobody_answers_are_given_up():
     assert loop._latencies == pytest.approx([0.4, 15.0, 4.4])
 
 
-@pytest.mark.asyncio
-@pytest.mark.looptime
 async def test_metrics_server_is_told_the_mean_since_it_asked_before():
     clock = VirtualClock()
     service = ModelledService(clock, 0.2)

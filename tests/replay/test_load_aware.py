@@ -130,8 +130,6 @@ def _traffic(placement, users):
     return Traffic(GRAPHS["tree"], SCENARIOS[1], placement, users, PLAIN)
 
 
-@pytest.mark.asyncio
-@pytest.mark.looptime
 async def test_it_is_told_as_prometheus_tells_it():
     history, clock = LoadHistory(_traffic), VirtualClock()
     for service in SERVICES:

@@ -20,7 +20,7 @@ from kubedsm_lab.emulator.emulated_cluster import ClusterSpec
 from kubedsm_lab.emulator.paper import node
 from kubedsm_lab.replay.measures import measure
 from kubedsm_lab.replay.plain_bindings import PlainBindings
-from kubedsm_lab.replay.runner import carry_out, spread
+from kubedsm_lab.replay.runner import carry_out
 from kubedsm_lab.replay.services import ServiceSpec
 from kubedsm_lab.replay.variants import BASELINES, CONTENDERS
 from kubedsm_lab.replay.world import Run, Setup, play
@@ -123,11 +123,6 @@ def test_a_cluster_without_room_leaves_pods_waiting_and_says_nothing_of_the_rati
     assert result.edge_ratio is None
     assert result.pending_seconds.p95 > SHORT.duration
     assert result.unanswered > 0
-
-
-def test_runs_in_processes_are_the_runs_in_this_one():
-    runs = [short("kubedsm", seed=seed) for seed in (1, 2)]
-    assert list(spread(carry_out, runs, 2)) == list(spread(carry_out, runs, 1))
 
 
 def runs_still(pid):

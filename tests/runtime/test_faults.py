@@ -3,14 +3,11 @@
 import asyncio
 
 import attrs
-import pytest
 
 from kubedsm.config.settings import load
 from kubedsm.kube.client.port import Unreachable
 from kubedsm_lab.emulator.front import Delivery, Faults, RequestFault
 from support.worlds import CLOUD, EDGE, emulated
-
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
 
 class Away:

@@ -9,7 +9,15 @@ import orjson
 import pytest
 from structlog.testing import capture_logs
 
-from kubedsm.events.event_recorder import BINDS_FIRST, BURST, CHANGED, EACH, SAME, EventRecorder
+from kubedsm.events.event_recorder import (
+    BURST,
+    BURST_GAP,
+    BURST_WAIT,
+    CHANGED,
+    EACH,
+    SAME,
+    EventRecorder,
+)
 from kubedsm.events.event_writer import EventWriter
 from kubedsm.execution.bind_calls import tier_marks
 from kubedsm.execution.placement_manager import PlacementManager
@@ -23,8 +31,6 @@ from kubedsm_lab.replay.virtual_time import VirtualClock
 from support.answering_cluster import refusal
 from support.plan_runner import plan_runner
 from support.pods import made_pod
-
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
 E1 = NodeName("e1")
 
@@ -92,7 +98,7 @@ async def recording(answer=lambda request: None):
     recorder = EventRecorder(
         mirror,
         parts.followed.keys(),
-        parts.binds.none_under_way,
+        lambda: not parts.binds.none_under_way.is_set(),
         parts.supervisor,
         EventWriter(paper, clock, parts.throttle, "test", 10.0, Listener()),
         lambda pod: "",
@@ -252,14 +258,41 @@ async def test_of_a_pod_that_is_gone_only_its_end_is_told():
 async def test_a_write_waits_for_a_bind_call_but_not_for_long():
     async with recording() as scene:
         scene.add(A, B)
-        scene.paper.latency = 5.0
+        scene.paper.latency = 2 * BURST_WAIT
         scene.manager.place([Binding(A, E1, Tier.EDGE)])
         await asyncio.sleep(0.01)
         scene.recorder.record_unschedulable(B, "no room")
-        await asyncio.sleep(BINDS_FIRST / 2)
+        await asyncio.sleep(BURST_WAIT / 2)
         assert scene.paper.tries == {"binding": 1}
-        await asyncio.sleep(BINDS_FIRST)
+        await asyncio.sleep(BURST_WAIT)
         assert scene.paper.tries == {"binding": 1, "status": 1}
+
+
+async def test_an_endless_burst_delays_each_write_once():
+    async with recording() as scene:
+        pods = [made_pod(f"p{number}") for number in range(20)]
+        scene.add(A, *pods)
+        scene.paper.latency = 100.0
+        scene.manager.place([Binding(A, E1, Tier.EDGE)])
+        await asyncio.sleep(0.01)
+        scene.paper.latency = 0.01
+        for each in pods:
+            scene.recorder.record_unschedulable(each, "no room")
+        await asyncio.sleep(BURST_WAIT + 1.0)
+        assert len(scene.paper.events) == len(pods)
+
+
+async def test_writes_follow_the_last_entry_of_a_burst():
+    async with recording() as scene:
+        pods = [made_pod(f"p{number}") for number in range(20)]
+        scene.add(*pods)
+        for each in pods:
+            scene.recorder.record_unschedulable(each, "no room")
+            scene.recorder.record_migration(each, "Moved", completed=True)
+            await asyncio.sleep(BURST_GAP / 2)
+            assert scene.paper.tries == {}
+        await asyncio.sleep(2 * BURST_GAP + 20 * 3 * EACH)
+        assert len(scene.paper.events) == 2 * len(pods)
 
 
 async def tried_each_second(scene, seconds, text="no room"):
@@ -309,7 +342,7 @@ async def test_writes_keep_to_a_rate():
         scene.add(*pods)
         for each in pods:
             scene.recorder.record_bind(each, E1)
-        await asyncio.sleep(0.5)
+        await asyncio.sleep(BURST_GAP + 0.5)
         assert len(scene.paper.events) == pytest.approx(BURST + 0.5 / EACH, abs=5)
         await asyncio.sleep(3 * BURST * EACH)
         assert len(scene.paper.events) == 3 * BURST

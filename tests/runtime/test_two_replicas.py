@@ -13,8 +13,6 @@ from support.packings import APPLY, PIECES, half_full, large, placed
 from support.preemptions import HIGHEST
 from support.replicas import EDGE, LEASE, replicas
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
-
 #: of the first one's clock, and of the other's
 RATES = [(0.5, 2), (2, 0.5)]
 

@@ -2,8 +2,6 @@
 
 import asyncio
 
-import pytest
-
 from kubedsm_lab.emulator.api.resources import DEPLOYMENTS
 from kubedsm_lab.emulator.paper import node
 from support.faults import OUTCOMES
@@ -14,8 +12,6 @@ from support.move_scenes import (
     open_edge,
     quiet,
 )
-
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
 
 async def test_moves_that_end_together_are_one_event_on_their_deployment():

@@ -15,8 +15,6 @@ from support.pods import made_pod
 from support.waiting_pods import pod
 from support.worlds import CLOUD, EDGE, emulated
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
-
 
 @pytest.fixture
 def queue():

@@ -10,8 +10,6 @@ from kubedsm.model.deadline import PATIENT_SHARE, URGENT_SHARE, Deadline
 from kubedsm.optimizer.placing import immediate
 from support.worlds import CLOUD, EDGE, emulated
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
-
 CONFIGURATION = Configuration()
 #: pods that look at each other
 SPREAD = {

@@ -16,8 +16,6 @@ from support.printed import printed
 from support.slow_planning import hard, slow_batches
 from support.worlds import emulated
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
-
 SOME = 'suggester: {mode: "off"}\ncloud: {percentageOfNodes: 10}'
 #: seconds
 THOUGHT = 3.0

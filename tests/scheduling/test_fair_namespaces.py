@@ -3,13 +3,9 @@
 import asyncio
 from collections import Counter
 
-import pytest
-
 from kubedsm.config.settings import Configuration
 from kubedsm_lab.emulator.api.resources import NAMESPACES, PODS
 from support.worlds import CLOUD, EDGE, emulated
-
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
 
 def count_edge_pods(world):

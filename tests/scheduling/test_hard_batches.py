@@ -17,8 +17,6 @@ from support.sites import NORTH, cut_until_evicted, running, two_sites, where
 from support.slow_planning import SlowPlanner, hard, slow_batches
 from support.worlds import CLOUD, EDGE, emulated
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
-
 #: seconds; long enough to be told from everything else
 THOUGHT = 3.0
 ROOM_FOR_ONE = node("e1", "edge", "1", "8Gi")

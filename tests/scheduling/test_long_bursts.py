@@ -10,8 +10,6 @@ from kubedsm_lab.emulator.paper import node
 from support.waiting_pods import pod
 from support.worlds import emulated
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
-
 PAIRS = load(
     '{suggester: {mode: "off"}, preemption: disabled, batch: {size: 2, idle: 50ms}}', "test"
 )

@@ -27,8 +27,6 @@ from support.preemptions import (
 )
 from support.worlds import CLOUD, EDGE
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
-
 
 async def test_an_important_pod_gets_the_room_and_the_victims_replacement_waits():
     calls = Evictions()

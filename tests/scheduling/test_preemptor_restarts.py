@@ -18,8 +18,6 @@ from support.preemptions import (
     urgent,
 )
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
-
 
 @pytest.mark.parametrize("moment", ["before the eviction", "after it"])
 async def test_killed_and_started_again_it_leaves_nothing_to_repair(moment):

@@ -31,8 +31,6 @@ from support.waiting_pods import (
 )
 from support.worlds import emulated
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
-
 ZONE = "topology.kubernetes.io/zone"
 DISK = {"volumes": [{"name": "d", "gcePersistentDisk": {"pdName": "d"}}]}
 MOUNTED = {"volumes": [{"name": "data", "persistentVolumeClaim": {"claimName": "data"}}]}

@@ -13,8 +13,6 @@ from kubedsm_lab.emulator.front import Faults, RequestFault
 from kubedsm_lab.emulator.paper import node
 from support.worlds import EDGE, emulated
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
-
 CLOUD = node("c1", "cloud", "1000", "2000Gi", pods=1000)
 
 

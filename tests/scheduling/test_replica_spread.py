@@ -12,8 +12,6 @@ from support.drawing import drawn_cases
 from support.slow_planning import hard, overrun_at_random, slow_batches
 from support.worlds import CLOUD, emulated
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
-
 OFF = load('{suggester: {mode: "off"}, services: {Pod: {qos: 1}}}', "test")
 EDGES = tuple(node(f"n{number}", "edge", "64", "128Gi") for number in (2, 3, 4))
 

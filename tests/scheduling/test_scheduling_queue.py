@@ -18,9 +18,6 @@ from kubedsm.scheduling.scheduling_queue import (
 from kubedsm_lab.replay.virtual_time import VirtualClock
 from support.pods import made_pod
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
-
-
 FIT = frozenset({"NodeResourcesFit"})
 
 

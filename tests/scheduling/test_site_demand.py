@@ -2,7 +2,6 @@
 
 import asyncio
 
-import pytest
 from structlog.testing import capture_logs
 
 from kubedsm.config.settings import load
@@ -13,8 +12,6 @@ from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, SERVICES
 from support.metered import Metered
 from support.sites import NORTH, cordon, running, two_sites, where
 from support.viewing import Viewer
-
-pytestmark = pytest.mark.looptime
 
 WEB = Workload("default", "Deployment", "web")
 DECLARED = load("services: {default/web: {demand: {north: 3, south: 1}}}", "test")

@@ -3,7 +3,6 @@
 import asyncio
 
 import attrs
-import pytest
 from structlog.testing import capture_logs
 
 from kubedsm.cli.migration_advice import advise
@@ -30,8 +29,6 @@ from support.sites import (
     two_sites,
     where,
 )
-
-pytestmark = pytest.mark.looptime
 
 
 def pinned(site):

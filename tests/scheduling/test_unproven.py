@@ -1,14 +1,11 @@
 """What is not proven of a decision, in all the places where it is told."""
 
-import pytest
 from structlog.testing import capture_logs
 
 from kubedsm.config.settings import load
 from support.asked import as_sent
 from support.metered import Metered
 from support.worlds import emulated, node
-
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
 #: alone, KubeDSM asks nobody, and its heuristics do not depend on how fast this machine is
 ALONE = load("solver: {kind: 'off'}\nbatch: {idle: 1s, max: 2s}", "test")

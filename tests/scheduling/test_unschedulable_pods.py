@@ -14,8 +14,6 @@ from kubedsm.scheduling.scheduling_queue import FLUSH_INTERVAL, FLUSH_LIMIT, Sch
 from kubedsm_lab.replay.virtual_time import VirtualClock
 from support.pods import made_pod
 
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
-
 FIT = frozenset({"NodeResourcesFit"})
 PODS, CLASSES = 300, 3
 

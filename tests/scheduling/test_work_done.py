@@ -2,7 +2,6 @@
 
 import asyncio
 
-import pytest
 from structlog.testing import capture_logs
 
 from kubedsm_lab.emulator.api.resources import PODS
@@ -11,8 +10,6 @@ from support.move_scenes import (
     AtRequest,
 )
 from support.worlds import CLOUD, EDGE, emulated
-
-pytestmark = [pytest.mark.asyncio, pytest.mark.looptime]
 
 PLAIN = {"pods", "unplaced", "late", "proven", "milliseconds", "event", "log_level", "bound"}
 

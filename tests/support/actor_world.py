@@ -177,12 +177,14 @@ async def emulated(
     seed: int = 1,
     runtime: ContainerRuntime | None = None,
     paced: bool = False,
+    readers: bool = False,
     **timing: float,
 ) -> AsyncIterator[World]:
     """Run an emulated cluster with three equal nodes.
 
     Pods start in 0.2 s and stop in 0.1 s unless `timing` says otherwise. The wall clock begins at
-    2026-01-01T00:00:00Z, also for the second cluster of a test.
+    2026-01-01T00:00:00Z, also for the second cluster of a test. With `readers` of Events there is
+    a default scheduler too.
     """
     clock = VirtualClock(VirtualClock().epoch - asyncio.get_running_loop().time())
     spec = ClusterSpec(
@@ -190,7 +192,9 @@ async def emulated(
         Timing(**{"start_delay": 0.2, "stop_delay": 0.1, **timing}),
     )
     rng = random.Random(seed)
-    cluster = EmulatedCluster(spec, clock, rng, metrics, None, runtime, usage, paced=paced)
+    cluster = EmulatedCluster(
+        spec, clock, rng, metrics, None, runtime, usage, default_scheduler=readers, paced=paced
+    )
     async with cluster:
         world = World(cluster)
         await world.pass_time()

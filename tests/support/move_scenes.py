@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 import attrs
 
 from kubedsm.config.settings import load
+from kubedsm.events.event_recorder import BURST_GAP
 from kubedsm.execution.migrations import Group
 from kubedsm.explain.migration_outcome import MoveOutcome, Outcome, plan_outcome
 from kubedsm.model.model import Uid
@@ -77,6 +78,7 @@ def cleaned_up(world):
 
 async def quiet(world, seconds=90):
     await world.until(lambda: cleaned_up(world), seconds)
+    await asyncio.sleep(2 * BURST_GAP)  # Events follow
 
 
 async def settle_on_cloud(world, app, replicas, seconds=3, **pod_spec):

@@ -49,7 +49,7 @@ class Scene:
         self.world.api.patch(CONFIGMAPS, OWN, OWN, {"data": {"paused": value}}, MERGE)
 
     def answers(self, id_="r1"):
-        events = self.world.api.list(EVENTS, OWN)
+        events = sorted(self.world.api.list(EVENTS, OWN), key=lambda event: event["eventTime"])
         said = [answer_in(e["metadata"]["annotations"][ANSWER_ANNOTATION]) for e in events]
         return [answer for answer in said if answer.request == id_]
 

@@ -34,6 +34,8 @@ _TRIES = 6
 _REPAIRS, _REPAIR_STATES = 16, 60_000
 #: Workloads added at a time: with the greatest shortfall, and with the most to spare.
 _LACKING, _SPARING = 2, 1
+#: Subsets in a row without improvement that end a round: the most urgent workloads come first.
+_FRUITLESS = 32
 #: Part of the time budget for the search without a solver.
 _QUICKLY = 0.25
 
@@ -97,22 +99,24 @@ def _certify_value(
 
 def _search_neighbourhoods(problem: EdgeProblem) -> Proposal:
     """Improve the migrations by large-neighbourhood search: solve subsets of workloads exactly
-    until none improves the result.
+    until none improves the result, or several in a row do not.
     """
     best = Proposal(proven=False)
-    states, improved = 0, True
+    states, improved, subsets = 0, True, _list_subsets(problem)
     while improved:
-        improved = False
-        for some in _list_subsets(problem):
-            if problem.bounds.deadline.passed:
+        improved, fruitless = False, 0
+        for some in subsets:
+            if fruitless == _FRUITLESS or problem.bounds.deadline.passed:
                 break
             moved = {move.pod.workload for move in best.moves}
             if moved.issuperset(some):
                 continue
-            found = _solve_subset(problem.only(moved.union(some)))
+            found = _solve_subset(problem.only(moved.union(some)), problem.net(best.moves))
             states += found.states
             if _rank_proposal(problem, found) > _rank_proposal(problem, best):
-                best, improved = found, True
+                best, improved, fruitless = found, True, 0
+            else:
+                fruitless += 1
     return attrs.evolve(best, proven=False, states=states)
 
 
@@ -120,23 +124,30 @@ def _rank_proposal(problem: EdgeProblem, found: Proposal) -> tuple[Gain, int]:
     return problem.net(found.moves), -count_legs(found.moves)
 
 
-def _list_subsets(problem: EdgeProblem) -> Iterator[list[Workload]]:
-    """Yield subsets: workloads with the greatest shortfall, and with the greatest surplus."""
+def _list_subsets(problem: EdgeProblem) -> list[list[Workload]]:
+    """Return subsets: workloads with the greatest shortfall, and with the greatest surplus."""
     supplied = {item.workload for item in problem.items if item.supply}
     ordered = sorted(problem.workloads, key=lambda w: (problem.gains.urgency_key(w), w))
     lacking = [w for w in ordered if w in supplied and problem.may_gain(w)]
     sparing = cycle(reversed(ordered))
-    for start in range(0, len(lacking), _LACKING):
-        yield [*lacking[start : start + _LACKING], *islice(sparing, _SPARING)]
+    return [
+        [*lacking[start : start + _LACKING], *islice(sparing, _SPARING)]
+        for start in range(0, len(lacking), _LACKING)
+    ]
 
 
-def _solve_subset(problem: EdgeProblem) -> Proposal:
-    """Return the best result for a few workloads; with fewer migrations above the limit."""
+def _solve_subset(problem: EdgeProblem, known: Gain) -> Proposal:
+    """Return the best result for a few workloads, if it may exceed the known net benefit; with
+    fewer migrations above the limit.
+    """
     most = problem.limits.max_moves
     while most and not problem.bounds.deadline.passed:
-        limits = attrs.evolve(problem.limits, max_moves=most)
+        smaller = attrs.evolve(problem, limits=attrs.evolve(problem.limits, max_moves=most))
+        level, bound = bound_gain(smaller)
+        if known[: level + 1] > (*(0,) * level, bound):
+            break
         try:
-            return _repair_best(attrs.evolve(problem, limits=limits), iterate_best_changes)
+            return _repair_best(smaller, iterate_best_changes)
         except TooManyError:
             most = most * 3 // 4
     return Proposal(proven=False)

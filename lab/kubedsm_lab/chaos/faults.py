@@ -1,6 +1,8 @@
 """Faults by name, and the injection points (requests and watch events) where they strike."""
 
 import asyncio
+import re
+from collections.abc import Mapping
 from typing import Any, Self
 
 import attrs
@@ -11,8 +13,9 @@ from kubedsm.model.model import MIGRATING_LABEL
 from kubedsm_lab.emulator.front import RequestFault
 from kubedsm_lab.emulator.http.paths import attributes_of
 
-#: family of incidents: changes of nodes, pods and their owners
-WORLD = "world"
+#: families: requests, watch events, incidents (changes of nodes, pods and their owners), and
+#: interruptions of a scheduler process
+CALL, WATCH, WORLD, PROCESS = "call", "watch", "world", "process"
 #: duration of a persistent fault, in seconds
 LASTING = 60.0
 #: seconds: longer than every timeout, and longer than the timeout of a write
@@ -56,6 +59,23 @@ class Fault:
     def cell(self) -> tuple[str, str, str]:
         """Return family, injection point and kind of the fault: the unit of coverage."""
         return self.family, self.point, self.what + _ONE_MINUTE * self.lasting
+
+    @property
+    def title(self) -> str:
+        """Return family and name of the fault."""
+        return f"{self.family} {self.cell[2]}"
+
+    @property
+    def kind(self) -> str:
+        """Return the kind of the fault: faults that a scheduler recovers from in one way."""
+        if self.family == CALL and self.lasting and self.what not in CRASHES:
+            return "outage"
+        return KINDS[self.family][self.what]
+
+    @property
+    def fault_class(self) -> tuple[str, str]:
+        """Return kind and class of injection points: the unit of coverage of two faults at once."""
+        return self.kind, next(name for pattern, name in POINTS if re.match(pattern, self.point))
 
 
 def answer(
@@ -110,6 +130,51 @@ CRASHES = {
     "crash-applied": RequestFault(OutcomeUnknown("killed"), applied=True),
     "crash-after": None,
 }
+
+
+def _split_names(kinds: Mapping[str, str]) -> dict[str, str]:
+    return {name: kind for kind, names in kinds.items() for name in names.split()}
+
+
+#: kind of each fault by family and name; a request that fails for a minute is an outage
+KINDS = {
+    CALL: _split_names({
+        "refusal": "refused 400 401 403 404 409 410 422 429-flow 429-later 429-budget",
+        "loss": "500 503 timeout reset html html-200",
+        "lost response": f"500-applied timeout-applied {APPLIED_LATE} reset-applied",
+        "crash": " ".join(CRASHES),
+    }),
+    WATCH: _split_names({
+        "watch ends": "truncate 410 error closed broken silence",
+        "disorder": "duplicate delay bookmark-0 garbage swap coalesce",
+        "lost event": "unseen",
+        "old list": "stale-list stale-restart",
+    }),
+    WORLD: _split_names({
+        "node": "node-lost node-deleted node-cordoned node-shrunk node-filled",
+        "pod": "pod-deleted pod-destroyed pod-bound pod-held",
+        "owner": "scaled-to-0 one-more rolled-out undeployed",
+        "limit": "controllers-stopped quota budget budget-forbids two-budgets",
+    }),
+    PROCESS: _split_names({
+        "pause": "stopped-before stopped-left stopped-after",
+        "partition": "cut-before cut-left leases-lost",
+        "termination": "terminated-before terminated-after",
+        "clock": "hour-forth hour-back",
+    }),
+}  # fmt: skip
+#: classes of injection points, by regular expressions, in order
+POINTS = (
+    (r"create-pods/binding", "bind"),
+    (r"create-pods/eviction", "evict"),
+    (r"patch-pods\.", "mark"),
+    (r".*-leases", "lease"),
+    (r"list-|watch-|get-version", "list"),
+    (r"get-", "read"),
+    (r"(create|patch|update|delete)-", "write"),
+    (r"pods\.", "pod event"),
+    (r"", "event"),
+)
 
 
 @attrs.frozen(slots=True)

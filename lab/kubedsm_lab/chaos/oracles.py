@@ -386,17 +386,31 @@ class Witness:
         if self._api.clock.monotonic() <= self.excused_until:
             return  # the decision was made before the loss
         wanted = self._count_desired(pod)
-        others = map(self._ready_since.get, self._list_ready_others(pod))
-        latest = max((since for since in others if since is not None), default=asked.at)
-        if wanted and asked.at - latest < DRAIN_DELAY:
-            self.hasty.append(
-                f"{asked.pod} evicted {asked.at - latest:.2f} s after another was Ready"
-            )
+        if wanted and not self._is_outdated(pod, wanted):
+            self._check_drain(asked, pod)
         ready, before = self._ready_others(pod), self._ready_before[pod["metadata"]["uid"]]
         self._require(
             ready >= min(wanted, *before),
             f"{asked.pod} evicted with {ready} others Ready, {wanted} wanted, before: {before}",
         )
+
+    def _is_outdated(self, pod: Object, wanted: int) -> bool:
+        """Return whether a rollout takes pods from the detached pod's ReplicaSet."""
+        note, namespace = _note(pod["metadata"]) or {}, pod["metadata"]["namespace"]
+        owner = self._api.store.get(REPLICA_SETS, namespace, note.get("replicaSet", ""))
+        return owner is not None and owner["spec"]["replicas"] < wanted
+
+    def _check_drain(self, asked: Asked, pod: Object) -> None:
+        """Record an eviction as hasty if no pod like it has been Ready on the target for long."""
+        target, revision = (_note(pod["metadata"]) or {}).get("target"), labels_of(pod)
+        replacements = [
+            asked.at - self._ready_since[other["metadata"]["uid"]]
+            for other in self._list_ready_others(pod)
+            if node_of(other) == target
+            and labels_of(other).get(TEMPLATE_HASH) == revision[MIGRATING_LABEL]
+        ]
+        if replacements and max(replacements) < DRAIN_DELAY:
+            self.hasty.append(f"{asked.pod} evicted {max(replacements):.2f} s after another Ready")
 
     def _judge_detaching(self, asked: Asked) -> None:
         metadata = asked.request.body["metadata"]
@@ -452,13 +466,13 @@ class Witness:
     def _ready_others(self, pod: Object) -> int:
         return len(self._list_ready_others(pod))
 
-    def _list_ready_others(self, pod: Object) -> list[str]:
-        """Return the uids of the other Ready pods of the workload that stay."""
+    def _list_ready_others(self, pod: Object) -> list[Object]:
+        """Return the other Ready pods of the workload, without detached ones."""
         metadata = pod["metadata"]
         app = metadata.get("labels", {}).get("app", "")
         others = self._api.list(PODS, metadata["namespace"], labels=f"app={app}")
         return [
-            other["metadata"]["uid"]
+            other
             for other in others
             if is_ready(other)
             and not is_terminating(other)

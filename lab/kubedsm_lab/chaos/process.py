@@ -153,7 +153,8 @@ class Process:
             self._task.cancel()
 
     def freeze(self) -> None:
-        self._running.clear()
+        if not self._is_killed:
+            self._running.clear()
 
     def thaw(self) -> None:
         self._running.set()
@@ -165,7 +166,11 @@ class Process:
         self._cut = True
 
     def reconnect(self) -> None:
-        self._cut = False
+        self._cut = self._is_killed
+
+    @property
+    def _is_killed(self) -> bool:
+        return self._task is not None and self._task.cancelling() > 0
 
     async def request(self, request: Request, *, timeout: float) -> Response:
         """Send a request to the cluster as `Cluster.request` does; fail if the process is
@@ -231,7 +236,6 @@ AWAY = 40.0
 #: seconds from SIGTERM until the process runs again
 ENDING = 30.0
 HOUR = 3600.0
-PROCESS = "process"
 
 Act = Callable[[Process], object]
 

@@ -4,16 +4,19 @@ watch events.
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 
 import attrs
 
 from kubedsm.kube.client.port import Request, Response
 from kubedsm_lab.chaos.faults import (
+    CALL,
     CRASHES,
     LASTING,
     OUTCOMES,
+    PROCESS,
+    WATCH,
     WORLD,
     Fault,
     event_of,
@@ -22,11 +25,10 @@ from kubedsm_lab.chaos.faults import (
     target_of,
 )
 from kubedsm_lab.chaos.perturbations import DELIVERIES, PERTURBATIONS, Perturbation
-from kubedsm_lab.chaos.process import AWAY, INTERRUPTIONS, PROCESS, Process
+from kubedsm_lab.chaos.process import AWAY, INTERRUPTIONS, Interruption, Process
 from kubedsm_lab.emulator.front import Delivery, Faults, RequestFault
 from kubedsm_lab.emulator.http.routes import ApiRequest, Routes, Stream
 
-CALL, WATCH = "call", "watch"
 _FAULT = "FAULT"
 
 
@@ -49,36 +51,40 @@ class Moment:
     def is_fault(self) -> bool:
         return self.point.startswith(_FAULT)
 
+    def tells_of(self, fault: Fault) -> bool:
+        """Return whether the entry records a strike of the fault."""
+        return self.point == f"{_FAULT} {fault}"
+
     def __str__(self) -> str:
         number = "" if self.number < 0 else f" #{self.number}"
         return f"{self.at:8.2f}  {self.who:11} {self.point}{number}  {self.about}".rstrip()
 
 
 class Seam:
-    """Recorder of a chaos run's history, shared by all schedulers; injects the run's only fault at
-    the fault's injection point.
+    """Recorder of a chaos run's history, shared by all schedulers; injects each of the run's faults
+    at the fault's injection point.
     """
 
-    def __init__(self, routes: Routes, fault: Fault | None) -> None:
+    def __init__(self, routes: Routes, faults: Sequence[Fault]) -> None:
         self._routes = routes
-        self.fault = fault
+        self.faults = faults
         self.history: list[Moment] = []
         self._counted: Counter[tuple[str, str]] = Counter()
-        #: perturbation since the fault
-        self.perturbation: Perturbation | None = None
-        #: called when the fault strikes for the first time
+        #: perturbations since the faults
+        self.perturbations: list[Perturbation] = []
+        #: called when a fault strikes for the first time
         self.on_strike: Callable[[], object] = lambda: None
         #: begins an incident, with the pod and the node of the injection point
         self.on_incident: Callable[[Fault, str, str], object] = lambda *_: None
-        #: time of the first strike, and end of the fault
-        self.struck: float | None = None
+        #: time of each fault's first strike, and end of the last fault
+        self.struck: dict[Fault, float] = {}
         self.ended = 0.0
 
     def record_moment(
         self, who: str, family: str, point: str, about: str = "", node: str = ""
-    ) -> Fault | None:
-        """Record a request or watch event in the history; return the run's fault if injected at
-        this point.
+    ) -> list[Fault]:
+        """Record a request or watch event in the history; return the run's faults that are injected
+        at this point, in the run's order.
 
         `node` is the target node of a Binding, or the pod's node.
         """
@@ -86,24 +92,34 @@ class Seam:
         self._counted[family, point] += 1
         moment = Moment(loop_time(), who, family, point, number, about)
         self.history.append(moment)
-        fault = self.fault
-        if fault is None or fault.point != point or family not in _injection_families(fault.family):
-            return None
-        if self.struck is None:
-            strikes = number == fault.at
-        else:
-            strikes = fault.lasting and fault.family != WORLD and moment.at <= self.struck + LASTING
-        if not strikes:
-            return None
-        if self.struck is None:
-            self.struck = moment.at
-            self.on_strike()
-        self.ended = moment.at
-        self.add_remark(who, f"{_FAULT} {fault}", about)
-        if fault.family == WORLD:
-            self.on_incident(fault, about, node)
-            return None
-        return fault
+        due = [fault for fault in self.faults if self._strikes(fault, moment)]
+        for fault in due:
+            if fault not in self.struck:
+                self.struck[fault] = moment.at
+                self.on_strike()
+            self.extend_fault(0.0)
+            self.add_remark(who, f"{_FAULT} {fault}", about)
+            if fault.family == WORLD:
+                self.on_incident(fault, about, node)
+        return [fault for fault in due if fault.family != WORLD]
+
+    def _strikes(self, fault: Fault, moment: Moment) -> bool:
+        families = _injection_families(fault.family)
+        if fault.point != moment.point or moment.family not in families:
+            return False
+        struck = self.struck.get(fault)
+        if struck is None:
+            return moment.number == fault.at
+        return fault.lasting and fault.family != WORLD and moment.at <= struck + LASTING
+
+    def extend_fault(self, seconds: float) -> None:
+        """Record that a fault lasts for some seconds from now."""
+        self.ended = max(self.ended, loop_time() + seconds)
+
+    @property
+    def has_struck(self) -> bool:
+        """Return whether the run has faults, and all of them were injected."""
+        return bool(self.faults) and len(self.struck) == len(self.faults)
 
     def add_remark(self, who: str, what: str, about: str = "") -> None:
         """Add a comment to the run's history; no fault is injected there."""
@@ -137,7 +153,7 @@ class ProcessSeam(Faults):
         #: unsent requests with the fault of each
         self._due: list[tuple[Request, Fault]] = []
         #: by moment: action after sending the request, or after the response
-        self._then: dict[str, tuple[Request, Callable[[], object]]] = {}
+        self._then: list[tuple[str, Request, Callable[[], object]]] = []
 
     def attach(self, process: Process) -> None:
         """Register the scheduler process that uses this connection, before its start."""
@@ -154,74 +170,85 @@ class ProcessSeam(Faults):
         return self._seam.list_at(request, revision)
 
     def at_send(self, request: Request) -> None:
-        """Record a request before sending, and start the process interruption that is due at this
+        """Record a request before sending, and start the process interruptions that are due at this
         request, if any.
         """
         point, about = injection_point_of(request)
-        fault = self._seam.record_moment(self._who, CALL, point, about, target_of(request))
-        if fault is None:
-            return
-        if fault.family != PROCESS:
-            self._due.append((request, fault))
-            return
-        interruption = INTERRUPTIONS[fault.what]
+        self._take_due(request)  # a retry whose first attempt did not leave the process
+        for fault in self._seam.record_moment(self._who, CALL, point, about, target_of(request)):
+            if fault.family == PROCESS:
+                self._interrupt(INTERRUPTIONS[fault.what], request)
+            else:
+                self._due.append((request, fault))
+
+    def _interrupt(self, interruption: Interruption, request: Request) -> None:
         if interruption.end is not None:
             asyncio.get_running_loop().call_later(AWAY, interruption.end, self._process)
-            self._seam.ended += AWAY
+            self._seam.extend_fault(AWAY)
         begin = partial(interruption.begin, self._process)
         if interruption.moment == "before":
             begin()
         else:
-            self._then[interruption.moment] = request, begin
+            self._then.append((interruption.moment, request, begin))
+
+    def _take_due(self, request: Request) -> list[Fault]:
+        """Remove and return the faults of a request, in the run's order."""
+        due = [fault for requested, fault in self._due if requested is request]
+        self._due = [(other, fault) for other, fault in self._due if other is not request]
+        return due
 
     def on_request(self, request: Request) -> RequestFault | None:
-        """Return the fault of a request that is being sent, if one is due (`Faults.on_request`)."""
-        self._run_action("left", request)
-        for due, fault in self._due:
-            if due is request:
-                self._due.remove((due, fault))
-                return self._choose_outcome(fault.what, request)
-        perturbation = self._perturbation
-        return None if perturbation is None else perturbation.on_request(request)
+        """Return the fault of a request that is being sent, if one is due (`Faults.on_request`).
+
+        The later of two faults replaces a fault that lasts a minute.
+        """
+        self._run_actions("left", request)
+        if due := self._take_due(request):
+            return self._choose_outcome(due[-1].what, request)
+        found = (perturbation.on_request(request) for perturbation in self._perturbations)
+        return next((fault for fault in found if fault is not None), None)
 
     def _choose_outcome(self, what: str, request: Request) -> RequestFault | None:
         if what in OUTCOMES:
             return OUTCOMES[what]
         if what == "crash-after":
-            self._then["after"] = request, self.kill
+            self._then.append(("after", request, self.kill))
         else:
             self.kill()
         return CRASHES[what]
 
     def at_response(self, request: Request) -> None:
-        """Run the process interruption that is due after this request's response, if any."""
-        self._run_action("after", request)
+        """Run the process interruptions that are due after this request's response, if any."""
+        self._run_actions("after", request)
 
-    def _run_action(self, moment: str, request: Request) -> None:
-        awaited, action = self._then.get(moment, (None, None))
-        if awaited is request and action is not None:
-            del self._then[moment]
-            asyncio.get_running_loop().call_soon(action)
+    def _run_actions(self, moment: str, request: Request) -> None:
+        for action in list(self._then):
+            if action[0] == moment and action[1] is request:
+                self._then.remove(action)
+                asyncio.get_running_loop().call_soon(action[2])
 
     @property
-    def _perturbation(self) -> Perturbation | None:
-        """Return the watch perturbation in effect for this scheduler process, if any."""
-        found = self._seam.perturbation
-        return found if found and (found.of_all or found.surroundings is self) else None
+    def _perturbations(self) -> list[Perturbation]:
+        """Return the watch perturbations in effect for this scheduler process, the first fault's
+        first.
+        """
+        return [p for p in self._seam.perturbations if p.of_all or p.surroundings is self]
 
     def on_line(self, request: Request, line: bytes) -> Delivery | None:
         """Return the lines to deliver in place of a watch line if a fault is due at this event
         (`Faults.on_line`).
         """
         event = event_of(request, line)
-        fault = self._seam.record_moment(self._who, WATCH, event.point, event.about, event.node)
-        if fault is not None and fault.what in DELIVERIES:
-            return DELIVERIES[fault.what](line)
-        if fault is not None:
-            self._seam.perturbation = PERTURBATIONS[fault.what](self)
-            return self._seam.perturbation.replace_event(event)
-        perturbation = self._perturbation
-        return None if perturbation is None else perturbation.on_line(request, event)
+        before = self._perturbations
+        due = self._seam.record_moment(self._who, WATCH, event.point, event.about, event.node)
+        for fault in due:
+            if fault.what in DELIVERIES:
+                return DELIVERIES[fault.what](line)
+            perturbation = PERTURBATIONS[fault.what](self)
+            self._seam.perturbations.append(perturbation)
+            return perturbation.replace_event(event)
+        found = (perturbation.on_line(request, event) for perturbation in before)
+        return next((delivery for delivery in found if delivery is not None), None)
 
 
 def _injection_families(family: str) -> tuple[str, ...]:

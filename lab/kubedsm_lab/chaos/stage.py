@@ -20,6 +20,7 @@ from kubedsm_lab.chaos.faults import LASTING, Fault
 from kubedsm_lab.chaos.hands import CONFIGURATION, NAMESPACE, Hands
 from kubedsm_lab.chaos.incidents import begin_incident
 from kubedsm_lab.chaos.ledger import Ledger
+from kubedsm_lab.chaos.linearizability import History
 from kubedsm_lab.chaos.lying_prometheus import LyingPrometheus
 from kubedsm_lab.chaos.oracles import Invariants, Witness, list_selected
 from kubedsm_lab.chaos.process import Process
@@ -100,8 +101,8 @@ class Stage:
         self.deleted: Counter[str] = Counter()
         #: I9: seconds of another tenant's migration, usually and next to a slow one
         self.neighbour_took = (0.0, 0.0)
-        #: namespace and name of the incident's pod
-        self.struck_pod = ""
+        #: by incident: namespace and name of the pod
+        self.struck_pods: dict[Fault, str] = {}
         self._tasks = tasks
         self._seed = seed
         self._times = times
@@ -109,6 +110,8 @@ class Stage:
         self._reaction_time = REACTION_TIME + (DELIVERY[1] if paced else 0.0)
         #: None without leader election
         self.ledger = None if times is None else Ledger(self.api, times.duration)
+        #: None for a single scheduler
+        self.history = None if times is None else History(self.api)
         self._last_write = 0.0
         self._keeping: list[asyncio.Task[None]] = []
         self.api.store.subscribe(self._count_pod)
@@ -155,13 +158,17 @@ class Stage:
             listener=_PlanRecorder(partial(self.seam.add_remark, name)),
             prometheus=self.prometheus,
         )
+        if self.history is not None:
+            self.history.record_mirror(name, process.runtime.mirror)
         seam.attach(process)
         self.processes[name] = process
         return process
 
     def _observe_requests(self, cluster: Cluster, name: str) -> Cluster:
         witnessed = self.witness.wrap_cluster(cluster, lambda: self.processes[name].runtime)
-        return witnessed if self.ledger is None else self.ledger.wrap_cluster(witnessed, name)
+        if self.ledger is None or self.history is None:
+            return witnessed
+        return self.ledger.wrap_cluster(self.history.wrap_cluster(witnessed, name), name)
 
     @property
     def leader(self) -> Process | None:
@@ -175,7 +182,7 @@ class Stage:
     # Incidents.
 
     def _begin_incident(self, fault: Fault, pod: str, node: str) -> None:
-        self.struck_pod = pod
+        self.struck_pods[fault] = pod
         self._excuse_losses()
         try:
             end = begin_incident(self.hands, fault.what, pod, node)
@@ -183,7 +190,7 @@ class Stage:
             self.seam.add_remark("", "incident impossible", error.message)
             return
         if end is not None and fault.lasting:
-            self.seam.ended += LASTING
+            self.seam.extend_fault(LASTING)
             asyncio.get_running_loop().call_later(LASTING, self._end_incident, end)
 
     def _end_incident(self, end: Callable[[], object]) -> None:

@@ -1,7 +1,8 @@
 """Chaos sweep: every fault at every injection point of every workload, or a balanced sample.
 
-A reference run lists the requests and events. Until the fault strikes, a run equals the reference,
-so each fault finds its injection point.
+A run without the fault lists the requests and events. Until the fault strikes, the run with the
+fault is the same, so each fault finds its injection point. A second fault is found in the same way
+by a run with the first (`kubedsm_lab.chaos.pairs`).
 """
 
 import heapq
@@ -14,16 +15,22 @@ from typing import Any
 import attrs
 
 from kubedsm.terminal.fitted_table import FittedTable, table
-from kubedsm_lab.chaos.faults import CRASHES, OUTCOMES, WORLD, Fault
+from kubedsm_lab.chaos.faults import CALL, CRASHES, OUTCOMES, PROCESS, WATCH, WORLD, Fault
 from kubedsm_lab.chaos.incidents import STEPS, list_incidents
 from kubedsm_lab.chaos.perturbations import DELIVERIES, PERTURBATIONS
-from kubedsm_lab.chaos.process import INTERRUPTIONS, PROCESS
-from kubedsm_lab.chaos.seam import CALL, WATCH, Moment
-from kubedsm_lab.chaos.trace import Injection, Outcome, describe_outcome, normalize_violations, play
+from kubedsm_lab.chaos.process import INTERRUPTIONS
+from kubedsm_lab.chaos.seam import Moment
+from kubedsm_lab.chaos.trace import (
+    Cell,
+    Injection,
+    Outcome,
+    describe_outcome,
+    normalize_violations,
+    play,
+)
 from kubedsm_lab.chaos.workloads import WORKLOADS
 from kubedsm_lab.replay.runner import Workers, spread
 
-Cell = tuple[str, str, str]
 #: outcome of evictions only
 _OF_EVICTIONS = "429-budget"
 #: injections per task of a worker process
@@ -48,7 +55,7 @@ def reference(workload: str, seed: int, *, paced: bool = False) -> Outcome:
     """Return the outcome of a workload's chaos run without fault; raise RuntimeError if a guarantee
     is violated.
     """
-    outcome = play(Injection(workload, None, seed, paced))
+    outcome = play(Injection(workload, (), seed, paced))
     if outcome.violations:
         raise RuntimeError(f"{outcome.injection.command}: {'; '.join(outcome.violations)}")
     return outcome
@@ -59,24 +66,48 @@ def list_injections(workloads: Iterable[str], seed: int, *, paced: bool = False)
     reached.
     """
     return [
-        Injection(workload, fault, seed, paced)
+        injection
         for workload in workloads
-        for fault in _list_faults(reference(workload, seed, paced=paced).history)
-        if fault.family != PROCESS or WORKLOADS[workload].unhurried
+        for injection in list_next(reference(workload, seed, paced=paced))
     ]
 
 
-def _list_faults(history: Sequence[Moment]) -> Iterator[Fault]:
-    for index, moment in enumerate(history):
-        if moment.point in STEPS:
-            for what, passing in list_incidents(moment.point):
-                yield Fault(WORLD, moment.point, moment.number, what, passing)
-        if moment.family == CALL:
-            yield from _list_call_faults(moment)
-            for what in INTERRUPTIONS:
-                yield Fault(PROCESS, moment.point, moment.number, what)
-        elif moment.family == WATCH:
-            yield from _list_event_faults(moment, history[index + 1 :])
+def list_next(outcome: Outcome, nearest: int | None = None) -> Iterator[Injection]:
+    """Yield the same run with one more fault, at every injection point after the last strike.
+
+    With `nearest`, only the first requests and events of each injection point after the strike, and
+    after the end of the faults: the retry, the next list, another replica that takes over.
+    """
+    workload = WORKLOADS[outcome.injection.workload]
+    later = outcome.history[_find_strike(outcome) :]
+    met: Counter[tuple[str, str, bool]] = Counter()
+    for index, moment in enumerate(later):
+        place = (moment.family, moment.point, moment.at >= outcome.ended)
+        met[place] += 1
+        if nearest is None or met[place] <= nearest:
+            for fault in _list_faults(moment, later[index + 1 :]):
+                if fault.family != PROCESS or workload.unhurried:
+                    yield outcome.injection.add_fault(fault)
+
+
+def _find_strike(outcome: Outcome) -> int:
+    """Return the index in the history after the first strike of the last fault; 0 without fault."""
+    faults = outcome.injection.faults
+    if not faults:
+        return 0
+    return 1 + next(n for n, moment in enumerate(outcome.history) if moment.tells_of(faults[-1]))
+
+
+def _list_faults(moment: Moment, later: Sequence[Moment]) -> Iterator[Fault]:
+    if moment.point in STEPS:
+        for what, passing in list_incidents(moment.point):
+            yield Fault(WORLD, moment.point, moment.number, what, passing)
+    if moment.family == CALL:
+        yield from _list_call_faults(moment)
+        for what in INTERRUPTIONS:
+            yield Fault(PROCESS, moment.point, moment.number, what)
+    elif moment.family == WATCH:
+        yield from _list_event_faults(moment, later)
 
 
 def _list_call_faults(moment: Moment) -> Iterator[Fault]:
@@ -111,11 +142,10 @@ def choose_injections(found: Sequence[Injection], number: int, seed: int) -> lis
     drawn = list(found)
     rng.shuffle(drawn)
     for injection in drawn:
-        if injection.fault is not None:
-            cell = injection.fault.cell
-            of_workload[cell, injection.workload] += 1
-            turn = of_workload[cell, injection.workload]
-            cells[cell].append((turn, rng.random(), injection))
+        cell = injection.cell
+        of_workload[cell, injection.workload] += 1
+        turn = of_workload[cell, injection.workload]
+        cells[cell].append((turn, rng.random(), injection))
     in_turn = (
         (turn, injection)
         for cell in cells.values()
@@ -128,10 +158,19 @@ def judge(injection: Injection) -> Verdict:
     """Execute a chaos run, compare the outcome with the same run without fault, and return the
     verdict.
     """
+    return judge_outcome(replay(injection))
+
+
+def replay(injection: Injection) -> Outcome:
+    """Execute a chaos run, and compare the outcome with the same run without fault."""
     usual = reference(injection.workload, injection.seed, paced=injection.paced)
-    outcome = play(injection, usual)
+    return play(injection, usual) if injection.faults else usual
+
+
+def judge_outcome(outcome: Outcome) -> Verdict:
+    """Return the verdict on a chaos run that was compared with the run without fault."""
     length = len(describe_outcome(outcome)) if outcome.violations else 0
-    return Verdict(injection, outcome.struck, outcome.violations, length)
+    return Verdict(outcome.injection, outcome.struck, outcome.violations, length)
 
 
 def run_sweep(
@@ -173,24 +212,38 @@ class Report:
 
     @property
     def cells(self) -> frozenset[Cell]:
-        """Return all possible combinations of fault family, injection point and kind of fault."""
-        return frozenset(i.fault.cell for i in self.found if i.fault is not None)
+        """Return all possible combinations of fault family, injection point and kind of fault; of
+        two faults the pairs of classes.
+        """
+        return frozenset(injection.cell for injection in self.found)
 
     @property
     def covered(self) -> frozenset[Cell]:
-        """Return the combinations of fault family, injection point and kind that a run has
-        injected.
-        """
-        return frozenset(
-            v.injection.fault.cell
-            for v in self.verdicts
-            if v.struck and v.injection.fault is not None
-        )
+        """Return the combinations that a run has injected."""
+        return self.cells & {v.injection.cell for v in self.verdicts if v.struck}
+
+    @property
+    def classes(self) -> frozenset[Cell]:
+        """Return the classes of faults in runs with two faults; none for single faults."""
+        pairs = (injection.faults for injection in self.found if len(injection.faults) > 1)
+        return frozenset(fault.fault_class for faults in pairs for fault in faults)
+
+    @property
+    def summary(self) -> str:
+        """Return the numbers of runs and of those with violated guarantees, and the coverage."""
+        covered = f"{len(self.covered):,} of {len(self.cells):,}"
+        what, coverage = "injections", f"{covered} cells"
+        if self.classes:
+            what = "pairs of faults"
+            coverage = f"{len(self.classes)} classes, {covered} reachable pairs of classes"
+        broken = f"{len(self.broken)} broke a guarantee"
+        return f"{len(self.verdicts)} {what}, {broken}; {coverage} (emulated)"
 
     def as_json(self) -> dict[str, Any]:
         return {
             "emulated": True,
             "injections": len(self.verdicts),
+            "faultClasses": len(self.classes),
             "violations": len(self.broken),
             "cells": len(self.cells),
             "cellsCovered": len(self.covered),
@@ -201,23 +254,24 @@ class Report:
 
     def fault_table(self) -> FittedTable:
         """Return a table of the numbers of chaos runs and of those with violated guarantees, by
-        fault and workload.
+        fault and workload; of pairs by the kinds of both faults.
         """
-        workloads = sorted({v.injection.workload for v in self.verdicts})
+        by = "kind of the first and the second fault" if self.classes else "fault and workload"
+        title = f"injections by {by}; in brackets: guarantees broken"
         made: Counter[tuple[str, str]] = Counter()
         wrong: Counter[tuple[str, str]] = Counter()
         for verdict in self.verdicts:
-            fault = verdict.injection.fault
-            if fault is not None:
-                key = (f"{fault.family} {fault.cell[2]}", verdict.injection.workload)
-                made[key] += 1
-                wrong[key] += bool(verdict.violations)
+            first, last = verdict.injection.faults[0], verdict.injection.faults[-1]
+            single = (first.title, verdict.injection.workload)
+            key = (first.kind, last.kind) if self.classes else single
+            made[key] += 1
+            wrong[key] += bool(verdict.violations)
+        columns = sorted({column for _, column in made})
         rows = (
-            (what, *(_table_cell(made[what, w], wrong[what, w]) for w in workloads))
-            for what in sorted({what for what, _ in made})
+            (row, *(_table_cell(made[row, c], wrong[row, c]) for c in columns))
+            for row in sorted({row for row, _ in made})
         )
-        title = "injections by fault and workload; in brackets: guarantees broken"
-        return table(("fault", *workloads), rows, title=title, numbers=workloads)
+        return table(("fault", *columns), rows, title=title, numbers=columns)
 
 
 def _table_cell(made: int, wrong: int) -> str:

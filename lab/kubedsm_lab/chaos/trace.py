@@ -1,22 +1,22 @@
-"""One chaos run: a workload with a single fault, until the cluster no longer changes."""
+"""One chaos run: a workload with its faults, until the cluster no longer changes."""
 
 import asyncio
 import random
 import re
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Self
 
 import attrs
 import structlog
 
 from kubedsm.kube.watching.reflector import LIST_TIMEOUT, SILENT_AFTER
-from kubedsm_lab.chaos.faults import APPLIED_LATE, LASTING, WORLD, Fault, loop_time
+from kubedsm_lab.chaos.faults import APPLIED_LATE, CALL, LASTING, PROCESS, WORLD, Fault, loop_time
 from kubedsm_lab.chaos.hands import NAMESPACE
 from kubedsm_lab.chaos.incidents import INCIDENTS
 from kubedsm_lab.chaos.oracles import SCHEDULER_NAME, out_of_place
 from kubedsm_lab.chaos.perturbations import LATE
-from kubedsm_lab.chaos.process import GRACE, INTERRUPTIONS, PROCESS
+from kubedsm_lab.chaos.process import GRACE, INTERRUPTIONS
 from kubedsm_lab.chaos.seam import Moment, Seam
 from kubedsm_lab.chaos.stage import NOT_STARTED, PATIENCE, QUIET, SOON, End, Stage
 from kubedsm_lab.chaos.workloads import WORKLOADS, Workload
@@ -40,24 +40,25 @@ _BACK_OFF = 45.0
 
 
 class Bystander:
-    """Pod of another tenant, created after the fault to check that its bind is not
-    delayed unduly.
+    """Pods of another tenant, one created after each fault, to check that no bind is delayed
+    unduly.
     """
 
     def __init__(self, api: ApiServer) -> None:
         self._api = api
-        self._created: float | None = None
-        #: seconds until the bind
-        self.waited: float | None = None
+        #: time of creation by name of the pod
+        self._created: dict[str, float] = {}
+        #: seconds until the bind, by name of the pod
+        self.waited: dict[str, float] = {}
         api.create(NAMESPACES, {"metadata": {"name": BYSTANDER_NAMESPACE}})
         api.store.subscribe(self._record_bind)
 
     @property
     def is_pending(self) -> bool:
-        return self._created is not None and self.waited is None
+        return len(self.waited) < len(self._created)
 
     def schedule_arrival(self) -> None:
-        """Schedule the creation of the other tenant's pod shortly after the fault is injected."""
+        """Schedule the creation of the other tenant's pod shortly after a fault is injected."""
         asyncio.get_running_loop().call_later(ARRIVAL_DELAY, self._create_pod)
 
     def _create_pod(self) -> None:
@@ -68,16 +69,17 @@ class Bystander:
             "nodeSelector": {"kubernetes.io/hostname": BYSTANDER_NODE["metadata"]["name"]},
             "containers": [container],
         }
-        self._created = loop_time()
-        metadata = {"name": "bystander", "labels": {"app": "bystander"}}
+        name = f"bystander-{len(self._created)}"
+        self._created[name] = loop_time()
+        metadata = {"name": name, "labels": {"app": "bystander"}}
         self._api.create(PODS, {"metadata": metadata, "spec": spec}, namespace=BYSTANDER_NAMESPACE)
 
     def _record_bind(self, change: ObjectChange) -> None:
-        pod = change.object
-        if self._created is None or self.waited is not None or change.resource is not PODS:
+        metadata = change.object["metadata"]
+        if change.resource is not PODS or metadata["namespace"] != BYSTANDER_NAMESPACE:
             return
-        if pod["metadata"]["namespace"] == BYSTANDER_NAMESPACE and node_of(pod):
-            self.waited = loop_time() - self._created
+        if node_of(change.object) and metadata["name"] not in self.waited:
+            self.waited[metadata["name"]] = loop_time() - self._created[metadata["name"]]
 
 
 def longest_wait(fault: Fault, handover: float, slowest: float) -> float:
@@ -108,34 +110,50 @@ def _longest_disturbance(fault: Fault) -> float:
     return USUAL
 
 
+#: unit of coverage: family, injection point and kind of a fault, or the classes of several faults
+Cell = tuple[str, ...] | tuple[tuple[str, str], ...]
+
 #: seconds between the starts of two schedulers; the first becomes the leader
 _APART = 0.5
 _TIMING = Timing(start_delay=0.5, stop_delay=0.5, orphan_delay=10.0)
 #: additional migrations caused by a fault, per usual migration: back and forth after a failure;
 #: and by a lasting fault, with repeated attempts
 _EXTRA_MIGRATIONS, _LASTING_MIGRATIONS = 2, 8
+#: families of faults after which no list is outdated, no capacity lost, and no pod bound by others
+_LISTED_TRULY = (CALL, PROCESS)
 #: I9: most delay of a migration by another tenant, in times of the usual duration
 MOST_DELAYS = 2
 
 
 @attrs.frozen(order=True)
 class Injection:
-    """Parameters of a chaos run: workload, fault (None for a run without fault), and seed.
+    """Parameters of a chaos run: workload, faults in the order of their strikes, and seed.
 
     A nonzero `seed` shuffles the order of ready tasks.
     """
 
     workload: str
-    fault: Fault | None = None
+    faults: tuple[Fault, ...] = ()
     seed: int = 0
     #: with the latencies of a real control plane
     paced: bool = False
 
     @property
     def command(self) -> str:
-        fault = f" --fault {self.fault}" if self.fault else ""
+        faults = "".join(f" --fault {fault}" for fault in self.faults)
         paced = " --paced" if self.paced else ""
-        return f"kubedsm chaos --workload {self.workload} --seed {self.seed}{paced}{fault}"
+        return f"kubedsm chaos --workload {self.workload} --seed {self.seed}{paced}{faults}"
+
+    @property
+    def cell(self) -> Cell:
+        """Return the unit of coverage: the cell of a single fault, or the classes of several."""
+        if len(self.faults) == 1:
+            return self.faults[0].cell
+        return tuple(fault.fault_class for fault in self.faults)
+
+    def add_fault(self, fault: Fault) -> Self:
+        """Return the same run with one more fault, which strikes after the others."""
+        return attrs.evolve(self, faults=(*self.faults, fault))
 
 
 @attrs.frozen
@@ -150,7 +168,10 @@ class Outcome:
     deleted: int
     #: by workload: most unready replicas at once, after all were Ready
     missed: Mapping[str, int]
+    #: whether each fault was injected
     struck: bool
+    #: time when the last fault ended
+    ended: float
     history: tuple[Moment, ...]
     violations: tuple[str, ...]
 
@@ -170,7 +191,7 @@ async def _play_injection(injection: Injection, reference: Outcome | None) -> Ou
     rng = random.Random(injection.seed)
     async with EmulatedCluster(spec, clock, rng, paced=injection.paced) as cluster:
         bystander = Bystander(cluster.api)
-        seam = Seam(cluster.routes, injection.fault)
+        seam = Seam(cluster.routes, injection.faults)
         seam.on_strike = bystander.schedule_arrival
         with _capture_log(seam) as errors:
             async with asyncio.TaskGroup() as tasks:
@@ -196,7 +217,8 @@ async def _play_injection(injection: Injection, reference: Outcome | None) -> Ou
         stage.created.total(),
         stage.deleted.total(),
         stage.invariants.missed,
-        seam.struck is not None,
+        seam.has_struck,
+        seam.ended,
         tuple(seam.history),
         tuple(violations),
     )
@@ -236,23 +258,21 @@ def _is_settled(stage: Stage, reference: Outcome | None) -> bool:
 
 
 def _has_incident(stage: Stage) -> bool:
-    """Return whether the fault changes the cluster, so that final placements may differ."""
-    return stage.seam.fault is not None and stage.seam.fault.family == WORLD
+    """Return whether a fault changes the cluster, so that final placements may differ."""
+    return any(fault.family == WORLD for fault in stage.seam.faults)
 
 
 def _list_violations(workload: Workload, stage: Stage, reference: Outcome | None) -> Iterator[str]:
-    fault = stage.seam.fault
+    faults = stage.seam.faults
     # A bind considered lost may still arrive after its capacity is reserved again: no precondition
     # prevents a late bind, and the kubelet refuses either pod.
-    late = fault is not None and fault.what == APPLIED_LATE
+    late = any(fault.what == APPLIED_LATE for fault in faults)
     yield from (what for what in stage.invariants.wrong if not (late and what.startswith("I2")))
     yield from (f"I3: {what}" for what in stage.witness.wrong)
-    if stage.ledger is not None:
-        yield from stage.ledger.wrong
-        if fault is None or not (fault.lasting or fault.family == PROCESS):
-            yield from stage.ledger.check_renewals()
+    yield from _check_leaders(stage)
     usual, delayed = stage.neighbour_took
-    if delayed > (1 + MOST_DELAYS) * usual and (fault is None or _is_of_tenant(stage, fault)):
+    by_tenant = all(_is_of_tenant(stage, fault) for fault in faults)
+    if delayed > (1 + MOST_DELAYS) * usual and by_tenant:
         yield f"I9: a neighbour's migration took {delayed:.1f} s, and usually {usual:.1f} s"
     yield from stage.list_leftovers()
     yield from stage.list_mirror_errors()
@@ -266,9 +286,21 @@ def _list_violations(workload: Workload, stage: Stage, reference: Outcome | None
         yield from out_of_place(stage.api, stage.hands.list_pods(), NAMESPACE)
     elif reference is not None:
         yield from _compare_with_reference(stage, reference)
-    elif fault is None:
+    elif not faults:
         yield from _list_differences(stage.count_placements(), workload.end, "should have")
         yield from (f"I3: {what}" for what in stage.witness.hasty)
+
+
+def _check_leaders(stage: Stage) -> Iterator[str]:
+    """Yield violations by one of several schedulers: of I8, and books that no order explains."""
+    faults = stage.seam.faults
+    if stage.ledger is None or stage.history is None:
+        return
+    yield from stage.ledger.wrong
+    if not any(fault.lasting or fault.family == PROCESS for fault in faults):
+        yield from stage.ledger.check_renewals()
+    if all(f.family in _LISTED_TRULY and f.what != APPLIED_LATE for f in faults):
+        yield from stage.history.check()
 
 
 def _is_of_tenant(stage: Stage, fault: Fault) -> bool:
@@ -277,16 +309,18 @@ def _is_of_tenant(stage: Stage, fault: Fault) -> bool:
     """
     incident = INCIDENTS.get(fault.what)
     tenant = incident is not None and incident.by_tenant
-    return tenant and stage.struck_pod.rpartition("/")[2].startswith("web-")
+    return tenant and stage.struck_pods.get(fault, "").rpartition("/")[2].startswith("web-")
 
 
 def _compare_with_reference(stage: Stage, reference: Outcome) -> Iterator[str]:
     """Yield differences between the final placements and those of the run without fault, and
     surplus pods.
     """
-    fault = stage.seam.fault
-    lasting = fault is not None and (fault.lasting or fault.family == PROCESS)
-    allowed = reference.deleted * (_LASTING_MIGRATIONS if lasting else _EXTRA_MIGRATIONS)
+    repeated = [
+        _LASTING_MIGRATIONS if fault.lasting or fault.family == PROCESS else _EXTRA_MIGRATIONS
+        for fault in stage.seam.faults
+    ]
+    allowed = reference.deleted * sum(repeated or [_EXTRA_MIGRATIONS])
     if stage.paced:
         # Pods arrive one after the other: a pod may go to the cloud while a bind that fails later
         # reserves the edge, and is migrated once.
@@ -306,18 +340,17 @@ def _compare_with_reference(stage: Stage, reference: Outcome) -> Iterator[str]:
 
 
 def _check_bystander(bystander: Bystander, seam: Seam, workload: Workload) -> Iterator[str]:
-    fault = seam.fault
-    if seam.struck is None or fault is None:
-        return
     if any(moment.point == NOT_STARTED for moment in seam.history):
         return  # with an invalid configuration no scheduler starts
-    longest = longest_wait(fault, workload.handover, min(workload.rates))
-    if fault.family == WORLD and workload.handover:
+    slowest = min(workload.rates)
+    longest = sum(longest_wait(fault, workload.handover, slowest) for fault in seam.struck)
+    if workload.handover and any(fault.family == WORLD for fault in seam.struck):
         longest += GRACE  # a terminating leader waits for delayed migrations
-    if bystander.waited is None:
+    if bystander.is_pending:
         yield "the bystander was never bound"
-    elif bystander.waited > longest:
-        yield f"the bystander waited for {bystander.waited:.1f} s, {longest:.1f} at most"
+    for waited in bystander.waited.values():
+        if waited > longest:
+            yield f"the bystander waited for {waited:.1f} s, {longest:.1f} at most"
 
 
 async def _compare_with_restart(stage: Stage) -> list[str]:

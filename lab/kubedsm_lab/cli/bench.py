@@ -365,6 +365,34 @@ def soak(
 
 
 @bench.command()
+@click.option("-n", "--pods", type=click.IntRange(1, 500), default=200, help="Pods of the burst.")
+@click.option(
+    "--audit-log",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Read the audit log of a real API server during a burst instead.",
+)
+@output
+def requests(pods: int, audit_log: Path | None, output: str) -> None:
+    """Requests and bytes to the API server for each pod bound (30 s).
+
+    A burst is bound by `kubedsm run` on `kubedsm emulate`, whose audit log is read. With
+    --audit-log FILE, kube-scheduler and KubeDSM are compared by the log of an API server that had
+    bursts of both.
+    """
+    import asyncio
+
+    from kubedsm_lab.bench import requests as measured
+
+    _log_only("ERROR")
+    if audit_log is not None:
+        found = measured.summarize(measured.read_log(audit_log))
+    else:
+        found = asyncio.run(measured.record_burst(pods))
+    show_report(measured.build_report(found, emulated=audit_log is None), output)
+
+
+@bench.command()
 @click.option("-n", "--pods", type=click.IntRange(1, 5000), default=200, help="Pods of a burst.")
 @click.option("--rounds", type=click.IntRange(1, 50), default=11, help="Of each, in turns.")
 @click.option(

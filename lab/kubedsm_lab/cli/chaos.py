@@ -10,12 +10,15 @@ from kubedsm.cli.options import OneOf, output
 from kubedsm_lab.cli.options import executor, paced, processes, show_progress
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from kubedsm_lab.chaos.faults import Fault
     from kubedsm_lab.chaos.sweep import Report
-    from kubedsm_lab.chaos.trace import Injection, Outcome
+    from kubedsm_lab.chaos.trace import Injection
     from kubedsm_lab.replay.runner import Workers
 
 SHORT, LONG = 3_000, 25_000
+SHORT_PAIRS = 2_500
 #: kinds of broken guarantees with printed traces
 _TRACED = 10
 WORKLOADS = (
@@ -75,7 +78,18 @@ class _FaultName(click.ParamType["Fault"]):
     show_default="all",
     help="Only this workload; repeatable.",
 )
-@click.option("--fault", type=_FaultName(), help="Replay this fault, and print the trace.")
+@click.option(
+    "--fault",
+    "faults",
+    type=_FaultName(),
+    multiple=True,
+    help="Replay this fault, and print the trace; given twice: two faults in one run.",
+)
+@click.option(
+    "--pairs",
+    is_flag=True,
+    help="Two faults in each run: the second strikes during the recovery from the first.",
+)
 @click.option(
     "--explore", is_flag=True, help="Visit all states of a model of plans, instead of faults."
 )
@@ -88,14 +102,15 @@ def chaos(
     number: int | None,
     seed: int,
     workloads: tuple[str, ...],
-    fault: "Fault | None",
+    faults: "tuple[Fault, ...]",
+    pairs: bool,
     explore: bool,
     paced: bool,
     jobs: int | None,
     executor: str | None,
     output: str,
 ) -> None:
-    """Inject faults, one at a time, into an emulated cluster.
+    """Inject faults, one in each run or two, into an emulated cluster.
 
     Each run is a workload in virtual time with one fault: a call that fails, an event that is lost,
     a crash. The invariants are checked after every change and at the end.
@@ -107,16 +122,19 @@ def chaos(
     from kubedsm_lab.chaos.sweep import Report
     from kubedsm_lab.replay.runner import choose_workers
 
+    workers = choose_workers(jobs, executor)
     if explore:
-        _explore_plans(choose_workers(jobs, executor), output)
-    if fault is not None:
-        _replay_fault(_find_injection(workloads, fault, seed, paced=paced))
+        _explore_plans(workers, output)
+    if faults:
+        _replay_faults(_find_injection(workloads, faults, seed, paced=paced))
     found = sweep.list_injections(workloads or WORKLOADS, seed, paced=paced)
-    planned = sweep.choose_injections(found, number or (SHORT if short else LONG), seed)
-    with show_progress("faults", len(planned)) as advance:
-        verdicts = sweep.run_sweep(planned, choose_workers(jobs, executor), advance)
-    report = Report(verdicts, found)
-    violations = [] if workloads else attack()
+    if pairs:
+        report = _sweep_pairs(found, number or (SHORT_PAIRS if short else LONG), seed, workers)
+    else:
+        planned = sweep.choose_injections(found, number or (SHORT if short else LONG), seed)
+        with show_progress("faults", len(planned)) as advance:
+            report = Report(sweep.run_sweep(planned, workers, advance), found)
+    violations = [] if workloads or pairs else attack()
     if output == "json":
         print_json(report.as_json() | {"hostileConnections": violations})
     else:
@@ -124,6 +142,30 @@ def chaos(
         for violation in violations:
             echo(f"hostile connections: {violation}")
     sys.exit(1 if report.broken or violations else 0)
+
+
+def _sweep_pairs(
+    found: "Sequence[Injection]", number: int, seed: int, workers: "Workers"
+) -> "Report":
+    """Execute runs with one fault, then runs with a second fault in addition; report the latter,
+    and the former that broke a guarantee.
+    """
+    from kubedsm_lab.chaos import pairs
+    from kubedsm_lab.chaos.sweep import Report, run_sweep
+    from kubedsm_lab.replay.runner import spread
+
+    begun = pairs.draw_covering(found, pairs.count_traces(number), seed)
+    traces = []
+    with show_progress("first faults", len(begun)) as advance:
+        for trace in spread(pairs.trace, begun, workers):
+            traces.append(trace)
+            advance()
+    reached = [pair for trace in traces for pair in trace.pairs]
+    planned = pairs.draw_covering(reached, number, seed)
+    with show_progress("pairs of faults", len(planned)) as advance:
+        verdicts = run_sweep(planned, workers, advance)
+    broken = [trace.verdict for trace in traces if trace.verdict.violations]
+    return Report([*broken, *verdicts], reached)
 
 
 def _explore_plans(workers: "Workers", output: str) -> NoReturn:
@@ -143,25 +185,28 @@ def _explore_plans(workers: "Workers", output: str) -> NoReturn:
 
 
 def _find_injection(
-    workloads: tuple[str, ...], fault: "Fault", seed: int, *, paced: bool
+    workloads: tuple[str, ...], faults: "tuple[Fault, ...]", seed: int, *, paced: bool
 ) -> "Injection":
     from kubedsm_lab.chaos import sweep
     from kubedsm_lab.chaos.trace import Injection
 
     if len(workloads) != 1:
         raise click.UsageError("--fault needs one --workload")
-    injection = Injection(workloads[0], fault, seed, paced)
-    if injection not in sweep.list_injections(workloads, seed, paced=paced):
-        where = f"--workload {workloads[0]} --seed {seed}{' --paced' * paced}"
-        raise click.UsageError(f"--fault {fault} finds no such call or event, with {where}")
+    injection = Injection(workloads[0], (), seed, paced)
+    for fault in faults:
+        before, injection = injection, injection.add_fault(fault)
+        if injection not in sweep.list_next(sweep.replay(before)):
+            where = before.command.removeprefix("kubedsm chaos ")
+            raise click.UsageError(f"--fault {fault} finds no such call or event, with {where}")
     return injection
 
 
-def _replay_fault(injection: "Injection") -> NoReturn:
+def _replay_faults(injection: "Injection") -> NoReturn:
     from kubedsm.terminal.echo import echo
+    from kubedsm_lab.chaos.sweep import replay
     from kubedsm_lab.chaos.trace import describe_outcome
 
-    outcome = _play_injection(injection)
+    outcome = replay(injection)
     for line in describe_outcome(outcome):
         echo(line)
     sys.exit(1 if outcome.violations else 0)
@@ -170,23 +215,15 @@ def _replay_fault(injection: "Injection") -> NoReturn:
 def _print_report(report: "Report") -> None:
     from kubedsm.terminal.console import Console
     from kubedsm.terminal.echo import echo
+    from kubedsm_lab.chaos.pairs import shrink
+    from kubedsm_lab.chaos.sweep import replay
     from kubedsm_lab.chaos.trace import describe_outcome
 
     console = Console()
     console.print(report.fault_table())
     for first, *others in report.failure_groups[:_TRACED]:
-        echo(f"{first.injection.command} (and {len(others)} alike)")
-        for line in describe_outcome(_play_injection(first.injection)):
+        smallest = shrink(first)
+        echo(f"{smallest.command} (and {len(others)} alike)")
+        for line in describe_outcome(replay(smallest)):
             echo(f"  {line}")
-    console.print(
-        f"{len(report.verdicts)} injections, {len(report.broken)} broke a guarantee;"
-        f" {len(report.covered)} of {len(report.cells)} cells (emulated)"
-    )
-
-
-def _play_injection(injection: "Injection") -> "Outcome":
-    from kubedsm_lab.chaos import sweep
-    from kubedsm_lab.chaos.trace import play
-
-    usual = sweep.reference(injection.workload, injection.seed, paced=injection.paced)
-    return play(injection, usual)
+    console.print(report.summary)

@@ -63,6 +63,8 @@ class EmulateOptions:
     network: "Mapping[Tier, float]"
     metrics_address: tuple[str, int] | None
     prometheus: str | None
+    #: None for no audit log
+    audit_log: Path | None
     paced: bool
     #: None for no page
     page: PageOptions | None
@@ -134,6 +136,12 @@ class EmulateOptions:
         callback=_check_url,
         metavar="URL",
         help="Prometheus with the request rates of pods, for autoscalers.",
+    ),
+    click.option(
+        "--audit-log",
+        type=click.Path(dir_okay=False, path_type=Path),
+        metavar="FILE",
+        help="Append each request as a line of audit.k8s.io/v1.",
     ),
     paced,
     page("127.0.0.1:10272"),

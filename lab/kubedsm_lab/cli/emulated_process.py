@@ -20,6 +20,7 @@ from kubedsm.kube.client.port import ObjectName
 from kubedsm.model.model import Tier
 from kubedsm.process.clock import SystemClock
 from kubedsm.terminal.echo import echo
+from kubedsm.terminal.problems import Problem
 from kubedsm_lab.cli.credentials import ensure_token, make_token, written_kubeconfig
 from kubedsm_lab.cli.emulate import EmulateOptions
 from kubedsm_lab.emulator.actors.volumes import LOCAL_PATH_CLASS
@@ -27,6 +28,7 @@ from kubedsm_lab.emulator.api.resources import NAMESPACES, STORAGE_CLASSES
 from kubedsm_lab.emulator.cluster_file import load
 from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster
 from kubedsm_lab.emulator.front import EmulatedFront
+from kubedsm_lab.emulator.http.audit_log import AuditLog
 from kubedsm_lab.emulator.http.server import HttpFront, ServerTls, server_tls
 from kubedsm_lab.emulator.paper import paper_cluster
 from kubedsm_lab.emulator.processes.lab import Lab, pod_processes, reachable
@@ -71,7 +73,8 @@ class EmulatedProcess:
         context, ca = (None, None) if self.tls is None else (self.tls.context, self.tls.ca)
         async with (
             self._emulate() as (cluster, metrics),
-            HttpFront(cluster.routes, options.host, options.port, context) as front,
+            self._open_audit_log() as audit,
+            HttpFront(cluster.routes, options.host, options.port, context, audit) as front,
             self._serve_page(cluster) as page,
         ):
             with written_kubeconfig(front.url, self.token, options.kubeconfig_path, ca) as path:
@@ -86,6 +89,20 @@ class EmulatedProcess:
                     if page:
                         echo(f"Page of the cluster at {page}")
                 await asyncio.Event().wait()
+
+    @asynccontextmanager
+    async def _open_audit_log(self) -> AsyncIterator[AuditLog | None]:
+        """Open the audit log for appending; None without one. Raises Problem."""
+        path = self.options.audit_log
+        if path is None:
+            yield None
+            return
+        try:
+            file = path.open("ab")
+        except OSError as error:
+            raise Problem(f"--audit-log: {error}") from None
+        with file:
+            yield AuditLog(file)
 
     @asynccontextmanager
     async def _serve_page(self, cluster: EmulatedCluster) -> AsyncIterator[str]:

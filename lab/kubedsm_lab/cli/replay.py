@@ -15,7 +15,7 @@ from kubedsm_lab.cli.options import (
 )
 from kubedsm_lab.replay.options import ReplayOptions
 
-PRESETS = ("paper", "packing", "load-aware", "hpa", "judgement", "sites")
+PRESETS = ("paper", "packing", "load-aware", "hpa", "judgement", "sites", "functions")
 POLICIES = (
     "kubedsm",
     "kube-scheduler",
@@ -53,14 +53,15 @@ SOLVERS = ("highs", "cp-sat", "off")
         " whole clusters repacked, compared with kube-scheduler; no emulation. `load-aware`:"
         " placement by measured load; response times are modelled. `hpa`: time for an autoscaled"
         " service to recover; response times are modelled. `judgement`: an operator's scenes."
-        " `sites`: requests served near users at several sites, over a day; traffic is modelled.",
+        " `sites`: requests served near users at several sites, over a day; traffic is modelled."
+        " `functions`: serverless applications, drawn from published statistics.",
     ),
     click.option(
         "--full",
         is_flag=True,
         help="With --preset, all tables of the page in docs/explanation: evaluation.md, 5 seeds;"
         " packing.md, 100 seeds; load-aware.md, 10 seeds; hpa.md, 50 seeds; judgement.md, 5 seeds;"
-        " site-demand.md, 5 seeds.",
+        " site-demand.md, 5 seeds; functions.md, 20 seeds.",
     ),
     click.option(
         "--solver",
@@ -98,7 +99,7 @@ SOLVERS = ("highs", "cp-sat", "off")
         "--seeds",
         type=click.IntRange(1, 1000),
         show_default="1; with --full, 5; packing: 2, 100; load-aware: 1, 10; hpa: 20, 50; sites:"
-        " 1, 5",
+        " 1, 5; functions: 3, 20",
         help="Number of seeds, from 1 up.",
     ),
     paced,

@@ -21,6 +21,7 @@ from kubedsm_lab.emulator.actors.garbage_collection import GarbageCollector
 from kubedsm_lab.emulator.actors.horizontal_pod_autoscaler import HorizontalPodAutoscalerController
 from kubedsm_lab.emulator.actors.housekeeping import (
     ClusterRoleAggregationController,
+    EventExpiry,
     NamespaceController,
     ResourceQuotaController,
     ServiceAccountsController,
@@ -61,8 +62,9 @@ class EmulatedCluster:
     no such API. `runtime` runs the containers of pods; by default they are only reported as
     running. With a `token` access is enforced: its bearer is the administrator, other users may do
     what bound Roles and ClusterRoles allow. With `default_scheduler` pods that name no other
-    scheduler are scheduled. With `paced` ReplicaSets create pods in slow-start batches and watch
-    events arrive with latencies of a real control plane; without, both happen at once.
+    scheduler are scheduled, and controllers write Normal Events. With `paced` ReplicaSets create
+    pods in slow-start batches and watch events arrive with latencies of a real control plane;
+    without, both happen at once.
     """
 
     def __init__(
@@ -83,7 +85,7 @@ class EmulatedCluster:
         runtime, timing = runtime or ContainerRuntime(), spec.timing
         pacing = Pacing(random.Random(rng.getrandbits(64))) if paced else None
         self.routes = Routes(self.api, self.access, runtime.output, pacing)
-        self._cache = cache = Cache(self.api)
+        self._cache = cache = Cache(self.api, normal_events=default_scheduler)
         server = None if usage is None else MetricsServer(cache, usage)
         #: in the order in which they observe a change
         self._actors: list[Controller] = [
@@ -117,6 +119,7 @@ class EmulatedCluster:
             )
 
             self._actors.append(DefaultScheduler(cache, random.Random(rng.getrandbits(64))))
+            self._actors.append(EventExpiry(cache))
         self._group = asyncio.TaskGroup()
         self._tasks: list[asyncio.Task[None]] = []
         for number, node in enumerate(spec.nodes, 1):

@@ -16,7 +16,7 @@ from kubedsm_lab.baselines.registry import KUBEDSM
 from kubedsm_lab.emulator.cluster_file import load as load_cluster
 from kubedsm_lab.emulator.paper import paper_cluster
 from kubedsm_lab.output_files import folder_for
-from kubedsm_lab.replay import presets
+from kubedsm_lab.replay import functions, presets
 from kubedsm_lab.replay.answer import answer, policy_title, print_answer
 from kubedsm_lab.replay.evaluation import other_than_the_papers, render_text
 from kubedsm_lab.replay.films import write_films
@@ -47,6 +47,7 @@ EXPERIMENTS: Mapping[str, Preset[Any]] = {
     "hpa": hpa.PRESET,
     "judgement": judgement.PRESET,
     "sites": sites.PRESET,
+    functions.NAME: functions.PRESET,
 }
 #: runs that a page has room for
 _FILMED = 2

@@ -18,10 +18,14 @@ Entry = tuple[Resource, Object]
 
 
 class Cache:
-    """Indexed object cache with event handlers, as client-go's shared informers provide."""
+    """Indexed object cache with event handlers, as client-go's shared informers provide.
 
-    def __init__(self, api: ApiServer) -> None:
+    `normal_events`: controllers write their Normal Events too, which only readers need.
+    """
+
+    def __init__(self, api: ApiServer, *, normal_events: bool = False) -> None:
         self.api = api
+        self.normal_events = normal_events
         # Keyed by the plural: unique among stored resources, and fast to hash.
         self._objects: dict[str, dict[str, dict[str, Object]]] = defaultdict(
             lambda: defaultdict(dict)

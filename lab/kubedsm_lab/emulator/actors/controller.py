@@ -176,18 +176,36 @@ class Controller(ABC):
                 if seconds(known["lastTimestamp"]) + _EVENT_PERIOD <= seconds(now):
                     self.api.update(EVENTS, {**known, **said, "count": known["count"] + 1})
                 return
-            about = {field: metadata[field] for field in ("namespace", "name", "uid")}
-            kind = {"apiVersion": resource.api_version, "kind": resource.kind}
-            event = {
-                "metadata": {"name": name},
-                "involvedObject": {**kind, **about},
-                "type": "Warning",
-                "reason": reason,
-                "source": {"component": self.component},
-                "firstTimestamp": now,
-                "count": 1,
-            }
-            self.api.create(EVENTS, event | said, namespace=namespace)
+            self._create_event(resource, obj, name, "Warning", reason, message)
+
+    def note(
+        self, resource: Resource, obj: Object, reason: str, message: str, kind: str = "Normal"
+    ) -> None:
+        """Write an Event about one change of an object, if the cluster has readers of Events."""
+        if self.cache.normal_events:
+            # The revision makes the name unique, as the time does in client-go.
+            name = f"{obj['metadata']['name']}.{self.api.store.revision:016x}"
+            with suppress(ApiError):
+                self._create_event(resource, obj, name, kind, reason, message)
+
+    def _create_event(
+        self, resource: Resource, obj: Object, name: str, kind: str, reason: str, message: str
+    ) -> None:
+        metadata, now = obj["metadata"], self.now()
+        about = {field: metadata[field] for field in ("namespace", "name", "uid")}
+        event = {
+            "metadata": {"name": name},
+            "involvedObject": {"apiVersion": resource.api_version, "kind": resource.kind, **about},
+            "type": kind,
+            "reason": reason,
+            "message": message,
+            "source": {"component": self.component},
+            "reportingComponent": self.component,
+            "firstTimestamp": now,
+            "lastTimestamp": now,
+            "count": 1,
+        }
+        self.api.create(EVENTS, event, namespace=metadata["namespace"])
 
     def enqueue(self, key: Key) -> None:
         self._queue[key] = None

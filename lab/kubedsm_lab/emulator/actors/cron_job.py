@@ -17,6 +17,8 @@ _MINUTE = 60
 
 
 class CronJobController(Controller):
+    component = "cronjob-controller"
+
     def subscribe(self) -> None:
         self.follow(CRON_JOBS)
         self.cache.on(JOBS, lambda change: self._enqueue_owner(change.object))
@@ -82,6 +84,7 @@ class CronJobController(Controller):
         }
         if not self.api.exists(JOBS, namespace, f"{name}-{scheduled}"):
             self.api.create(JOBS, job, namespace=namespace)
+            self.note(CRON_JOBS, cron, "SuccessfulCreate", f"Created job {name}-{scheduled}")
 
     def _delete_old_jobs(self, cron: Object) -> None:
         """Delete the oldest finished Jobs above the limits of the history."""

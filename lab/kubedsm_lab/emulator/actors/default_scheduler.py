@@ -33,7 +33,6 @@ from kubedsm_lab.emulator.api.object_state import (
 )
 from kubedsm_lab.emulator.api.patching import MERGE_PATCH
 from kubedsm_lab.emulator.api.resources import (
-    EVENTS,
     NAMESPACES,
     NODES,
     PERSISTENT_VOLUME_CLAIMS,
@@ -65,6 +64,8 @@ class _NoTiers(Tiers):
 
 
 class DefaultScheduler(Controller):
+    component = NAME
+
     def __init__(self, cache: Cache, rng: random.Random) -> None:
         super().__init__(cache)
         self._rng = rng
@@ -108,7 +109,7 @@ class DefaultScheduler(Controller):
         target = {"kind": "Node", "name": node}
         self.api.bind(namespace, name, {"metadata": {}, "target": target})
         said = f"Successfully assigned {namespace}/{name} to {node}"
-        self._record_event(pod, "Normal", "Scheduled", said)
+        self.note(PODS, pod, "Scheduled", said)
 
     def _assign_claims(self, pod: Pod, node: NodeName) -> None:
         """Reserve a volume for each claim of the pod that waits for the choice of the node, or
@@ -152,24 +153,7 @@ class DefaultScheduler(Controller):
         why = {"reason": "Unschedulable", "message": message}
         condition = pod_condition("PodScheduled", "False", self.now(), **why)
         self.write_status(PODS, pod, with_condition(pod, condition)["status"])
-        self._record_event(pod, "Warning", "FailedScheduling", message)
-
-    def _record_event(self, pod: Object, kind: str, reason: str, message: str) -> None:
-        metadata, now = pod["metadata"], self.now()
-        about = {key: metadata[key] for key in ("namespace", "name", "uid")}
-        event = {
-            "metadata": {"generateName": f"{metadata['name']}."},
-            "involvedObject": {"apiVersion": "v1", "kind": "Pod", **about},
-            "reason": reason,
-            "message": message,
-            "type": kind,
-            "source": {"component": NAME},
-            "reportingComponent": NAME,
-            "firstTimestamp": now,
-            "lastTimestamp": now,
-            "count": 1,
-        }
-        self.api.create(EVENTS, event, namespace=metadata["namespace"])
+        self.note(PODS, pod, "FailedScheduling", message, "Warning")
 
 
 def _waits(pod: Object) -> bool:

@@ -35,6 +35,8 @@ _UNDER_WAY = ("NewReplicaSetCreated", "FoundNewReplicaSet", "ReplicaSetUpdated")
 
 
 class DeploymentController(Controller):
+    component = "deployment-controller"
+
     def subscribe(self) -> None:
         self.follow(DEPLOYMENTS)
         self.follow_owned(REPLICA_SETS, DEPLOYMENTS)
@@ -127,7 +129,7 @@ class DeploymentController(Controller):
         new = {**new, "spec": {**new["spec"], "replicas": size}}
         namespace = deployment["metadata"]["namespace"]
         try:
-            return self.api.create(REPLICA_SETS, new, namespace=namespace)
+            made = self.api.create(REPLICA_SETS, new, namespace=namespace)
         except ApiError as error:
             if error.reason == "AlreadyExists":
                 # A ReplicaSet of another owner has the name: the next attempt takes another hash.
@@ -139,6 +141,16 @@ class DeploymentController(Controller):
             reason, message = "ReplicaSetCreateError", error.message
             self._write_conditions(deployment, self._progress(deployment, "False", reason, message))
             raise Requeue from error
+        if size:
+            self._note_scaling(deployment, made, 0, size)
+        return made
+
+    def _note_scaling(
+        self, deployment: Object, replica_set: Object, before: int, size: int
+    ) -> None:
+        side, name = "up" if size > before else "down", replica_set["metadata"]["name"]
+        message = f"Scaled {side} replica set {name} from {before} to {size}"
+        self.note(DEPLOYMENTS, deployment, "ScalingReplicaSet", message)
 
     def _refresh_new(self, deployment: Object, new: Object, revision: int) -> Object:
         """Update revision and minReadySeconds of a reused ReplicaSet, as after a rollback."""
@@ -222,6 +234,8 @@ class DeploymentController(Controller):
         if resized:
             patch["spec"] = {"replicas": size}
         self.api.patch(REPLICA_SETS, *key_of(replica_set), patch, MERGE_PATCH)
+        if resized:
+            self._note_scaling(deployment, replica_set, rollout.wanted(replica_set), size)
         return resized
 
     def _roll_out(self, family: rollout.Family) -> None:

@@ -124,6 +124,8 @@ class HorizontalPodAutoscalerController(Controller):
     of each pod, see `scaling_metrics`.
     """
 
+    component = "horizontal-pod-autoscaler"
+
     def __init__(
         self,
         cache: Cache,
@@ -188,6 +190,9 @@ class HorizontalPodAutoscalerController(Controller):
             self._histories[key] = history.scaled(self.clock.monotonic(), desired - current)
             message = f"the HPA controller was able to update the target scale to {desired}"
             status.set("AbleToScale", True, "SucceededRescale", message)
+            why = "a metric above target" if desired > current else "All metrics below target"
+            scaled = f"New size: {desired}; reason: {why}"
+            self.note(HORIZONTAL_POD_AUTOSCALERS, hpa, "SuccessfulRescale", scaled)
             status.fields["lastScaleTime"] = self.now()
         status.fields["desiredReplicas"] = desired
         return status

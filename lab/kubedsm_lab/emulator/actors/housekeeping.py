@@ -1,4 +1,5 @@
-"""Namespace, ServiceAccount, ResourceQuota and ClusterRole aggregation controllers.
+"""Namespace, ServiceAccount, ResourceQuota and ClusterRole aggregation controllers, and the expiry
+of Events.
 
 Source: k8s.io/kubernetes/pkg/controller, packages of these names.
 """
@@ -9,6 +10,7 @@ from kubedsm_lab.emulator.api.admission import usage
 from kubedsm_lab.emulator.api.object_state import is_finished, is_terminating, key_of
 from kubedsm_lab.emulator.api.resources import (
     CLUSTER_ROLES,
+    EVENTS,
     NAMESPACES,
     PODS,
     RESOURCE_QUOTAS,
@@ -23,6 +25,8 @@ from kubedsm_lab.emulator.api.values import format_quantity, seconds
 _FINALIZER = "kubernetes"
 #: seconds from the deletion of a namespace to that of its contents: other clients still find them
 _GRACE = 5.0
+#: seconds: the default of kube-apiserver's `--event-ttl`
+_EVENT_TTL = 3600.0
 _NAMESPACED = tuple(r for r in SERVED if r.namespaced and not r.alias_of)
 _DEFAULT_ACCOUNT = "default"
 
@@ -115,6 +119,23 @@ class ResourceQuotaController(Controller):
             for name in sorted(hard)
         }
         self.write_status(RESOURCE_QUOTAS, quota, {"hard": hard, "used": used})
+
+
+class EventExpiry(Controller):
+    """Controller that deletes Events an hour after their last change, as the API server does."""
+
+    def subscribe(self) -> None:
+        self.cache.on(EVENTS, lambda change: self.enqueue(key_of(change.object)))
+
+    def reconcile(self, key: Key) -> None:
+        event = self.cache.get(EVENTS, key)
+        if event is None:
+            return
+        series = event.get("series") or {}
+        last = series.get("lastObservedTime") or event.get("lastTimestamp")
+        last = last or event["metadata"]["creationTimestamp"]
+        if self.has_passed(seconds(last) + _EVENT_TTL, key):
+            self.api.delete(EVENTS, *key)
 
 
 class ClusterRoleAggregationController(Controller):

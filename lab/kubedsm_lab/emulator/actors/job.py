@@ -31,6 +31,8 @@ _TOO_LONG = ("Failed", "DeadlineExceeded", "Job was active longer than specified
 
 
 class JobController(Controller):
+    component = "job-controller"
+
     def subscribe(self) -> None:
         self.follow_with_pods(JOBS)
 
@@ -47,9 +49,11 @@ class JobController(Controller):
         active = [pod for pod in pods if is_active(pod)]
         for pod in active[wanted:]:
             self.api.delete(PODS, *key_of(pod), uid=pod["metadata"]["uid"])
+            self.note(JOBS, job, "SuccessfulDelete", f"Deleted pod: {pod['metadata']['name']}")
         for _ in range(wanted - len(active)):
             pod = build_owned_pod(JOBS, job, generateName=f"{key[1]}-")
-            self.api.create(PODS, pod, namespace=key[0])
+            made = self.api.create(PODS, pod, namespace=key[0])
+            self.note(JOBS, job, "SuccessfulCreate", f"Created pod: {made['metadata']['name']}")
         self._report(key, end)
 
     def _end(self, job: Object, pods: list[Object]) -> tuple[str, str, str] | None:
@@ -104,6 +108,9 @@ class JobController(Controller):
                 known = [*known, {**begun, "type": kind}]
                 if kind == "Complete":
                     after["completionTime"] = now
+                    self.note(JOBS, job, "Completed", "Job completed")
+                else:
+                    self.note(JOBS, job, reason, text, "Warning")
         self.write_status(JOBS, job, {**after, "conditions": known} if known else after)
 
     def _delete_after_ttl(self, job: Object) -> None:

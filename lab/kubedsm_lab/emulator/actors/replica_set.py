@@ -90,16 +90,22 @@ class ReplicaSetController(Controller):
         if surplus > 0:
             for pod in self._choose_victims(replica_set, pods, min(surplus, _BURST)):
                 self.api.delete(PODS, *key_of(pod), uid=pod["metadata"]["uid"])
+                deleted = f"Deleted pod: {pod['metadata']['name']}"
+                self.note(REPLICA_SETS, replica_set, "SuccessfulDelete", deleted)
         elif surplus < 0:
             pod = build_owned_pod(
                 REPLICA_SETS, replica_set, generateName=f"{replica_set['metadata']['name']}-"
             )
             for _ in range(min(due, _BURST)):
                 try:
-                    self.api.create(PODS, pod, namespace=replica_set["metadata"]["namespace"])
+                    made = self.api.create(
+                        PODS, pod, namespace=replica_set["metadata"]["namespace"]
+                    )
                 except ApiError as error:
                     self._slow_starts.pop(key_of(replica_set), None)
                     return error
+                created = f"Created pod: {made['metadata']['name']}"
+                self.note(REPLICA_SETS, replica_set, "SuccessfulCreate", created)
         return None
 
     def _count_due(self, key: Key, missing: int) -> int:

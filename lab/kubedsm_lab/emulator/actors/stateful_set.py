@@ -51,6 +51,8 @@ class _Plan:
 
 
 class StatefulSetController(Controller):
+    component = "statefulset-controller"
+
     def subscribe(self) -> None:
         self.follow_with_pods(STATEFUL_SETS)
 
@@ -90,9 +92,10 @@ class StatefulSetController(Controller):
             if pod is None:
                 namespace = plan.stateful_set["metadata"]["namespace"]
                 self._create_claims(plan, ordinal)
-                self.api.create(PODS, _pod_of(plan, ordinal), namespace=namespace)
+                made = self.api.create(PODS, _pod_of(plan, ordinal), namespace=namespace)
+                self._note_pod(plan, made, "create")
             elif is_finished(pod) and not is_terminating(pod):
-                self._delete(pod)
+                self._delete(plan, pod)
             elif not is_terminating(pod) and self._is_available(plan, pod):
                 continue
             if plan.in_order:
@@ -120,7 +123,7 @@ class StatefulSetController(Controller):
         surplus = sorted(set(plan.pods) - set(plan.wanted), reverse=True)
         for ordinal in surplus:
             if not is_terminating(plan.pods[ordinal]):
-                self._delete(plan.pods[ordinal])
+                self._delete(plan, plan.pods[ordinal])
             if plan.in_order:
                 return False
         return not surplus
@@ -137,11 +140,17 @@ class StatefulSetController(Controller):
         for ordinal in reversed(plan.wanted):
             pod = plan.pods[ordinal]
             if ordinal >= partition and labels_of(pod).get(_REVISION) != plan.revision:
-                self._delete(pod)
+                self._delete(plan, pod)
                 return
 
-    def _delete(self, pod: Object) -> None:
+    def _delete(self, plan: _Plan, pod: Object) -> None:
         self.api.delete(PODS, *key_of(pod), uid=pod["metadata"]["uid"])
+        self._note_pod(plan, pod, "delete")
+
+    def _note_pod(self, plan: _Plan, pod: Object, verb: str) -> None:
+        name, owner = pod["metadata"]["name"], plan.stateful_set["metadata"]["name"]
+        message = f"{verb} Pod {name} in StatefulSet {owner} successful"
+        self.note(STATEFUL_SETS, plan.stateful_set, f"Successful{verb.capitalize()}", message)
 
     def _is_available(self, plan: _Plan, pod: Object) -> bool:
         seconds = plan.stateful_set["spec"].get("minReadySeconds", 0)

@@ -10,6 +10,7 @@ import base64
 import ssl
 from collections.abc import Sequence
 from contextlib import suppress
+from datetime import UTC, datetime
 from typing import Self
 from urllib.parse import parse_qsl, unquote
 
@@ -23,6 +24,7 @@ from kubedsm.process.http_limits import EMULATED, listen
 from kubedsm.terminal.problems import Problem
 from kubedsm_lab.emulator.api.errors import ApiError
 from kubedsm_lab.emulator.api.resources import Object
+from kubedsm_lab.emulator.http.audit_log import AuditLog
 from kubedsm_lab.emulator.http.routes import ApiRequest, ApiResponse, RequestHandler, Stream
 
 #: size limit of a request body in kube-apiserver, in bytes
@@ -44,8 +46,10 @@ class HttpFront:
         host: str = "127.0.0.1",
         port: int = 0,
         tls: ssl.SSLContext | None = None,
+        audit: AuditLog | None = None,
     ) -> None:
         self._routes = routes
+        self._audit = audit
         self._tls = tls
         self._host = host
         self._port = port
@@ -85,6 +89,7 @@ class HttpFront:
             self._runner = None
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+        received = datetime.now(UTC)
         try:
             body = await request.read()
         except web.HTTPRequestEntityTooLarge:
@@ -93,7 +98,19 @@ class HttpFront:
             return web.Response(
                 status=413, body=orjson.dumps(error.body()), content_type="application/json"
             )
-        answer = self._routes.handle(_api_request(request, body))
+        asked = _api_request(request, body)
+        answer = self._routes.handle(asked)
+        if self._audit is not None:
+            status, size = 200, 0
+            if isinstance(answer, ApiResponse):
+                status, size = answer.status, len(answer.body)
+            self._audit.record(
+                received,
+                (asked.method, asked.path, dict(asked.query)),
+                request.headers.get("User-Agent", ""),
+                status,
+                (len(body), size),
+            )
         if isinstance(answer, ApiResponse):
             headers = {"Content-Type": answer.content_type}
             if answer.warning:

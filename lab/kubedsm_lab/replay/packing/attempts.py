@@ -3,6 +3,7 @@ optimality.
 """
 
 import enum
+import os
 import random
 import time
 from collections import Counter
@@ -57,6 +58,8 @@ class Call(msgspec.Struct, frozen=True, rename="camel"):
     #: limit, and time taken
     seconds: float
     took: float
+    #: runnable processes of the machine per processor, mean of a minute: above 1, calls share it
+    load: float
     #: migrated pods may be missing meanwhile, as in the paper: all leave before any comes
     gaps: bool
     category: Category
@@ -140,7 +143,7 @@ def call(
     """Repack a cluster by the solver within `seconds`, and compare the placed pods with
     kube-scheduler's.
     """
-    begun = time.monotonic()
+    begun, load = time.monotonic(), os.getloadavg()[0] / (os.cpu_count() or 1)
     deadline = Deadline(lambda: (time.monotonic() - begun) / seconds, seconds)
     packed = pack_cluster(
         start,
@@ -164,6 +167,7 @@ def call(
     return Call(
         seconds=seconds,
         took=took,
+        load=load,
         gaps=gaps,
         category=category(
             count_placed(theirs, levels), ours, proven=proven, holds=has_no_overload(after)

@@ -109,10 +109,11 @@ def _tabulate_overview(attempts: Sequence[Attempt]) -> Table:
                 _show_beside(improved, better, 1),
                 _show_beside(outcomes.percent_of_calls(Category.KWOK_OPTIMAL), optimal, 1),
                 number(outcomes.percent_of_calls(Category.FAILURE), 1),
+                number(outcomes.mean(lambda call: call.load), 1),
             ]
         )
-    headings = ["within", "calls", "better or proven equal", "better", "proven equal", "failures"]
-    return headings, lines
+    outcomes_of_calls = ["better or proven equal", "better", "proven equal", "failures"]
+    return ["within", "calls", *outcomes_of_calls, "load per processor"], lines
 
 
 def _tabulate_nodes(attempts: Sequence[Attempt]) -> Table:

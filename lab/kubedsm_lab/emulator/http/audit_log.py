@@ -1,0 +1,64 @@
+"""Audit log of the emulated API server, in the format of audit.k8s.io/v1 at level Metadata.
+
+Source: kubernetes.io, "Auditing". Annotations give the sizes of both bodies, which a Metadata log
+of kube-apiserver lacks.
+"""
+
+from datetime import UTC, datetime
+from typing import BinaryIO
+
+import attrs
+import orjson
+
+from kubedsm_lab.emulator.http.paths import attributes_of
+
+#: annotations: bytes of the request's and of the response's body
+REQUEST_BYTES, RESPONSE_BYTES = "kubedsm.io/request-bytes", "kubedsm.io/response-bytes"
+
+
+@attrs.frozen
+class AuditLog:
+    """Writer of one line for each request, once its response is known."""
+
+    file: BinaryIO
+
+    def record(
+        self,
+        received: datetime,
+        request: tuple[str, str, dict[str, str]],
+        user_agent: str,
+        code: int,
+        sizes: tuple[int, int],
+    ) -> None:
+        """Write the line of a request, given as method, path and query.
+
+        `sizes` are the bytes of the request's and of the response's body.
+        """
+        asked = attributes_of(*request)
+        reference = {
+            "apiGroup": asked.group,
+            "resource": asked.resource,
+            "subresource": asked.subresource,
+            "namespace": asked.namespace,
+            "name": asked.name,
+        }
+        line = {
+            "kind": "Event",
+            "apiVersion": "audit.k8s.io/v1",
+            "level": "Metadata",
+            "stage": "ResponseComplete",
+            "requestURI": request[1],
+            "verb": asked.verb,
+            "userAgent": user_agent,
+            "objectRef": {name: value for name, value in reference.items() if value},
+            "responseStatus": {"code": code},
+            "requestReceivedTimestamp": _format(received),
+            "stageTimestamp": _format(datetime.now(UTC)),
+            "annotations": dict(zip((REQUEST_BYTES, RESPONSE_BYTES), map(str, sizes), strict=True)),
+        }
+        self.file.write(orjson.dumps(line) + b"\n")
+        self.file.flush()
+
+
+def _format(at: datetime) -> str:
+    return at.strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -1,0 +1,137 @@
+"""Two faults in one run: the second strikes during the recovery from the first."""
+
+import random
+from itertools import product
+
+import pytest
+from click.testing import CliRunner
+
+from kubedsm_lab.chaos import pairs
+from kubedsm_lab.chaos.faults import CALL, CRASHES, KINDS, OUTCOMES, PROCESS, WATCH, WORLD, Fault
+from kubedsm_lab.chaos.incidents import INCIDENTS
+from kubedsm_lab.chaos.perturbations import DELIVERIES, PERTURBATIONS
+from kubedsm_lab.chaos.process import INTERRUPTIONS
+from kubedsm_lab.chaos.sweep import Report, Verdict, judge, list_next, replay
+from kubedsm_lab.chaos.trace import Injection
+from kubedsm_lab.cli.chaos import chaos
+
+LOST = Fault.parse("call:create-pods/binding:1:timeout")
+OUTAGE = Fault.parse("call:get-pods:0:503/minute")
+REFUSED = Fault.parse("call:create-pods/binding:1:503/minute")
+CRASH = Fault.parse("call:create-pods/binding:4:crash-before")
+
+
+def list_strikes(outcome):
+    return [moment.point.split()[-1] for moment in outcome.history if moment.is_fault]
+
+
+def test_a_second_fault_strikes_during_the_recovery_from_the_first():
+    outcome = replay(Injection("burst", (LOST, OUTAGE)))
+    first, *later = list_strikes(outcome)
+    assert outcome.struck
+    assert outcome.violations == ()
+    assert (first, set(later)) == (str(LOST), {str(OUTAGE)})
+    assert outcome.ended > min(m.at for m in outcome.history if m.tells_of(OUTAGE))
+
+
+def test_a_crash_replaces_the_fault_that_lasts_at_the_same_request():
+    outcome = replay(Injection("burst", (REFUSED, CRASH)))
+    assert outcome.struck
+    assert outcome.violations == ()
+    assert any(moment.point == "ended" for moment in outcome.history)
+
+
+def test_the_same_two_faults_have_the_same_history():
+    first, again = (replay(Injection("burst", (LOST, OUTAGE))) for _ in range(2))
+    assert first == again
+
+
+def test_second_faults_are_those_that_strike_after_the_first():
+    begun = replay(Injection("burst", (LOST,)))
+    found = list(list_next(begun, nearest=1))
+    assert set(found) < set(list_next(begun))
+    assert {pair.faults[0] for pair in found} == {LOST}
+    for pair in random.Random(1).sample(found, 4):
+        verdict = judge(pair)
+        assert verdict.struck, pair.command
+        assert verdict.violations == (), pair.command
+
+
+def test_a_trace_has_one_pair_of_each_class_that_it_reaches():
+    traced = pairs.trace(Injection("burst", (LOST,)))
+    classes = [pair.cell for pair in traced.pairs]
+    assert len(classes) == len(set(classes)) > 30
+    assert {first for first, _ in classes} == {("loss", "bind")}
+
+
+@pytest.mark.parametrize(
+    ("family", "names"),
+    [
+        (CALL, {*OUTCOMES, *CRASHES}),
+        (WATCH, {*DELIVERIES, *PERTURBATIONS}),
+        (WORLD, set(INCIDENTS)),
+        (PROCESS, set(INTERRUPTIONS)),
+    ],
+)
+def test_every_fault_has_a_kind(family, names):
+    assert set(KINDS[family]) == names
+
+
+def test_each_pair_of_classes_is_drawn_once_before_any_is_drawn_twice():
+    firsts = [Fault(CALL, "get-pods", 0, what) for what in ("409", "500", "crash-after")]
+    seconds = [Fault(CALL, "list-pods", n, what) for n in range(3) for what in ("409", "timeout")]
+    found = [
+        Injection(workload, couple)
+        for workload in ("burst", "swap")
+        for couple in product(firsts, seconds)
+    ]
+    drawn = pairs.draw_covering(found, 6, seed=0)
+    report = Report([Verdict(injection, True, ()) for injection in drawn], found)
+    assert len(report.classes) == 5
+    assert report.covered == report.cells
+    assert {(i.workload, i.cell[0]) for i in drawn} == {
+        (workload, first.fault_class) for workload in ("burst", "swap") for first in firsts
+    }
+    assert "5 classes, 6 of 6 reachable pairs of classes" in report.summary
+    assert len(set(pairs.draw_covering(found, 100, seed=0))) == len(found)
+
+
+def shrink(monkeypatch, fails, injection):
+    """Shrink a run, where the runs that satisfy `fails` break I7."""
+
+    def judge_run(tried):
+        return Verdict(tried, True, (f"I7: {tried.workload} has 1",) if fails(tried) else ())
+
+    monkeypatch.setattr(pairs, "judge", judge_run)
+    return pairs.shrink(judge_run(injection))
+
+
+def test_a_pair_that_fails_is_reduced(monkeypatch):
+    late = Fault.parse("call:create-events:3:500")
+    couple = Injection("scaling", (LOST, late))
+    monkeypatch.setattr(pairs, "WORKLOADS", ("burst", "scaling"))
+
+    def reduce(fails):
+        return shrink(monkeypatch, fails, couple)
+
+    assert reduce(lambda run: LOST in run.faults).faults == (LOST,)
+    alone = reduce(lambda run: run.faults[-1].cell == late.cell)
+    assert [fault.cell for fault in alone.faults] == [late.cell]
+    both = reduce(lambda run: len(run.faults) == 2)
+    assert both.workload == "burst"
+    assert [fault.cell for fault in both.faults] == [LOST.cell, late.cell]
+    here = reduce(lambda run: len(run.faults) == 2 and run.workload == "scaling")
+    assert here.faults[0] == LOST
+    assert here.faults[1].at < late.at
+    assert reduce(lambda run: run == couple) == couple
+
+
+def test_two_faults_are_replayed_by_one_command():
+    arguments = ["--workload", "burst", "--fault", str(LOST), "--fault", str(OUTAGE)]
+    done = CliRunner().invoke(chaos, arguments)
+    assert done.exit_code == 0, done.output
+    assert f"FAULT {LOST}" in done.stdout
+    assert f"FAULT {OUTAGE}" in done.stdout
+    refused = CliRunner().invoke(chaos, [*arguments, "--fault", str(LOST)])
+    assert refused.exit_code == 2
+    assert "finds no such call or event" in refused.output
