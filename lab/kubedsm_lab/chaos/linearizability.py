@@ -264,8 +264,10 @@ class _RecordedCluster(Observed):
             applied = False
             raise
         else:
-            if response.status < _SERVER_ERROR and response.status != _CONFLICT:
-                applied = response.status < _FAILED
+            if _FAILED <= response.status < _SERVER_ERROR and response.status != _CONFLICT:
+                applied = False
+            elif response.status < _FAILED and response.body.startswith(b"{"):
+                applied = True  # not a page of a proxy
             return response
         finally:
             self.history.end(begun, applied=applied)
