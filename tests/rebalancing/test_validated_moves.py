@@ -1,5 +1,7 @@
 """Requested migrations as the scheduler executes them, or why it does not."""
 
+from types import SimpleNamespace
+
 import msgspec
 import pytest
 
@@ -7,7 +9,7 @@ from kubedsm.config.settings import Configuration
 from kubedsm.kube.wire.annotations import RequestedMove
 from kubedsm.model.model import Tier
 from kubedsm.model.sites import Away
-from kubedsm.rebalancing.migration_requests import validate_moves
+from kubedsm.rebalancing.migration_requests import list_requested_moves, validate_moves
 from kubedsm.rebalancing.suggester import order_of
 from support.placement_instances import node, resources, snapshot
 from support.suggest_instances import running
@@ -59,6 +61,8 @@ def test_room_that_another_leg_frees_is_not_looked_for_yet():
     found = validated(AWAY, waiting)
     assert [leg.target for leg in found.legs] == ["c1", "e1"]
     assert not found.refused
+    suggested = SimpleNamespace(legs=found.legs, moves=[each.move for each in found.legs])
+    assert [each.needs for each in list_requested_moves(suggested)] == [(), (leg.name,)]
 
 
 @pytest.mark.parametrize("uids", [(POD.uid, "gone"), ("gone", POD.uid)])
