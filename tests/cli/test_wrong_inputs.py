@@ -24,12 +24,6 @@ BAD = {
     "a name without a certificate": (["emulate", "--tls-san", "a"], 2, "--tls"),
     "no name for a certificate": (["emulate", "--tls", "--tls-san", "a b"], 1, "'a b'"),
     "no cluster file": (["emulate", "--cluster", "none"], 1, "none"),
-    "unknown tier": (
-        ["emulate", "--cluster", "c:nodes: [{name: e1, tier: fog, cpu: 4, memory: 4Gi}]"],
-        1,
-        "fog",
-    ),
-    "malformed cluster file": (["emulate", "--cluster", "c:nodes: {"], 1, "not YAML"),
     "no configuration": (["run", "--config", "none"], 1, "none"),
     "bad configuration": (["run", "--config", "c:batch: {idle: 5}"], 1, "batch.idle"),
     "two configurations": (
