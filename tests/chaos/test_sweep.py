@@ -13,7 +13,7 @@ from kubedsm_lab.chaos.workloads import WORKLOADS
 from kubedsm_lab.cli.chaos import SHORT
 
 PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "reliability.md"
-PARTS, BY_DEFAULT = 9, 3
+PARTS, BY_DEFAULT = 9, 1
 SHARE = 18
 
 
