@@ -51,6 +51,9 @@ def test_second_faults_are_those_that_strike_after_the_first():
     found = list(list_next(begun, nearest=1))
     assert set(found) < set(list_next(begun))
     assert {pair.faults[0] for pair in found} == {LOST}
+    bystanders = {(m.point, m.number) for m in begun.history if m.about.startswith("beside")}
+    assert bystanders
+    assert not bystanders & {(pair.faults[1].point, pair.faults[1].at) for pair in list_next(begun)}
     for pair in random.Random(1).sample(found, 4):
         verdict = judge(pair)
         assert verdict.struck, pair.command

@@ -1,6 +1,7 @@
 """Definition of the command `kubedsm chaos`."""
 
 import sys
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, NoReturn
 
 import attrs
@@ -10,10 +11,10 @@ from kubedsm.cli.options import OneOf, output
 from kubedsm_lab.cli.options import executor, paced, processes, show_progress
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from kubedsm_lab.chaos.faults import Fault
-    from kubedsm_lab.chaos.sweep import Report
+    from kubedsm_lab.chaos.sweep import Report, Verdict
     from kubedsm_lab.chaos.trace import Injection
     from kubedsm_lab.replay.runner import Workers
 
@@ -132,8 +133,8 @@ def chaos(
         report = _sweep_pairs(found, number or (SHORT_PAIRS if short else LONG), seed, workers)
     else:
         planned = sweep.choose_injections(found, number or (SHORT if short else LONG), seed)
-        with show_progress("faults", len(planned)) as advance:
-            report = Report(sweep.run_sweep(planned, workers, advance), found)
+        with _show_alarms("faults", len(planned)) as on_done:
+            report = Report(sweep.run_sweep(planned, workers, on_done), found)
     violations = [] if workloads or pairs else attack()
     if output == "json":
         print_json(report.as_json() | {"hostileConnections": violations})
@@ -156,16 +157,31 @@ def _sweep_pairs(
 
     begun = pairs.draw_covering(found, pairs.count_traces(number), seed)
     traces = []
-    with show_progress("first faults", len(begun)) as advance:
+    with _show_alarms("first faults", len(begun)) as on_done:
         for trace in spread(pairs.trace, begun, workers):
             traces.append(trace)
-            advance()
+            on_done(trace.verdict)
     reached = [pair for trace in traces for pair in trace.pairs]
     planned = pairs.draw_covering(reached, number, seed)
-    with show_progress("pairs of faults", len(planned)) as advance:
-        verdicts = run_sweep(planned, workers, advance)
+    with _show_alarms("pairs of faults", len(planned)) as on_done:
+        verdicts = run_sweep(planned, workers, on_done)
     broken = [trace.verdict for trace in traces if trace.verdict.violations]
     return Report([*broken, *verdicts], reached)
+
+
+@contextmanager
+def _show_alarms(what: str, total: int) -> "Iterator[Callable[[Verdict], object]]":
+    """Show a progress bar on stderr, and each run that breaks a guarantee as soon as it ends."""
+    from kubedsm.terminal.echo import echo
+
+    with show_progress(what, total) as advance:
+
+        def show_alarm(verdict: "Verdict") -> None:
+            advance()
+            for violation in verdict.violations[:1]:
+                echo(f"{verdict.injection.command}: {violation}", err=True)
+
+        yield show_alarm
 
 
 def _explore_plans(workers: "Workers", output: str) -> NoReturn:
