@@ -44,6 +44,7 @@ PACKAGES = {
         "kubedsm/plugins",
         [
             "tests/plugins",
+            "tests/optimizer/placing/test_open_volumes.py",
             "tests/optimizer/placing/test_preferences.py",
             "tests/scheduling/test_queueing_hints.py",
         ],
