@@ -6,7 +6,7 @@ from typing import Any
 from kubedsm.config.settings import KEY
 from kubedsm.kube.client.port import ObjectName
 from kubedsm.kube.wire.annotations import REQUEST_ANNOTATION, MoveRequest, RequestedMove
-from kubedsm_lab.chaos.oracles import SCHEDULER_NAME, free_capacity
+from kubedsm_lab.chaos.oracles import DRAIN_DELAY, SCHEDULER_NAME, free_capacity
 from kubedsm_lab.emulator.actors.volumes import LOCAL_PATH_CLASS
 from kubedsm_lab.emulator.api.object_state import conditions_of, labels_of, node_of
 from kubedsm_lab.emulator.api.resources import (
@@ -32,7 +32,12 @@ CONFIGURATION = ObjectName("kubedsm", "kubedsm")
 #: configuration settings of every run: migrations are free and begin soon, whatever their benefit
 _SETTINGS: Object = {
     "suggester": {"period": "1s"},
-    "migration": {"price": "0s", "cooldown": "1s", "drainDelay": "1s", "deadline": "10s"},
+    "migration": {
+        "price": "0s",
+        "cooldown": "1s",
+        "drainDelay": f"{DRAIN_DELAY:g}s",
+        "deadline": "10s",
+    },
     "site": {"settle": "10s"},
 }
 #: pods are evicted from an unreachable node after 5 seconds
