@@ -82,17 +82,17 @@ class Bystander:
             self.waited[metadata["name"]] = loop_time() - self._created[metadata["name"]]
 
 
-def longest_wait(fault: Fault, handover: float, slowest: float) -> float:
+def longest_wait(fault: Fault, handover: float, slowest: float, *, replaced: bool) -> float:
     """Return the longest acceptable seconds until the bind of the other tenant's pod, given the
     fault's duration.
 
     `handover` is the seconds until another replica leads (0 without another replica), `slowest` the
-    rate of the slowest clock.
+    rate of the slowest clock. `replaced` is whether a replica is left that no fault interrupts.
     """
     if fault.family == PROCESS:
         interruption = INTERRUPTIONS[fault.what]
-        replaced = handover and interruption.end is not None
-        return USUAL + handover + (0.0 if replaced else interruption.lasts)
+        is_served = replaced and interruption.end is not None
+        return USUAL + handover + (0.0 if is_served else interruption.lasts)
     return handover + _longest_disturbance(fault) / slowest
 
 
@@ -342,8 +342,10 @@ def _compare_with_reference(stage: Stage, reference: Outcome) -> Iterator[str]:
 def _check_bystander(bystander: Bystander, seam: Seam, workload: Workload) -> Iterator[str]:
     if any(moment.point == NOT_STARTED for moment in seam.history):
         return  # with an invalid configuration no scheduler starts
-    slowest = min(workload.rates)
-    longest = sum(longest_wait(fault, workload.handover, slowest) for fault in seam.struck)
+    handover, slowest = workload.handover, min(workload.rates)
+    interrupted = sum(fault.family == PROCESS for fault in seam.struck)
+    replaced = interrupted < len(workload.rates)
+    longest = sum(longest_wait(each, handover, slowest, replaced=replaced) for each in seam.struck)
     if workload.handover and any(fault.family == WORLD for fault in seam.struck):
         longest += GRACE  # a terminating leader waits for delayed migrations
     if bystander.is_pending:
