@@ -129,6 +129,14 @@ def test_a_pair_that_fails_is_reduced(monkeypatch):
     assert reduce(lambda run: run == couple) == couple
 
 
+@pytest.mark.parametrize("first", ["stopped-before", "hour-forth"])
+def test_two_replicas_paused_at_once_serve_again_when_one_runs_again(first):
+    faults = [f"process:update-leases:3:{first}", "process:watch-configmaps:3:stopped-after"]
+    outcome = replay(Injection("leader-change", tuple(map(Fault.parse, faults))))
+    assert outcome.struck
+    assert outcome.violations == ()
+
+
 def test_two_faults_are_replayed_by_one_command():
     arguments = ["--workload", "burst", "--fault", str(LOST), "--fault", str(OUTAGE)]
     done = CliRunner().invoke(chaos, arguments)
