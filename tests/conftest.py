@@ -79,6 +79,14 @@ def pytest_runtest_makereport(item: pytest.Item):
     return report
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_cmdline_main(config: pytest.Config) -> None:
+    # Each worker begins with modules of its own, whose fixtures it makes, and others help at the
+    # end. Under `load` the tests of a module meet several workers.
+    if getattr(config.option, "numprocesses", None) and config.option.dist == "no":
+        config.option.dist = "worksteal"
+
+
 @pytest.fixture(autouse=True)
 def logs_as_they_come() -> None:
     """Whatever a command of another test set up."""

@@ -64,25 +64,37 @@ bring_up() {
   for index in $(of_tier edge) $(of_tier cloud); do
     kube wait --for=condition=Ready --timeout=180s "node/$(node_name "$index")"
     kube label --overwrite node "$(node_name "$index")" "$TIER_LABEL=${TIERS[index]}"
+    [[ -z ${SITES[index]} ]] ||
+      kube label --overwrite node "$(node_name "$index")" "$SITE_LABEL=${SITES[index]}"
   done
 }
 
-# Label the nodes of your own cluster with their tiers in the table.
-label_tiers() {
-  local index name tier
+# Label the nodes of your own cluster with their tiers and sites in the table.
+label_nodes() {
+  local index
   for index in $(of_tier edge) $(of_tier cloud); do
-    name=${NAMES[index]}
-    tier=$(kube get node "$name" -o "jsonpath={.metadata.labels.${TIER_LABEL//./\\.}}") ||
-      die "$NODES: the cluster has no node $name"
-    [[ $tier != "${TIERS[index]}" ]] || continue
-    [[ -z $tier ]] || made tier "$name" || die "$name has tier $tier already, and not by this lab"
-    making tier "$name"
-    kube label --overwrite node "$name" "$TIER_LABEL=${TIERS[index]}"
+    label_node tier "${NAMES[index]}" "$TIER_LABEL" "${TIERS[index]}"
+    [[ -z ${SITES[index]} ]] || label_node site "${NAMES[index]}" "$SITE_LABEL" "${SITES[index]}"
   done
 }
 
-undo_tier() {
+# label_node KIND NODE LABEL VALUE: set a label, unless the node has another value, not by this lab.
+label_node() {
+  local found
+  found=$(kube get node "$2" -o "jsonpath={.metadata.labels.${3//./\\.}}") ||
+    die "$NODES: the cluster has no node $2"
+  [[ $found != "$4" ]] || return 0
+  [[ -z $found ]] || made "$1" "$2" || die "$2 has $1 $found already, and not by this lab"
+  making "$1" "$2"
+  kube label --overwrite node "$2" "$3=$4"
+}
+
+undo_tier() { unlabel "$1" "$TIER_LABEL"; }
+
+undo_site() { unlabel "$1" "$SITE_LABEL"; }
+
+unlabel() {
   local found
   found=$(kube get node "$1" --ignore-not-found -o name) || return
-  [[ -z $found ]] || kube label node "$1" "$TIER_LABEL-"
+  [[ -z $found ]] || kube label node "$1" "$2-"
 }

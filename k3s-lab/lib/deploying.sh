@@ -32,7 +32,7 @@ scheduler_of() {
 
 deploy_all() {
   local name
-  ! by_kubeconfig || label_tiers
+  ! by_kubeconfig || label_nodes
   bring_image
   apply kubedsm kubedsm
   apply monitoring lab-monitoring
@@ -87,12 +87,14 @@ rendered() {
 services() { grep -v '^#' "$HERE/services"; }
 
 rendered_services() {
-  local name cpu memory port
+  local name cpu memory port number=0 site
   cat "$HERE/manifests/namespace.yaml"
   while read -r name cpu memory port; do
+    site=$(site_of "$number")
+    number=$((number + 1))
     echo ---
     # shellcheck disable=SC2016 # placeholders of the manifest
-    sed -e 's|\$NAME|'"$name|" -e 's|\$CPU|'"$cpu|" -e 's|\$MEMORY|'"$memory|" \
+    sed -e "${site:+s/ # by site$//;}/ # by site$/d" -e 's|\$SITE|'"$site|" -e 's|\$NAME|'"$name|" -e 's|\$CPU|'"$cpu|" -e 's|\$MEMORY|'"$memory|" \
       -e 's|\$PORT|'"$port|" -e 's|\$SCHEDULER|'"$1|" "$HERE/manifests/service.yaml"
   done < <(services)
 }

@@ -1,9 +1,6 @@
 # shellcheck shell=bash
 # Nodes as containers on this machine, by k3d.
 
-#: node ports of the services, as in the file `services`
-NODE_PORTS=30181-30184
-
 need_k3d() {
   need docker "https://docs.docker.com/engine/install"
   need k3d "https://k3d.io"
@@ -22,18 +19,20 @@ k3d_up() {
 }
 
 k3d_create() {
-  local index host arguments=() kept edge
+  local index host arguments=() kept port number=0
   host=$(docker info --format '{{.NCPU}} {{.MemTotal}}')
   for index in "${!NAMES[@]}"; do
     # Without a reservation, each node would report this machine's full capacity.
     kept=$(reserved "$index" "$((${host% *} * 1000))" "$((${host#* } / 1000000))")
     [[ -z $kept ]] || arguments+=(--k3s-arg "--kubelet-arg=$kept@agent:$index")
   done
-  read -r edge < <(of_tier edge)
+  while read -r _ _ _ port; do
+    arguments+=(--port "127.0.0.1:$port:$port@agent:$(entrance "$number"):direct")
+    number=$((number + 1))
+  done < <(services)
   k3d cluster create "$CLUSTER" --image "rancher/k3s:${K3S_VERSION/+/-}" \
     --servers 1 --agents "${#NAMES[@]}" --no-lb --wait --timeout 300s \
     --kubeconfig-update-default=false --kubeconfig-switch-context=false \
-    --port "127.0.0.1:$NODE_PORTS:$NODE_PORTS@agent:$edge:direct" \
     --k3s-arg '--disable=traefik@server:*' \
     --k3s-arg '--node-taint=CriticalAddonsOnly=true:NoSchedule@server:*' \
     "${arguments[@]}"

@@ -1,48 +1,73 @@
 # shellcheck shell=bash
-# Network latency between the tiers: tc netem delays packets from cloud to edge nodes. Round trips
-# take that much longer in both directions.
+# Network latency between tiers and between sites: tc netem delays packets from cloud to edge nodes,
+# and from edge nodes to those of other sites further down in the table. Round trips take that much
+# longer in both directions.
 
 lab_latency() {
-  local time=${1:-60ms} index addresses
-  [[ $time =~ ^[0-9]+(us|ms|s)$ || $time == off ]] || die "$time: not a time such as 60ms, nor off"
+  local time=${1:-60ms} between=${2:-} each index form='^[0-9]+(us|ms|s)$'
+  for each in $time $between; do
+    [[ $each =~ $form || "$*" == off ]] || die "$each: not a time such as 60ms, nor off"
+  done
   read_nodes
   need_cluster
   if [[ $time == off ]]; then
-    for index in $(of_tier cloud); do
-      if made latency "$(place "$index")"; then
-        netem "$(place "$index")" off
-        forget latency "$(place "$index")"
-      fi
-    done
+    for index in $(of_tier edge) $(of_tier cloud); do undelay "$index"; done
     return
   fi
-  addresses=$(edge_addresses InternalIP)
-  # shellcheck disable=SC2086 # split into words
-  whole delay_all "$time" $addresses
+  [[ -z $between || "${SITES[*]}" == *[![:space:]]* ]] ||
+    die "no edge node has a site: write edge:SITE in the table of nodes, or label nodes with $SITE_LABEL"
+  whole delay_all "$time" "$between"
   say "packets from cloud to edge are delayed by $time; adjust latency.queries in manifests/kubedsm/config.yaml"
+  [[ -z $between ]] ||
+    say "packets between sites are delayed by $between; latency.neighbour is that much more than latency.edge"
 }
 
-# edge_addresses TYPE...: print an address of each edge node, of the first type that the node has.
-edge_addresses() {
-  local index type found
-  for index in $(of_tier edge); do
-    for type in "$@"; do
-      found=$(kube get node "$(node_name "$index")" \
-        -o "jsonpath={.status.addresses[?(@.type=='$type')].address}")
-      # In a dual-stack cluster, the IPv4 address, which K3s' tunnels use.
-      [[ -z $found ]] || break
-    done
-    echo "${found%% *}"
+# address_of INDEX TYPE...: print an address of a node, of the first type that the node has.
+address_of() {
+  local node type found
+  node=$(node_name "$1")
+  for type in "${@:2}"; do
+    found=$(kube get node "$node" -o "jsonpath={.status.addresses[?(@.type=='$type')].address}")
+    # In a dual-stack cluster, the IPv4 address, which K3s' tunnels use.
+    [[ -z $found ]] || break
   done
+  echo "${found%% *}"
 }
 
+# delay_all TIME [TIME-BETWEEN-SITES]
 delay_all() {
-  local time=$1 index
-  shift
+  local index other edge=() addresses=()
+  mapfile -t edge < <(of_tier edge)
+  for index in "${edge[@]}"; do addresses[index]=$(address_of "$index" InternalIP); done
   for index in $(of_tier cloud); do
-    making latency "$(place "$index")"
-    netem "$(place "$index")" "$time" "$@"
+    delay "$index" "$1" "${addresses[@]}"
   done
+  for index in "${edge[@]}"; do
+    local others=()
+    for other in "${edge[@]}"; do
+      if ((other > index)) && [[ ${SITES[other]} != "${SITES[index]}" ]]; then
+        others+=("${addresses[other]}")
+      fi
+    done
+    if [[ -n $2 && ${#others[@]} != 0 ]]; then delay "$index" "$2" "${others[@]}"; else undelay "$index"; fi
+  done
+}
+
+# delay INDEX TIME ADDRESS...: delay packets of a node to the addresses.
+delay() {
+  local at
+  at=$(place "$1")
+  making latency "$at"
+  netem "$at" "${@:2}"
+}
+
+undelay() {
+  local at
+  at=$(place "$1")
+  if made latency "$at"; then
+    netem "$at" off
+    forget latency "$at"
+  fi
 }
 
 # Print the location of a node: ssh:TARGET, node:NAME of your own cluster, or docker:CONTAINER.

@@ -3,10 +3,11 @@
 # tier in its labels, unless LAB_NODES names a table.
 
 # columns of the table, one entry per node
-NAMES=() TIERS=() CPUS=() MEMORIES=() TARGETS=()
+NAMES=() TIERS=() SITES=() CPUS=() MEMORIES=() TARGETS=()
 
 read_nodes() {
   local name tier cpu memory target more number=0 form='^[A-Za-z0-9@._-]+$' amount='^([0-9]+|-)$'
+  local tiers='^(server|cloud|edge(:[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?)?)$'
   if by_kubeconfig && [[ -z ${LAB_NODES:-} ]]; then
     read_labels
     return
@@ -15,10 +16,11 @@ read_nodes() {
   while read -r name tier cpu memory target more || [[ -n $name ]]; do
     number=$((number + 1))
     [[ -n $name && $name != '#'* ]] || continue
-    [[ $name =~ $form && $tier =~ ^(server|edge|cloud)$ && $cpu =~ $amount && $memory =~ $amount &&
+    [[ $name =~ $form && $tier =~ $tiers && $cpu =~ $amount && $memory =~ $amount &&
       (-z $target || $target =~ $form) && -z $more ]] ||
-      die "$NODES:$number: not NAME server|edge|cloud CPU MEMORY [SSH]"
-    NAMES+=("$name") TIERS+=("$tier") CPUS+=("$cpu") MEMORIES+=("$memory") TARGETS+=("$target")
+      die "$NODES:$number: not NAME server|edge[:SITE]|cloud CPU MEMORY [SSH]"
+    [[ $tier == *:* ]] || tier=$tier:
+    NAMES+=("$name") TIERS+=("${tier%%:*}") SITES+=("${tier#*:}") CPUS+=("$cpu") MEMORIES+=("$memory") TARGETS+=("$target")
   done <"$NODES"
   for tier in edge cloud; do
     [[ " ${TIERS[*]} " == *" $tier "* ]] || die "$NODES: no $tier node"
@@ -35,14 +37,15 @@ read_nodes() {
     die "$NODES: some nodes have a machine, and some have none"
 }
 
-# Read the nodes of your own cluster that have a tier.
+# Read the nodes of your own cluster that have a tier, and the sites of the edge nodes.
 read_labels() {
-  local name tier
+  local name tier site
   need_cluster
-  while read -r name tier; do
-    NAMES+=("$name") TIERS+=("$tier") CPUS+=(-) MEMORIES+=(-) TARGETS+=("")
+  while read -r name tier site; do
+    [[ $tier == edge ]] || site=
+    NAMES+=("$name") TIERS+=("$tier") SITES+=("$site") CPUS+=(-) MEMORIES+=(-) TARGETS+=("")
   done < <(kube get nodes -l "$TIER_LABEL in (edge, cloud)" \
-    -o "jsonpath={range .items[*]}{.metadata.name} {.metadata.labels.${TIER_LABEL//./\\.}}{\"\n\"}{end}")
+    -o "jsonpath={range .items[*]}{.metadata.name} {.metadata.labels.${TIER_LABEL//./\\.}} {.metadata.labels.${SITE_LABEL//./\\.}}{\"\n\"}{end}")
   [[ " ${TIERS[*]} " == *" edge "* && " ${TIERS[*]} " == *" cloud "* ]] ||
     die "the cluster has no nodes labelled $TIER_LABEL=edge and $TIER_LABEL=cloud; label them, or name them in a table, LAB_NODES=FILE, of lines NAME edge|cloud - -"
 }
@@ -55,6 +58,25 @@ of_tier() {
   local index
   for index in "${!NAMES[@]}"; do
     [[ ${TIERS[index]} != "$1" ]] || echo "$index"
+  done
+}
+
+# site_of NUMBER: print the site of the users of a service, by its number; empty without sites.
+site_of() {
+  local found
+  mapfile -t found < <(printf '%s\n' "${SITES[@]}" | awk 'NF && !seen[$0]++')
+  [[ ${#found[@]} == 0 ]] || echo "${found[$1 % ${#found[@]}]}"
+}
+
+# entrance NUMBER: print the index of the edge node where the requests of a service enter.
+entrance() {
+  local index site
+  site=$(site_of "$1")
+  for index in $(of_tier edge); do
+    if [[ -z $site || ${SITES[index]} == "$site" ]]; then
+      echo "$index"
+      return
+    fi
   done
 }
 

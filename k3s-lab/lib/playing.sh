@@ -44,7 +44,8 @@ played() {
 is_recording() { grep -q '^kubedsm: recording ' "$folder/recording"; }
 
 lab_run() {
-  local scenario policy address=127.0.0.1 name port endpoints=() folder told
+  local scenario policy address=127.0.0.1 name port endpoints=() number=0 index addresses=()
+  local folder told
   scenario=$(scenario_file "${1:-}")
   read_nodes
   need_cluster
@@ -52,9 +53,15 @@ lab_run() {
   nothing_missing
   [[ -r $STATE/policy ]] || die "nothing is deployed; $0 deploy"
   policy=$(<"$STATE/policy")
-  # Requests enter at the edge, where the users are.
-  if by_ssh || by_kubeconfig; then read -r address < <(edge_addresses ExternalIP InternalIP); fi
   while read -r name _; do
+    # Requests enter at the edge, where the users are.
+    if by_ssh || by_kubeconfig; then
+      index=$(entrance "$number")
+      [[ -n ${addresses[index]:-} ]] ||
+        addresses[index]=$(address_of "$index" ExternalIP InternalIP)
+      address=${addresses[index]}
+    fi
+    number=$((number + 1))
     port=$(kube -n lab get service "$name" -o 'jsonpath={.spec.ports[0].nodePort}')
     endpoints+=("$name=http://$address:$port/")
   done < <(services)

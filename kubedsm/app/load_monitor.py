@@ -17,6 +17,7 @@ import structlog
 
 from kubedsm.app.load_reading import (
     DEMAND,
+    LATENCY,
     OPTIONAL,
     REQUESTS,
     SECONDS,
@@ -113,7 +114,7 @@ def combine_answers(
         if isinstance(answer, Failure):
             results[name], wrong[name] = "failed", answer.reason
             continue
-        vector, unusable = select_usable(answer, at, oldest)
+        vector, unusable = select_usable(name, answer, at, oldest)
         results[name], why = _classify_samples(vector, unusable)
         if why:
             wrong[name] = why
@@ -133,6 +134,7 @@ def combine_answers(
         window=load.window,
         answered=min(timed, default=at),
         demand_answered=DEMAND in known or DEMAND not in queries,
+        latency_answered=bool(reading.measured.latency) or LATENCY not in queries,
     )
     return Round(known, results, wrong, measured)
 
@@ -216,8 +218,12 @@ class LoadMonitor(Controller):
         less = round_.known.keys() != self._known.keys()
         self._known = round_.known
         if not round_.known:
-            # Without any answer, the last demand by site is better than none.
-            lost = attrs.evolve(NOTHING_MEASURED, demand_answered=DEMAND not in queries)
+            # Without any answer, the last demand and latencies by site are better than none.
+            lost = attrs.evolve(
+                NOTHING_MEASURED,
+                demand_answered=DEMAND not in queries,
+                latency_answered=LATENCY not in queries,
+            )
             self._apply_sample(lost)
         elif round_.news or less:
             self._apply_sample(round_.measured)

@@ -21,17 +21,17 @@ from kubedsm.model.snapshot import Snapshot
 
 K = TypeVar("K")
 
-#: greatest plausible sample: sums remain finite
-_MOST = 1e18
+#: greatest plausible sample: sums remain finite; and of latencies
+_MOST, _MOST_SECONDS = 1e18, 10.0
 _TIERS = {tier.value: tier for tier in Tier}
 
 #: resources measured for nodes and pods
 KINDS = ("cpu", "memory", "net", "disk")
 #: query names
 SECONDS, REQUESTS = "answers_seconds", "answers_requests"
-DEMAND = "demand_requests"
+DEMAND, LATENCY = "demand_requests", "site_latency"
 #: may be empty: no requests have been answered yet
-OPTIONAL = (SECONDS, REQUESTS, DEMAND)
+OPTIONAL = (SECONDS, REQUESTS, DEMAND, LATENCY)
 QUERIES = (*(f"{of}_{kind}" for of in ("node", "pod") for kind in KINDS), *OPTIONAL)
 
 
@@ -45,13 +45,15 @@ def queries_of(configuration: Configuration) -> dict[str, str]:
         answers.seconds,
         answers.requests,
         configuration.site.demand_query,
+        configuration.site.latency,
     )
     asked = dict(zip(QUERIES, given, strict=True))
     return {name: load.fill_window(query) for name, query in asked.items() if query}
 
 
-def select_usable(vector: Vector, now: float, oldest: float) -> tuple[Vector, str]:
-    """Return the valid current samples of a Prometheus vector, and why others were rejected.
+def select_usable(name: str, vector: Vector, now: float, oldest: float) -> tuple[Vector, str]:
+    """Return the valid current samples of a query's Prometheus vector, and why others were
+    rejected.
 
     oldest: maximal age of a sample in seconds.
     """
@@ -59,6 +61,8 @@ def select_usable(vector: Vector, now: float, oldest: float) -> tuple[Vector, st
     good = []
     for sample in vector:
         why = _why_unusable(sample, now, oldest)
+        if not why and name == LATENCY and sample.value > _MOST_SECONDS:
+            why = f"above {_MOST_SECONDS:g}: latencies are in seconds"
         if why:
             wrong[why] += 1
         else:
@@ -82,6 +86,8 @@ _REQUESTED = (
     ("exported_namespace", "exported_service"),
     ("namespace", "service"),
 )
+#: labels with the ends of a round trip: sites, or nodes
+_ENDS = ("source", "destination")
 #: labels with namespace and name of the pod at which requests enter
 _ENTRANCES = (("controller_namespace", "controller_pod"), ("namespace", "pod"))
 
@@ -134,6 +140,28 @@ class _Named:
         """Return the workload that a series of requests is for, and the site where they enter."""
         workload, site = self._find_requested(labels), labels.get("site") or self._find_site(labels)
         return (workload, site) if workload and site else None
+
+    def find_pair(self, labels: Mapping[str, str]) -> tuple[str, str] | None:
+        """Return the site of the users and the serving site, empty for the cloud, that a series of
+        latencies is about.
+        """
+        source, target = (self._find_place(labels.get(end, "")) for end in _ENDS)
+        return (source, target) if source and target is not None else None
+
+    def _find_place(self, name: str) -> str | None:
+        """Return the site of that name, or of the node of that name; empty: the cloud."""
+        node = self.snapshot.nodes.get(self.nodes.get(name, NodeName("")))
+        if node is not None and node.tier is Tier.EDGE:
+            return site_of(node, self.site_labels) or None
+        if name in self._sites:
+            return name
+        in_cloud = name == Tier.CLOUD.value if node is None else node.tier is Tier.CLOUD
+        return "" if in_cloud else None
+
+    @cached_property
+    def _sites(self) -> frozenset[str]:
+        edge = self.snapshot.of_tier(Tier.EDGE)
+        return frozenset(site_of(node, self.site_labels) for node in edge) - {""}
 
     def _find_requested(self, labels: Mapping[str, str]) -> Workload | None:
         """Return the workload named by the series, or with the name of the requested Service."""
@@ -222,8 +250,16 @@ def read_load(
             by_site = demand[workload]
             by_site[site] = by_site.get(site, 0.0) + sample.value
             used[DEMAND] += 1
+    times: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
+    for sample in vectors.get(LATENCY, ()):
+        pair = named.find_pair(sample.labels)
+        if pair is not None:
+            times[pair].append(sample.value)
+    used[LATENCY] = len(times)
+    latency = {pair: math.fsum(each) / len(each) for pair, each in times.items()}
     usage = {name: Usage(*(of.get(name) for of in nodes)) for name in set().union(*nodes)}
-    measured = Measured(at, usage, _mean_usage(pods, snapshot), answers, demand=demand)
+    of_pods = _mean_usage(pods, snapshot)
+    measured = Measured(at, usage, of_pods, answers, demand=demand, latency=latency)
     return Reading(measured, used, doubled)
 
 

@@ -90,6 +90,8 @@ class SiteSettings:
     settle: float = setting(120.0, duration("0s", "24h"))
     #: query, or a name in `DEMAND_QUERIES`; empty: demand is not measured
     demand: str = setting("", QUERY)
+    #: query of seconds by `source` and `destination`; empty: latencies are not measured
+    latency: str = setting("", QUERY)
 
     @property
     def demand_query(self) -> str:

@@ -114,6 +114,8 @@ class WorkloadExplainer:
         if target.demand is not None and target.has_users and share.sites is not None:
             near = target.demand.near(share.sites, share.total)
             lines += [(self._describe_demand_source(),), *_describe_sites(sites, near, target)]
+            if self.snapshot.measured.latency:
+                lines.append(("Latencies between sites are measured by Prometheus: site.latency.",))
         losses = list_worst_losses(snapshot.census.shares, targets, (workload,))
         lines += [(f"{str(loss)[:1].upper()}{str(loss)[1:]}.",) for loss in losses]
         facts = WorkloadFacts(

@@ -8,6 +8,8 @@ from kubedsm.model.model import NodeName, Tier, Uid, Workload
 
 #: relative tolerance of steady values
 STEADY = 0.1
+#: the same of latencies between sites, and the least change in seconds that matters
+STEADY_LATENCY = 0.25, 0.001
 #: relative margin by which a slower edge must be slower
 MARGIN = 0.1
 #: minimum requests of a workload and tier within the window for a reliable mean
@@ -46,8 +48,8 @@ class Answers:
         )
 
 
-def _smooth_value(before: float, now: float) -> float:
-    return before if abs(now - before) <= STEADY * before else now
+def _smooth_value(before: float, now: float, part: float = STEADY, least: float = 0.0) -> float:
+    return before if abs(now - before) <= max(part * before, least) else now
 
 
 @attrs.frozen(slots=True)
@@ -66,6 +68,10 @@ class Measured:
     demand: Mapping[Workload, Mapping[str, float]] = attrs.field(factory=dict)
     #: False: demand was asked for, without an answer
     demand_answered: bool = True
+    #: round trips in seconds by the users' site and the serving site (empty: the cloud), smoothed;
+    #: without an answer, and for pairs without one: the previous values
+    latency: Mapping[tuple[str, str], float] = attrs.field(factory=dict)
+    latency_answered: bool = True
     #: nodes of pods at sampling time; later pods are in no node's usage
     placed: Mapping[Uid, NodeName] = attrs.field(factory=dict, repr=False)
     #: seconds before `at` that the sample covers
@@ -90,9 +96,10 @@ class Measured:
 
         `NOTHING_MEASURED` stays unchanged, and has no successor.
         """
-        demand = self._smooth_demand(before)
+        demand, latency = self._smooth_demand(before), self._smooth_latency(before)
         if not self.at:
-            return self if demand == self.demand else attrs.evolve(self, demand=demand)
+            kept = attrs.evolve(self, demand=demand, latency=latency)
+            return self if kept == self else kept
         known = attrs.evolve(before, before=None) if before.at else None
         steady = {
             workload: {
@@ -113,6 +120,7 @@ class Measured:
             self,
             steady=steady,
             demand=demand,
+            latency=latency,
             placed=placed,
             before=known,
             came=came,
@@ -134,6 +142,22 @@ class Measured:
             elif then is not None:
                 smoothed[workload] = then
         return smoothed
+
+    def _smooth_latency(self, before: "Measured") -> Mapping[tuple[str, str], float]:
+        """Return the latencies between sites, retaining former values in place of small changes and
+        of missing answers.
+        """
+        then = before.latency
+        if not self.latency_answered:
+            return then
+        if not self.latency:
+            return {}
+        now = {
+            pair: _smooth_value(then[pair], time, *STEADY_LATENCY) if pair in then else time
+            for pair, time in self.latency.items()
+        }
+        smoothed = {**then, **now}
+        return then if smoothed == then else smoothed
 
     def is_enough(self, rate: float) -> bool:
         """Return True if the request rate, in requests/s, suffices for a reliable average response

@@ -208,6 +208,7 @@ def apply_demand(
     target, every request counts.
     """
     changed = {}
+    goal = goal.with_latencies(snapshot.measured.latency)
     known: frozenset[str] | None = None
     weights = find_demand(goal, snapshot, workloads)
     if goal.kept is not None:

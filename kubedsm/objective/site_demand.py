@@ -263,6 +263,29 @@ class SiteGoal:
     _benefits: dict[float | None, tuple[tuple[tuple[str, str], float], ...]] = attrs.field(
         factory=dict, init=False, eq=False, repr=False
     )
+    #: latest measured latencies, and the goal with these
+    _measured: list[tuple[object, "SiteGoal"]] = attrs.field(
+        factory=list, init=False, eq=False, repr=False
+    )
+
+    def with_latencies(self, measured: Mapping[tuple[str, str], float]) -> "SiteGoal":
+        """Return the goal with measured latencies in place of the configured ones; the cloud (empty
+        site) counts by the mean, unless that is no longer than within a site.
+        """
+        if not measured:
+            return self
+        if not self._measured or self._measured[0][0] is not measured:
+            between = {pair: time for pair, time in measured.items() if pair[1]}
+            back = {(target, source): time for (source, target), time in between.items()}
+            to_cloud = [time for (_, target), time in measured.items() if not target]
+            cloud = math.fsum(to_cloud) / len(to_cloud) if to_cloud else self.cloud
+            goal = attrs.evolve(
+                self,
+                cloud=cloud if cloud > self.edge else self.cloud,
+                matrix={**self.matrix, **back, **between},
+            )
+            self._measured[:] = [(measured, goal)]
+        return self._measured[0][1]
 
     def benefit(self, latency: float, target: float | None) -> float:
         """Return the benefit of a response with the given latency: 1 within the latency target, 0

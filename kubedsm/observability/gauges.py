@@ -31,6 +31,12 @@ def families(reading: Reading) -> Iterator[Metric]:
     snapshot_by_site, targets = reading.policy.resolve(snapshot)
     yield from workload_families(snapshot.census.shares, targets)
     yield from site_families(snapshot_by_site.census.shares, targets)
+    yield _gauges(
+        "kubedsm_site_latency_seconds",
+        "Measured round trip from a site to another; without destination, to the cloud.",
+        ("source", "destination"),
+        sorted(snapshot.measured.latency.items())[:MOST],
+    )
     yield _gauge(
         "kubedsm_services_ignoring_sites",
         "Services that send requests to any site, of workloads with demand by site.",

@@ -12,6 +12,7 @@ from collections.abc import Container
 import attrs
 
 from kubedsm.model.events import Change
+from kubedsm.model.measured import NOTHING_MEASURED
 from kubedsm.model.model import Pod, Uid, Workload
 from kubedsm.objective.lasting import ASSUMED, Quiet, QuietPeriods, end_period
 from kubedsm.process.clock import Clock
@@ -72,17 +73,21 @@ class WorkloadChanges:
             self._stopping.pop(pod.uid, None)
 
     def observe_demand(self, change: Change) -> None:
-        """End the quiet period of workloads whose measured demand by site changed: the benefit of
-        a replica at a site lasts no longer than the demand there.
+        """End the quiet period of workloads whose measured demand by site changed, or of all if
+        latencies between sites did: the benefit of a replica at a site lasts no longer.
         """
-        measured = change.measured_after
-        if measured is None or measured is change.measured_before:
+        measured, before = change.measured_after, change.measured_before or NOTHING_MEASURED
+        if measured is None or measured is before:
             return
-        before = {} if change.measured_before is None else change.measured_before.demand
         now = self.clock.wall()
-        for workload in measured.demand.keys() | before.keys():
-            if workload in self._pods and measured.demand.get(workload) != before.get(workload):
-                self._periods[workload] = end_period(self._periods.get(workload), now)
+        by_site = measured.demand.keys() | before.demand.keys()
+        then = before.latency
+        if any(time != then.get(pair, time) for pair, time in measured.latency.items()):
+            changed = set(self._pods)
+        else:
+            changed = {w for w in by_site if measured.demand.get(w) != before.demand.get(w)}
+        for workload in changed & self._pods.keys():
+            self._periods[workload] = end_period(self._periods.get(workload), now)
 
     def _count(self, before: Pod | None, after: Pod | None) -> None:
         self._all_pods += (after is not None) - (before is not None)

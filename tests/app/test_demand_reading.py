@@ -4,7 +4,7 @@ import attrs
 import pytest
 
 from kubedsm.app.load_monitor import Known, combine_answers
-from kubedsm.app.load_reading import DEMAND, queries_of, read_load
+from kubedsm.app.load_reading import DEMAND, LATENCY, queries_of, read_load
 from kubedsm.app.prometheus import Failure, Sample
 from kubedsm.config.load_aware import DEMAND_QUERIES
 from kubedsm.config.settings import load
@@ -119,3 +119,67 @@ def test_a_failed_query_is_no_answer():
     failed = Failure("down")
     assert combined(known, 1030.0, failed).demand[CART] == {"berlin": 3.0}
     assert not combined(known, 1200.0, failed).demand_answered
+
+
+def latencies(*series, at=1000.0, before=()):
+    """Return the round of a query of latencies; None: Prometheus did not answer."""
+    configuration = load(TEXT.replace("demand", "latency") % "mine", "x")
+    queries = {LATENCY: queries_of(configuration)[LATENCY]}
+    assert queries == {LATENCY: "mine"}
+    answer = tuple(Sample(dict(zip(("source", "destination"), ends, strict=True)), value, at)
+                   for *ends, value in series)  # fmt: skip
+    return combine_answers(
+        configuration.load_aware,
+        queries,
+        dict(before),
+        cluster(),
+        lambda: at,
+        {LATENCY: answer if series else Failure("down")},
+        ("site",),
+    )
+
+
+def test_ends_of_a_latency_are_sites_or_nodes_and_the_cloud():
+    found = latencies(
+        ("berlin", "munich", 0.02),
+        ("n1", "n2", 0.04),
+        ("n2", "c", 0.07),
+        ("berlin", "cloud", 0.09),
+        ("paris", "munich", 0.01),
+        ("cloud", "berlin", 0.01),
+    )
+    assert found.wrong == {}
+    assert found.measured.latency == {
+        ("berlin", "munich"): pytest.approx(0.03),
+        ("munich", ""): 0.07,
+        ("berlin", ""): 0.09,
+    }
+
+
+def test_latencies_that_cannot_be_are_one_message_and_leave_the_others():
+    found = latencies(
+        ("berlin", "munich", 25.0),
+        ("munich", "berlin", -1.0),
+        ("n2", "n1", float("nan")),
+        ("berlin", "cloud", 0.08),
+    )
+    assert found.measured.latency == {("berlin", ""): 0.08}
+    assert found.wrong == {
+        LATENCY: "not used: 1 above 10: latencies are in seconds, 1 negative, 1 not finite"
+    }
+
+
+def test_latencies_stay_without_answer_and_with_small_changes_until_no_longer_measured():
+    mirror, pair, other = ClusterMirror(), ("berlin", "munich"), ("berlin", "")
+
+    def after(measured):
+        mirror.apply(MeasuredApplied(measured))
+        return mirror.snapshot().measured.latency
+
+    first = after(latencies((*pair, 0.02), ("berlin", "cloud", 0.08)).measured)
+    assert first == {pair: 0.02, other: 0.08}
+    assert after(latencies((*pair, 0.024), at=1030.0).measured) is first
+    assert after(latencies(at=1060.0).measured) is first
+    assert after(Measured(latency_answered=False)) is first
+    assert after(latencies((*pair, 0.03), at=1090.0).measured) == {pair: 0.03, other: 0.08}
+    assert after(Measured(1120.0)) == {}

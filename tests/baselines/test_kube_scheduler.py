@@ -15,7 +15,6 @@ from kubedsm.model.model import (
 )
 from kubedsm.model.selectors import NodeSelectorTerm, Requirement
 from kubedsm.optimizer.placing.cloud import allocation_score
-from kubedsm.plugins.plugin import scale_scores
 from kubedsm.plugins.spread import scale_spread, spread_score
 from kubedsm_lab.baselines.in_turn import InTurn, NodeUsage
 from kubedsm_lab.baselines.kube_scheduler import (
@@ -72,12 +71,7 @@ def test_balanced_allocation(allocatable, without, with_pod, expected):
     assert balanced_allocation_score(allocatable, without, with_pod) == expected
 
 
-def test_spreading_over_hostnames_and_normalising():
-    assert scale_scores([100, 0, 50]) == [100, 0, 50]
-    assert scale_scores([3, 2, 1]) == [100, 66, 33]
-    assert scale_scores([0, 0]) == [0, 0]
-    assert scale_scores([3, 2, 0], reverse=True) == [0, 34, 100]
-    assert scale_scores([0, 0], reverse=True) == [100, 100]
+def test_spreading_over_hostnames():
     # ln(4 + 2) = 1.792: 2 * 1.792 + 2 = 5.58, 1.792 + 2 = 3.79, 2
     raw = [spread_score([(count, 3, 4)]) for count in (2, 1, 0, 0)]
     assert raw == [6, 4, 2, 2]

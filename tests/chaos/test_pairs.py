@@ -51,6 +51,9 @@ def test_second_faults_are_those_that_strike_after_the_first():
     found = list(list_next(begun, nearest=1))
     assert set(found) < set(list_next(begun))
     assert {pair.faults[0] for pair in found} == {LOST}
+    bystanders = {(m.point, m.number) for m in begun.history if m.about.startswith("beside")}
+    assert bystanders
+    assert not bystanders & {(pair.faults[1].point, pair.faults[1].at) for pair in list_next(begun)}
     for pair in random.Random(1).sample(found, 4):
         verdict = judge(pair)
         assert verdict.struck, pair.command
@@ -124,6 +127,21 @@ def test_a_pair_that_fails_is_reduced(monkeypatch):
     assert here.faults[0] == LOST
     assert here.faults[1].at < late.at
     assert reduce(lambda run: run == couple) == couple
+
+
+@pytest.mark.parametrize("first", ["stopped-before", "hour-forth"])
+def test_two_replicas_paused_at_once_serve_again_when_one_runs_again(first):
+    faults = [f"process:update-leases:3:{first}", "process:watch-configmaps:3:stopped-after"]
+    outcome = replay(Injection("leader-change", tuple(map(Fault.parse, faults))))
+    assert outcome.struck
+    assert outcome.violations == ()
+
+
+def test_failures_that_follow_each_other_double_the_back_off():
+    faults = ["watch:pods.MODIFIED:13:stale-list", "call:list-pods:1:503"]
+    outcome = replay(Injection("asked-to-move", tuple(map(Fault.parse, faults))))
+    assert outcome.struck
+    assert outcome.violations == ()
 
 
 def test_two_faults_are_replayed_by_one_command():

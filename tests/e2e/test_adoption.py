@@ -9,9 +9,10 @@ from collections import Counter
 import pytest
 import yaml
 
+from support.command_line import kubedsm
 from support.kubectl import Kubectl, needs_kubectl
 from support.manifests import MANIFESTS, built, documents
-from support.processes import Scheduler, Server, kubedsm, write
+from support.processes import Scheduler, Server, write
 
 pytestmark = [pytest.mark.http, needs_kubectl]
 

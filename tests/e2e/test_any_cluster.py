@@ -17,8 +17,9 @@ import requests
 import yaml
 
 from support.administrator import MERGE, SCHEDULER, TIER, Administrator
+from support.command_line import kubedsm
 from support.manifests import BASE, MANIFESTS, documents
-from support.processes import Process, Server, kubedsm
+from support.processes import Process, Server
 
 pytestmark = [pytest.mark.http, pytest.mark.any_cluster]
 

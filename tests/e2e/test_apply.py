@@ -86,19 +86,3 @@ def written(kubectl, kind):
         (obj["metadata"]["uid"], obj["metadata"].get("generation"), obj["spec"])
         for obj in got(kubectl, kind)["items"]
     ]
-
-
-def test_it_is_removed_as_a_whole(kubectl):
-    applied(kubectl, "-k", MANIFESTS)
-    header, *lines = kubectl("get", "pc").splitlines()
-    assert header.split() == ["NAME", "VALUE", "GLOBAL-DEFAULT", "AGE", "PREEMPTIONPOLICY"]
-    rows = {line.split()[0]: line.split()[1:3] for line in lines}
-    assert rows == {
-        "kubedsm": ["1000000000", "false"],
-        "system-cluster-critical": ["2000000000", "false"],
-        "system-node-critical": ["2000001000", "false"],
-    }
-    said = kubectl("delete", "-k", MANIFESTS, "--timeout=60s")
-    assert len(said.splitlines()) == 12
-    left = kubectl("get", "ns,pc,clusterrole,clusterrolebinding,deploy,pods", "-A", "-o", "name")
-    assert not [line for line in left.splitlines() if "/kubedsm" in line]

@@ -30,6 +30,7 @@ def test_a_scheduler_that_is_killed_again_and_again_leaves_no_pod_unplaced(serve
     assert "Traceback" not in err
 
 
+@pytest.mark.long
 def test_the_demo_places_what_its_load_asks_for():
     done = kubedsm("demo", "--cycles", "1", "-o", "json")
     assert done.returncode == 0, done.stderr

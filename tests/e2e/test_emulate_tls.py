@@ -5,9 +5,10 @@ import stat
 
 import pytest
 
+from support.command_line import kubedsm
 from support.kubectl import Kubectl, needs_kubectl
 from support.manifests import BASE
-from support.processes import Server, kubedsm
+from support.processes import Server
 
 pytestmark = pytest.mark.http
 

@@ -6,9 +6,10 @@ import pytest
 import yaml
 
 from kubedsm import __version__
+from support.command_line import kubedsm
 from support.kubectl import Kubectl, needs_kubectl
 from support.manifests import MANIFESTS, built
-from support.processes import Scheduler, kubedsm, write
+from support.processes import Scheduler, write
 
 pytestmark = [pytest.mark.http, needs_kubectl]
 

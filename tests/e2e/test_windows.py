@@ -4,8 +4,9 @@ import json
 
 import pytest
 
+from support.command_line import kubedsm
 from support.kubectl import Kubectl, needs_kubectl
-from support.processes import Scheduler, Server, free_port, kubedsm
+from support.processes import Scheduler, Server, free_port
 
 pytestmark = [pytest.mark.http, pytest.mark.long, needs_kubectl]
 

@@ -3,17 +3,24 @@
 import asyncio
 
 import pytest
+from structlog.testing import capture_logs
 
 from kubedsm.config.settings import load
-from kubedsm.model.model import Workload
+from kubedsm.model.events import PodDeleted
+from kubedsm.model.model import Uid, Workload
 from kubedsm_lab.emulator.api.resources import (
     DEPLOYMENTS,
+    NAMESPACES,
     NODES,
     POD_DISRUPTION_BUDGETS,
     PODS,
+    REPLICA_SETS,
     RESOURCE_QUOTAS,
 )
+from kubedsm_lab.emulator.front import Delivery, Faults
 from kubedsm_lab.emulator.paper import node
+from plans.migration import MoveMode, MoveOrder
+from support.drawing import drawn
 from support.move_scenes import (
     LARGE_CLOUD,
     MERGE,
@@ -21,6 +28,7 @@ from support.move_scenes import (
     When,
     both,
     cleaned_up,
+    group_of,
     hand_over,
     is_bound,
     is_detached,
@@ -32,7 +40,8 @@ from support.move_scenes import (
     replacement,
     settle_on_cloud,
 )
-from support.worlds import emulated
+from support.tenants import CLOUD_ONLY, NEIGHBOUR, TENANT, Tenant, moved, served
+from support.worlds import CLOUD, emulated
 
 
 async def test_a_quota_that_refuses_the_replacement_is_noticed_at_once():
@@ -101,6 +110,8 @@ CHANGES = {
         2,
     ),
 }
+
+
 MOMENTS = {
     "detached": lambda _: is_detached,
     "made": replacement,
@@ -178,3 +189,202 @@ async def test_no_workload_rests_for_giving_way_or_for_a_pod_that_left():
         await hand_over(world, [(other, "e1", ())])
         await quiet(world)
         assert may_move(world)
+
+
+CONFIGURATION = load(
+    """
+suggester: {period: 1s}
+migration: {cooldown: 1s, drainDelay: 1s, deadline: 10s}
+""",
+    "test",
+)
+
+
+EDGE = node("e1", "edge", "1", "4Gi")
+
+
+def budget(name, **spec):
+    selector = {"matchLabels": {"app": name}}
+    return {
+        "metadata": {"name": name, "namespace": "default"},
+        "spec": {"selector": selector, **spec},
+    }
+
+
+def detached(world):
+    return [p for p in world.pods() if "kubedsm.io/migrating" in p["metadata"]["labels"]]
+
+
+BUDGETS = [{"maxUnavailable": 1}, {"minAvailable": 2}, {"maxUnavailable": 0}]
+
+
+@pytest.mark.parametrize("spec", BUDGETS, ids=str)
+@pytest.mark.parametrize("restarted", [False, True], ids=["", "new-leader"])
+async def test_no_pod_outlives_a_budgeted_deployment_deleted_in_mid_migration(spec, restarted):
+    """The garbage collector deletes what a budget without controllers would keep for ever."""
+    with capture_logs() as logs:
+        async with emulated(CLOUD, configuration=CONFIGURATION) as world:
+            async with world.scheduler():
+                await _delete_in_mid_migration(world, spec)
+                if not restarted:
+                    await world.until(lambda: not world.pods("web"), 20)
+                    await served(world)
+                    await moved(world)
+            if restarted:
+                assert detached(world)
+                async with world.scheduler():
+                    await world.until(lambda: not world.pods("web"), 20)
+            told = [event["message"] for event in world.events("MigrationFailed")]
+    assert any("left to garbage collection" in message for message in told)
+    event = "detached pod left to garbage collector"
+    assert sum(entry["event"] == event for entry in logs) == 1
+
+
+async def _delete_in_mid_migration(world, spec):
+    world.deploy("web", 2)
+    await world.until_bound(2, 2)
+    await asyncio.sleep(2)
+    world.api.create(POD_DISRUPTION_BUDGETS, budget("web", **spec), namespace="default")
+    world.api.create(NODES, EDGE)
+    await world.until(lambda: detached(world), 10)
+    world.api.delete(DEPLOYMENTS, "default", "web")
+
+
+@pytest.mark.parametrize("gone", ["replica-set", "deployment-recreated"])
+async def test_no_pod_outlives_its_replica_set_beside_a_new_one(gone):
+    async with emulated(CLOUD, configuration=CONFIGURATION) as world, world.scheduler():
+        world.deploy("web", 2)
+        await world.until_bound(2, 2)
+        await asyncio.sleep(2)
+        world.api.create(
+            POD_DISRUPTION_BUDGETS, budget("web", maxUnavailable=0), namespace="default"
+        )
+        world.api.create(NODES, EDGE)
+        await world.until(lambda: detached(world), 10)
+        [old] = world.api.list(REPLICA_SETS, "default")
+        if gone == "replica-set":
+            world.api.delete(REPLICA_SETS, "default", old["metadata"]["name"])
+        else:
+            world.api.delete(DEPLOYMENTS, "default", "web")
+            await asyncio.sleep(0.5)
+            world.deploy("web", 2)
+        await world.until(lambda: not detached(world), 40)
+        await world.until(lambda: len(world.pods("web")) == 2, 40)
+
+
+async def test_one_namespaces_slow_moves_leave_others_theirs():
+    async with emulated(CLOUD, configuration=CONFIGURATION) as world, world.scheduler():
+        for name in "abcd":
+            made = world.deploy(name, 1, cpu="100m")
+            slow = {"spec": {"minReadySeconds": 300}}
+            world.api.patch(DEPLOYMENTS, "default", made["metadata"]["name"], slow, MERGE)
+        await world.until_bound(4, 2)
+        await asyncio.sleep(302)
+        world.api.create(NODES, EDGE)
+        await world.until(lambda: len(detached(world)) == 3, 10)
+        await moved(world, seconds=60)
+        assert len(detached(world)) == 3, "no more of its own at once than ever"
+
+
+async def test_a_node_that_never_confirms_a_deletion_ends_the_plan_all_the_same():
+    async with emulated(CLOUD, configuration=CONFIGURATION) as world, world.scheduler() as runtime:
+        world.deploy("web", 1)
+        await world.until_bound(1, 2)
+        await asyncio.sleep(2)
+        [pod] = world.pods("web")
+        stays = {"metadata": {"finalizers": ["test/stays"]}}
+        world.api.patch(PODS, "default", pod["metadata"]["name"], stays, MERGE)
+        world.api.create(NODES, EDGE)
+        await world.until(lambda: world.placed("web") == {"e1": 1, "c1": 1}, 20)
+        await served(world)
+        await moved(world)
+        await world.until(runtime.manager.quiet.is_set, 60)
+        assert len(world.events("MigrationFailed")) <= 1
+
+
+ONE_BY_ONE = """
+suggester: {period: 1s}
+migration: {cooldown: 1s, drainDelay: 1s, deadline: 10s, maxConcurrent: 1, mode: %s}
+"""
+
+
+def scaled_to_nothing(world):
+    patch = {"spec": {"replicas": 0}}
+    world.api.patch(DEPLOYMENTS, TENANT, "web", patch, "application/merge-patch+json")
+
+
+def deployment_deleted(world):
+    world.api.delete(DEPLOYMENTS, TENANT, "web")
+
+
+def namespace_deleted(world):
+    world.api.delete(NAMESPACES, "", TENANT)
+
+
+def pods_deleted(world):
+    for pod in world.api.list(PODS, TENANT):
+        world.api.delete(PODS, TENANT, pod["metadata"]["name"], grace_seconds=0)
+
+
+ACTIONS = (scaled_to_nothing, namespace_deleted, pods_deleted, deployment_deleted)
+
+
+class Stall(Faults):
+    """Hold back the n-th line and what follows, and act meanwhile; count the lines."""
+
+    def __init__(self, at=None, act=None):
+        self._at, self._act = at, act
+        self.lines = 0
+
+    def on_line(self, request, line):
+        self.lines += 1
+        if self.lines - 1 != self._at:
+            return None
+        self._act()
+        return Delivery((line,), delay=1.5)
+
+
+async def story(mode, at=None, action=None):
+    async with emulated(CLOUD, configuration=load(ONE_BY_ONE % mode, "test")) as world:
+        Tenant.of(world).deploy("web", 3, cpu="1")
+        stall = Stall(at, action and (lambda: action(world)))
+        async with world.scheduler(faults=stall) as runtime:
+            await asyncio.sleep(2)
+            world.api.create(NODES, node("e1", "edge", "2", "8Gi"))
+            await asyncio.sleep(12)
+            lines = stall.lines
+            neighbour = Tenant.of(world, NEIGHBOUR)
+            neighbour.deploy("small", 1, **CLOUD_ONLY)
+            await world.until(lambda: neighbour.bound("small"), 5)
+            await quiet(world, 60)
+            assert not len(runtime.manager.migrations)
+            left = [p for p in world.api.list(PODS) if "kubedsm.io/migrating" in str(p)]
+            await world.until(lambda: not left, 60)
+        return lines
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+@pytest.mark.parametrize("mode", ["surge", "recreate"])
+async def test_whatever_goes_while_the_news_are_held_back(mode, action):
+    lines = await story(mode)
+    assert lines > 20
+    for at in drawn(range(lines)):
+        await story(mode, at, action)
+
+
+async def test_a_pod_that_goes_in_the_turn_in_which_its_move_is_admitted():
+    off = load("suggester: {mode: 'off'}", "test")
+    async with emulated(CLOUD, configuration=off) as world, world.scheduler() as runtime:
+        world.deploy("web", 1)
+        await world.until_bound(1, 2)
+        world.api.create(NODES, node("e1", "edge", "2", "8Gi"))
+        await asyncio.sleep(2)
+        [pod] = world.pods("web")
+        uid = Uid(pod["metadata"]["uid"])
+        order = MoveOrder("a move", uid, "e1", MoveMode.SURGE, deadline=10)
+        runtime.manager.migrate("a plan", group_of([order], runtime.mirror))
+        gone = PodDeleted(uid, "default", pod["metadata"]["name"])
+        runtime.manager.observe(runtime.mirror.apply(gone))
+        assert runtime.manager.quiet.is_set()
+        await asyncio.sleep(20)
+        assert not len(runtime.manager.migrations)

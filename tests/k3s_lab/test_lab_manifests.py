@@ -62,7 +62,7 @@ def test_an_api_server_takes_the_services_which_are_the_papers_at_a_quarter():
     assert [node for node in nodes("nodes.machines") if node[1] != "server"] == papers
 
 
-def test_the_services_differ_between_policies_by_scheduler_and_k3d_leads_to_them():
+def test_the_services_differ_between_policies_by_scheduler():
     for ours, theirs in zip(MADE.values(), services("default-scheduler"), strict=True):
         if ours["kind"] != "Deployment":
             assert ours == theirs
@@ -70,12 +70,20 @@ def test_the_services_differ_between_policies_by_scheduler_and_k3d_leads_to_them
         mine, other = (o["spec"]["template"]["spec"] for o in (ours, theirs))
         assert (mine["schedulerName"], other["schedulerName"]) == ("kubedsm", "default-scheduler")
         assert mine | {"schedulerName": other["schedulerName"]} == other
-    ports = [
-        o["spec"]["ports"][0]["nodePort"] for (kind, _), o in MADE.items() if kind == "Service"
-    ]
-    script = (LAB / "lib" / "k3d.sh").read_text()
-    first, last = map(int, re.search(r"NODE_PORTS=(\d+)-(\d+)", script).groups())
-    assert ports == [*range(first, last + 1)]
+
+
+def test_with_sites_each_service_has_users_at_one_and_prefers_their_zone():
+    found = {(o["kind"], o["metadata"]["name"]): o for o in services("kubedsm", "north '' south")}
+    assert [t["metadata"]["annotations"]["kubedsm.io/demand"] for t in pods(found).values()] == [
+        "north=1", "south=1", "north=1", "south=1"
+    ]  # fmt: skip
+    for (kind, name), given in found.items():
+        plain = MADE[kind, name]
+        if kind == "Service":
+            assert given["spec"].pop("trafficDistribution") == "PreferClose"
+        elif kind == "Deployment":
+            del given["spec"]["template"]["metadata"]["annotations"]
+        assert given == plain
 
 
 def test_pods_are_served_scaled_and_started_as_they_say():

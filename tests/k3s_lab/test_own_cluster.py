@@ -90,8 +90,46 @@ def test_load_is_sent_to_an_edge_node_of_the_cluster(tmp_path, table):
     for name, port in zip("abcd", range(30181, 30185), strict=True):
         assert f"--endpoint {name}=http://10.0.0.2:{port}/" in played
     asked = {call.split()[5] for call in calls if " get node " in call and "InternalIP" in call}
-    assert asked == {"shop-floor-1", "hall-2"}
+    assert asked == {"shop-floor-1"}
     assert not any("k3d" in call for call in calls)
+
+
+def test_sites_of_a_table_are_labels_of_the_lab_and_zones_of_somebody_else_stay(tmp_path):
+    table = "shop-floor-1 edge:floor - -\nhall-2 edge:hall - -\ndc-7 cloud - -\n"
+    there = own(tmp_path / "one", table)
+    (there.path / "site-hall-2").write_text("hall")
+    ok(there("deploy"))
+    labels = [
+        call.split(" label ")[1]
+        for call in there.calls()
+        if "topology" in call and " label " in call
+    ]
+    assert labels == ["--overwrite node shop-floor-1 topology.kubernetes.io/zone=floor"]
+    ok(there("down"))
+    assert not (there.path / "site-shop-floor-1").exists()
+    assert (there.path / "site-hall-2").exists()
+    other = own(tmp_path / "two", table)
+    (other.path / "site-hall-2").write_text("elsewhere")
+    assert error(other("deploy")) == (
+        "lab: error: hall-2 has site elsewhere already, and not by this lab"
+    )
+    assert other.journal() == []
+
+
+def test_requests_of_a_service_enter_at_the_site_of_its_users(tmp_path):
+    there = own(tmp_path, None)
+    (there.path / "labelled").write_text("a-1 edge a\na-2 edge a\nb-1 edge b\ndc-7 cloud z\n")
+    ok(there("deploy"))
+    ok(there("run"))
+    asked = [
+        call.split()[5] for call in there.calls() if " get node " in call and "InternalIP" in call
+    ]
+    assert asked == ["a-1", "b-1"]
+    ok(there("latency", "60ms", "15ms"))
+    ran = [call for call in there.calls() if " run netem-" in call]
+    assert [call.split('"/spec/nodeName", "value": "')[1].split('"')[0] for call in ran] == [
+        "dc-7", "a-1", "a-2"
+    ]  # fmt: skip
 
 
 def test_latency_without_ssh_is_set_by_a_pod_in_the_network_of_the_node(there):

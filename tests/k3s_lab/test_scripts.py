@@ -16,6 +16,12 @@ n1 server -    -    me@one
 n2 edge   1250 1250 me@two
 n5 cloud  -    -    me@three
 """
+SITES = """\
+n2 edge:north 1250 1250
+n3 edge:south 1000 1000
+n4 edge:west  1750 1250
+n5 cloud      5500 4250
+"""
 BOTH = pytest.mark.parametrize("nodes", [K3D, MACHINES], ids=["k3d", "machines"])
 
 
@@ -81,6 +87,40 @@ def test_machines_get_a_server_and_agents_that_join_it(by_ssh):
     assert len(token) == 48
     assert not any(token in call for call in calls)
     assert "10.0.0.1" in (by_ssh.path / "state" / "kubeconfig").read_text()
+
+
+def test_sites_are_zones_with_latency_between_them_and_entrances_of_services(tmp_path):
+    there = lab(tmp_path, SITES)
+    ok(there("up"))
+    calls = there.calls()
+    zones = [call.rpartition(" label ")[2] for call in calls if "topology" in call]
+    assert zones == [
+        f"--overwrite node k3d-kubedsm-lab-agent-{number} topology.kubernetes.io/zone={site}"
+        for number, site in enumerate(("north", "south", "west"))
+    ]
+    (created,) = [call for call in calls if call.startswith("k3d cluster create")]
+    for port, agent in zip(range(30181, 30185), (0, 1, 2, 0), strict=True):
+        assert f"--port 127.0.0.1:{port}:{port}@agent:{agent}:direct" in created
+    ok(there("latency", "60ms", "15ms"))
+    delays = [call for call in there.calls() if "netem delay" in call]
+    assert [(call.split(":")[0][-1], call.split(" delay ")[1].split()[0]) for call in delays] == [
+        ("3", "60ms"), ("0", "15ms"), ("1", "15ms")
+    ]  # fmt: skip
+    ok(there("latency", "60ms"))
+    assert there.journal()[1:] == ["latency docker:k3d-kubedsm-lab-agent-3"]
+    ok(there("latency", "off"))
+    assert there.journal() == ["k3d kubedsm-lab"]
+    assert not any(name.startswith("late-") for name in there.there())
+
+
+def test_latency_between_sites_needs_sites(by_k3d):
+    ok(by_k3d("up"))
+    refused(
+        by_k3d("latency", "60ms", "15ms"),
+        "lab: error: no edge node has a site: write edge:SITE in the table of nodes, or label nodes"
+        " with topology.kubernetes.io/zone",
+    )
+    refused(by_k3d("latency", "60ms", "off"), "lab: error: off: not a time such as 60ms, nor off")
 
 
 @BOTH
@@ -230,8 +270,12 @@ def test_no_load_is_sent_that_nothing_records(by_k3d):
 @pytest.mark.parametrize(
     ("nodes", "why"),
     [
-        ("n2 edge 1250\n", "nodes:1: not NAME server|edge|cloud CPU MEMORY [SSH]"),
-        ("n2 edge 1 1\nn3 fog 1 1\n", "nodes:2: not NAME server|edge|cloud CPU MEMORY [SSH]"),
+        ("n2 edge 1250\n", "nodes:1: not NAME server|edge[:SITE]|cloud CPU MEMORY [SSH]"),
+        (
+            "n2 edge 1 1\nn3 fog 1 1\n",
+            "nodes:2: not NAME server|edge[:SITE]|cloud CPU MEMORY [SSH]",
+        ),
+        ("n2 cloud:x 1 1\n", "nodes:1: not NAME server|edge[:SITE]|cloud CPU MEMORY [SSH]"),
         ("n2 edge 1 1\n", "nodes: no cloud node"),
         (K3D + "n1 server - -\n", "nodes: k3d makes the server; name none"),
         (K3D + "n1 server - - me@one\n", "nodes: some nodes have a machine, and some have none"),

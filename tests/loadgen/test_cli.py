@@ -210,8 +210,6 @@ def scenario_of(endpoint="http://127.0.0.1:1/", period=10, length=100):
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        (" \n", "empty"),
-        ("apis: []", "not JSON: Expecting value: line 1 column 1 (char 0)"),
         ('{"apis": []}', "apis: empty"),
         (scenario_of(period=101), "no request is in it, every interval is silent"),
         (scenario_of("localhost:80"), f"endpoint of a: 'localhost:80'{NO_URL}"),

@@ -178,7 +178,7 @@ def by_all_tests(mutant: Mutant, copy: Path) -> tuple[str, str]:
 
 def by_chaos(mutant: Mutant, copy: Path) -> tuple[str, str]:
     gate = _import_gate()
-    return gate.find_alarm(copy, gate.WORKLOADS[mutant.name], PATIENCE)
+    return gate.find_alarm(copy, mutant.name, PATIENCE)
 
 
 def _import_gate() -> ModuleType:
@@ -263,7 +263,7 @@ def main(
         return
     notice = by_chaos if chaos else by_all_tests if by_all else by_own_tests
     if chaos:
-        mutants = [mutant for mutant in mutants if mutant.name in _import_gate().WORKLOADS]
+        mutants = [mutant for mutant in mutants if mutant.name in _import_gate().BUGS]
     found: list[Outcome] = []
     for outcome in _outcomes(mutants, jobs, notice):
         found.append(outcome)

@@ -8,7 +8,7 @@ from kubedsm.model.model import Share, Tier, Workload
 from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.objective.qos_targets import resolve_qos_targets
 from kubedsm.objective.site_demand import SiteDemand, SiteGoal, count_sites
-from kubedsm.objective.site_shares import list_sites, sum_sites
+from kubedsm.objective.site_shares import list_sites, list_worst_losses, sum_sites
 from support import drawing
 from support.placement_instances import asking, node, pod, resources, snapshot
 from support.site_instances import (
@@ -177,10 +177,57 @@ def test_benefits_follow_latency():
     assert dict(resolved(shot, far).demand.pairs) == {("berlin", "munich"): 0.0}
 
 
+def test_measured_latencies_take_precedence_over_the_matrix_in_both_directions():
+    declared = {("a", "b"): 0.05, ("b", "a"): 0.05, ("a", "c"): 0.03}
+    goal = SiteGoal(LABELS, None, None, lambda _: None, 0.02, 0.05, 0.08, declared)
+    measured = {("a", "b"): 0.04, ("a", ""): 0.09, ("b", ""): 0.11}
+    found = goal.with_latencies(measured)
+    assert found.matrix == {**declared, ("a", "b"): 0.04, ("b", "a"): 0.04}
+    assert found.cloud == pytest.approx(0.1)
+    assert found.benefit(0.04, None) == pytest.approx(0.75)
+    assert goal.with_latencies(measured) is found
+    assert goal.with_latencies({}) is goal
+    assert goal.with_latencies({("a", ""): 0.01}).cloud == goal.cloud
+
+
 def test_pods_are_counted_by_site():
     shot = two_sites(pod("x", "cart", resources(1), on="c"), pod("y", "cart", resources(1)))
     share = count_sites(shot, LABELS, [CART]).census.shares[CART]
     assert share == Share(1, 3, (("berlin", 1),))
+    other = Workload("shop", "Deployment", "other")
+    waiting = two_sites(pod("w", "other", resources(1)))
+    assert count_sites(waiting, LABELS, [other]).census.shares[other] == Share(0, 1, ())
+
+
+def test_demand_and_resilience_are_those_of_the_workload():
+    of_cart = attrs.evolve(goal(), demand=lambda w: {"berlin": 1} if w == CART else None)
+    assert resolved(two_sites(), of_cart).demand.parts == (("berlin", 1.0),)
+    kept = attrs.evolve(goal(), kept=lambda w: 0.5 if w == CART else 0.0)
+    assert resolved(two_sites(), kept).demand.kept == 0.5
+
+
+def test_the_worst_loss_of_each_workload_that_must_survive_one():
+    absent, plain, whole, none = (
+        Workload("shop", "Deployment", name) for name in ("absent", "plain", "whole", "without")
+    )
+    shares = {
+        plain: Share(2, 4),
+        CART: Share(4, 8, (("a", 3), ("b", 1))),
+        whole: Share(1, 1, (("a", 1),)),
+        none: Share(0, 2, ()),
+    }
+    kept = QosTarget(demand=attrs.evolve(demand_of({"a": 1}), kept=0.5))
+    found = list_worst_losses(
+        shares,
+        lambda w: QosTarget() if w == whole else kept,
+        [none, whole, plain, CART, absent],
+    )
+    assert [(loss.workload, loss.site, loss.lost, loss.left, loss.needed) for loss in found] == [
+        (CART, "a", 3, 1, 4),
+        (none, "", 0, 0, 1),
+    ]
+    assert str(found[0]).endswith("(worst: site a, with 3); resilience asks for 4: 3 too few")
+    assert str(found[1]).endswith("has no pod at the edge; resilience asks for 1")
 
 
 def test_no_pods_have_no_share():

@@ -66,6 +66,18 @@ def test_unevenness_of_all_is_at_most_what_it_may_be():
     assert sum(int(each[-1]) for each in uneven) == pytest.approx(EVENNESS, abs=len(prospects))
 
 
+def test_unevenness_is_the_square_of_the_share_as_far_as_shares_add_to_the_score():
+    prospects = [
+        Prospect(np.arange(5), 4, QosTarget(0.5)),
+        Prospect(np.arange(3), 2, QosTarget(weight=2.0)),
+    ]
+    _, uneven = scores_and_unevenness(Objective(beta=0.0), prospects)
+    # together 1/4 + 2
+    half, whole = ([0, 1 / 16, 1 / 4, 1 / 4, 1 / 4], [0, 1 / 2, 2])
+    for found, squares in zip(uneven, (half, whole), strict=True):
+        assert found == pytest.approx([EVENNESS / 2.25 * each for each in squares], abs=1)
+
+
 def test_ranks_compare_as_gains_do_from_the_highest_level_on():
     gains = np.array([[0, 5], [1, -9], [0, 5], [0, -1], [1, 3]])
     for given in (gains, gains[:, 1:]):

@@ -136,3 +136,20 @@ def test_the_tier_rule_is_told_apart():
     assert refused is not None
     assert refused.rule == TIER.name
     assert feasibility.rejection(newcomer, NodeName("n2"), tier=False) is None
+
+
+def test_pods_whose_rules_select_a_pod_are_interested_in_it():
+    friendly = pod("friendly", on="n1", affinity=(near(app("b")),))
+    hostile = pod("hostile", on="n1", anti_affinity=(near(app("a")),))
+    nodes = [zoned("n1", "x"), zoned("n2", "y")]
+    feasibility = Feasibility.of(cluster(nodes, [friendly, hostile]))
+    assert feasibility.has_interested_pods(pod("a", {"app": "a"}))
+    assert not feasibility.has_interested_pods(pod("c", {"app": "c"}))
+    # The friend's rule is broken already, and of concern to the pods that it selects alone.
+    assert len(feasibility.broken_rules([pod("b", {"app": "b"})])) == 1
+    assert not feasibility.broken_rules([pod("a", {"app": "a"})])
+    # Who looks for company may find some once more pods have come, who avoids it may not.
+    lonely, shy = pod("l", affinity=(near(app("c")),)), pod("s", anti_affinity=(near(app("c")),))
+    come = Feasibility.of(cluster(nodes, [pod("d", {"app": "c"}, on="n1"), friendly]))
+    assert feasibility.verdict(lonely).openable.tolist() == [True, True]
+    assert come.verdict(shy).openable.tolist() == [False, True]

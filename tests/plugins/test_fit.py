@@ -9,7 +9,7 @@ from kubedsm.model.model import (
     Tier,
 )
 from kubedsm.plugins.fit import shortages, unschedulable_message, why_unschedulable
-from kubedsm.plugins.plugin import Rejection
+from kubedsm.plugins.plugin import Rejection, scale_scores
 from support.placement_instances import GPU, node, resources, snapshot
 
 EDGE = Tier.EDGE
@@ -82,3 +82,11 @@ def test_a_pod_larger_than_every_node_is_told_so(asked, rule, more):
     rejections = dict.fromkeys(map(NodeName, ("e1", "c1")), Rejection(rule, ("why",)))
     why = why_unschedulable(asked, rejections, snapshot(nodes, []).index)
     assert why == f"0/2 nodes are available: 2 why.{more}"
+
+
+def test_scores_are_scaled_to_100():
+    assert scale_scores([100, 0, 50]) == [100, 0, 50]
+    assert scale_scores([3, 2, 1]) == [100, 66, 33]
+    assert scale_scores([3, 2, 0], reverse=True) == [0, 34, 100]
+    assert scale_scores([0, 0]) == [0, 0]
+    assert scale_scores([0, 0], reverse=True) == [100, 100]

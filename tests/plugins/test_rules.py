@@ -9,6 +9,7 @@ from kubedsm.model.selectors import NodeSelectorTerm, Requirement
 from kubedsm.model.surroundings import Claim, StorageClass, Surroundings, Volume
 from kubedsm.plugins.feasibility import Feasibility
 from kubedsm.plugins.fit import unschedulable_message
+from kubedsm.plugins.plugins import rejections
 from kubedsm.plugins.spread import POD_TOPOLOGY_SPREAD
 from support.placement_instances import resources
 from support.rule_instances import TAINT, ZONE, app, cluster, evenly, near, pod, zoned
@@ -147,6 +148,9 @@ def test_terms_that_contradict_themselves_leave_no_node():
     feasibility = Feasibility.of(cluster(XYZ, [newcomer]))
     message = unschedulable_message(feasibility.rejections(newcomer))
     assert message == "0/4 nodes are available: pod affinity terms conflict."
+    snapshot = cluster(XYZ, [newcomer])
+    refused = rejections(newcomer.pod_class, snapshot.index, snapshot.room)
+    assert refused == feasibility.rejections(newcomer)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,7 @@
 """Requested migrations as the scheduler executes them, or why it does not."""
 
+from types import SimpleNamespace
+
 import msgspec
 import pytest
 
@@ -7,7 +9,8 @@ from kubedsm.config.settings import Configuration
 from kubedsm.kube.wire.annotations import RequestedMove
 from kubedsm.model.model import Tier
 from kubedsm.model.sites import Away
-from kubedsm.rebalancing.migration_requests import validate_moves
+from kubedsm.rebalancing.migration_requests import list_requested_moves, validate_moves
+from kubedsm.rebalancing.suggester import order_of
 from support.placement_instances import node, resources, snapshot
 from support.suggest_instances import running
 
@@ -30,6 +33,9 @@ def test_a_valid_move_is_executed_as_it_was_requested():
     assert (leg.source, leg.target, leg.needs) == ("c1", "c2", frozenset())
     assert (leg.move.pod, leg.move.group, leg.move.gain) == (POD, 7, 0.5)
     assert leg.move.stopover is None
+    told = {"rebalances": True, "preferred": True, "load_scores": (9.0, 4.0)}
+    [leg] = validated(msgspec.structs.replace(MOVE, **told)).legs
+    assert {name: getattr(leg.move, name) for name in told} == told
 
 
 def test_a_detour_has_two_legs():
@@ -38,6 +44,11 @@ def test_a_detour_has_two_legs():
     assert (second.source, second.target) == ("c2", "e1")
     assert first.move is second.move
     assert first.move.stopover == "c2"
+    # Which pod the second leg moves is known once the first has its replacement.
+    orders = [order_of("plan-1", leg, Configuration()) for leg in (first, second)]
+    assert [order.pod for order in orders] == [POD.uid, ""]
+    assert [order.second_leg_of for order in orders] == ["", orders[0].id]
+    assert not orders[1].needs
 
 
 def test_room_that_another_leg_frees_is_not_looked_for_yet():
@@ -50,6 +61,8 @@ def test_room_that_another_leg_frees_is_not_looked_for_yet():
     found = validated(AWAY, waiting)
     assert [leg.target for leg in found.legs] == ["c1", "e1"]
     assert not found.refused
+    suggested = SimpleNamespace(legs=found.legs, moves=[each.move for each in found.legs])
+    assert [each.needs for each in list_requested_moves(suggested)] == [(), (leg.name,)]
 
 
 @pytest.mark.parametrize("uids", [(POD.uid, "gone"), ("gone", POD.uid)])

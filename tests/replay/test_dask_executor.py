@@ -10,6 +10,7 @@ from contextlib import contextmanager
 import pytest
 from distributed import Client
 
+from support import command_line
 from support.processes import PATIENCE, Process, free_port, kubedsm
 
 pytestmark = pytest.mark.http
@@ -93,7 +94,7 @@ def until(condition):
     ],
 )
 def test_a_wrong_executor_is_one_line(arguments, line):
-    done = kubedsm("replay", "1.5-.4", *arguments)
+    done = command_line.kubedsm("replay", "1.5-.4", *arguments)
     assert done.returncode != 0
     assert line in done.stderr
     assert "Traceback" not in done.stderr

@@ -30,6 +30,7 @@ from kubedsm_lab.replay.presets import REFERENCE
 from kubedsm_lab.replay.tables import as_markdown
 from kubedsm_lab.replay.virtual_time import VirtualClock
 from support.command_line import kubedsm
+from support.evaluations import lines_in
 
 #: all as long as on average, and at the first pod
 PLAIN = Chance(np.zeros((16, 1)), np.ones((16, 1)))
@@ -157,12 +158,7 @@ def outcome(contender, users=10, seed=1, *, scenario=1, p95=1.0, **more):
 
 
 def lines_of(title, made):
-    (found,) = [
-        part
-        for part in as_markdown(sections(made), "by hand").split("## ")
-        if part.startswith(f"{title}\n")
-    ]
-    return [line for line in found.splitlines() if line.startswith("| ") and "---" not in line]
+    return lines_in(as_markdown(sections(made), "by hand"), title)
 
 
 def test_tables_have_ours_beside_what_was_published():

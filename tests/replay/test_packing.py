@@ -26,6 +26,7 @@ from kubedsm_lab.replay.packing.instances import Shape, instance, seeds
 from kubedsm_lab.replay.packing.tables import sections
 from kubedsm_lab.replay.tables import as_markdown
 from support.command_line import kubedsm
+from support.evaluations import lines_in
 from support.policy_clusters import MI, node, pod, snapshot
 
 TINY = Shape(4, 4, 4, 95)
@@ -161,12 +162,7 @@ def of(shape, *calls, seed=1, paper=None):
 
 
 def lines_of(title, *made):
-    (found,) = [
-        part
-        for part in as_markdown(sections(made), "by hand").split("## ")
-        if part.startswith(f"{title}\n")
-    ]
-    return [line for line in found.splitlines() if line.startswith("| ") and "---" not in line]
+    return lines_in(as_markdown(sections(made), "by hand"), title)
 
 
 def test_tables_have_ours_beside_what_was_published():

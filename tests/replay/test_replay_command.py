@@ -163,24 +163,16 @@ def test_mistakes_get_one_line(arguments, code, message):
     assert "Traceback" not in err
 
 
-def interval(period=200, length=1000):
-    return {"api_call_period": period, "cycle_length": length}
+INTERVAL = {"api_call_period": 200, "cycle_length": 1000}
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("", "load.json: empty"),
-        ("{", "load.json: not JSON"),
-        ("{}", "load.json: Object missing required field `apis`"),
         ("apiVersion: v1\nkind: ConfigMap", "load.json: this is a ConfigMap, not a load scenario"),
         ('{"apis": []}', "load.json: apis: empty"),
         (
-            {"apis": [{"name": "a", "endpoint": "/", "intervals": [interval(-1)]}]},
-            "load.json: apis[0].intervals[0].api_call_period: -1 is not a number",
-        ),
-        (
-            {"apis": [{"name": "zz", "endpoint": "/", "intervals": [interval()]}]},
+            {"apis": [{"name": "zz", "endpoint": "/", "intervals": [INTERVAL]}]},
             "load.json: apis[0].name: no service 'zz' among a, b, c, d",
         ),
     ],

@@ -5,6 +5,7 @@ enumeration, and the tables.
 import itertools
 import random
 
+import msgspec
 import numpy as np
 import pytest
 
@@ -28,7 +29,7 @@ from kubedsm_lab.replay.sites.nearness import (
     serve_requests,
     split_timeline,
 )
-from kubedsm_lab.replay.sites.trial import CONTENDERS, Trial, play
+from kubedsm_lab.replay.sites.trial import CONTENDERS, OURS, Trial, play
 from kubedsm_lab.replay.timeline import Life, Timeline
 from support.drawing import drawn_cases
 from support.pods import made_pod
@@ -161,3 +162,11 @@ def test_trials_are_tabulated_and_play_the_same_twice(monkeypatch):
     assert headings == ["", *CONTENDERS]
     assert row[0] == "5 sites, peak 3:1"
     assert row[1] == f"{outcomes[0].near:.3f}"
+    seeds = [
+        msgspec.structs.replace(each, trial=msgspec.structs.replace(each.trial, seed=seed))
+        for each in outcomes
+        for seed in (1, 2, 3)
+    ]
+    tables = {section.title: section.table for section in sections(seeds)}
+    near = next(f"{each.near:.3f}" for each in outcomes if each.trial.contender == OURS)
+    assert tables["At a glance"][1][0][1] == f"{near} [{near}, {near}]"

@@ -64,6 +64,7 @@ async def test_killed_at_any_call_one_victim_goes_and_no_more(applied):
         await story(FaultAt(request=at, fault=fault), restart=True)
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("applied", [False, True], ids=["lost", "lost-applied"])
 async def test_any_call_may_have_no_answer(applied):
     calls = FaultAt()

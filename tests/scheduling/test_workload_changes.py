@@ -4,6 +4,7 @@ import attrs
 import pytest
 
 from kubedsm.model.events import Change
+from kubedsm.model.measured import Measured
 from kubedsm.model.model import Workload
 from kubedsm.objective.lasting import ASSUMED
 from kubedsm.scheduling.workload_changes import SETTLING, WorkloadChanges
@@ -94,6 +95,22 @@ def test_a_pod_of_another_scheduler_tells_nothing(watched):
     watched.changes.observe(Change(pod_after=made))
     assert not watched.changes.quiet().workloads
     assert not watched.changes.settling()
+
+
+def test_a_change_of_a_latency_between_sites_ends_the_quiet_period_and_a_new_one_does_not(watched):
+    watched.came("a-1", age=900.0)
+    pair, other = ("north", "south"), ("south", "north")
+
+    def measures(before, after):
+        samples = (Measured(1.0, latency=before), Measured(2.0, latency=after))
+        watched.changes.observe_demand(
+            Change(measured_before=samples[0], measured_after=samples[1])
+        )
+        return watched.changes.quiet().lasting(A)
+
+    quiet = measures({}, {pair: 0.02})
+    assert measures({pair: 0.02}, {pair: 0.02, other: 0.03}) == quiet == ASSUMED + 900.0
+    assert measures({pair: 0.02}, {pair: 0.05}) < quiet
 
 
 def test_the_edge_about_a_quiet_workload_changes_with_a_twentieth_of_all_pods(watched):

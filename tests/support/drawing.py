@@ -9,6 +9,8 @@ import os
 import random
 from pathlib import Path
 
+import pytest
+
 COUNTEREXAMPLES = Path(__file__).parents[1] / "counterexamples.json"
 #: base of the fresh seeds of a long run; unset in a normal one
 LONG = "KUBEDSM_LONG"
@@ -45,6 +47,14 @@ def drawn_cases(seeds):
         return [seeds[at] for at in range(len(seeds)) if at % 3 == at // 3 % 3]
     fresh = random.Random(f"{base} {seeds}")
     return [*seeds, *(fresh.randrange(10**6, 10**9) for _ in seeds)]
+
+
+def keep_one_in(number, cases):
+    """Return the cases for `parametrize`: one of each `number`, or in a long run all of them."""
+    return [
+        pytest.param(case, marks=pytest.mark.long if at % number else ())
+        for at, case in enumerate(cases)
+    ]
 
 
 def _running_test():

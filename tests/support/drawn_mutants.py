@@ -44,13 +44,14 @@ PACKAGES = {
         "kubedsm/plugins",
         [
             "tests/plugins",
+            "tests/optimizer/placing/test_open_volumes.py",
             "tests/optimizer/placing/test_preferences.py",
             "tests/scheduling/test_queueing_hints.py",
         ],
     ),
     "objective": ("kubedsm/objective", ["tests/objective"]),
     "rebalancing": ("kubedsm/rebalancing", ["tests/rebalancing"]),
-    "execution": ("kubedsm/execution", ["tests/execution"]),
+    "execution": ("kubedsm/execution", ["tests/execution", "tests/cli/test_removal.py"]),
     "plans": ("plans", ["tests/plans"]),
 }
 #: seconds of CPU of the tests of one mutant

@@ -29,7 +29,10 @@ def row(policy, scenario="1.5-.4", *, ratio=0.5, times=None, shares=None, **more
 
 
 def lines_of(title, *rows, runs=()):
-    """The lines of a section's tables, without their rules."""
-    parts = tables({"means": rows, "runs": runs}).split("## ")
-    (found,) = [part for part in parts if part.startswith(f"{title}\n")]
+    return lines_in(tables({"means": rows, "runs": runs}), title)
+
+
+def lines_in(text, title):
+    """Return the lines of a section's tables, without their rules."""
+    (found,) = [part for part in text.split("## ") if part.startswith(f"{title}\n")]
     return [line for line in found.splitlines() if line.startswith("| ") and "---" not in line]

@@ -45,12 +45,16 @@ esac
 case "$*" in
   *'get namespace '*) [[ -e $WORLD/namespace-${!#} ]] ;;
   *'get nodes -l '*) cat "$WORLD/labelled" ;;
+  *'get node '*labels.topology*) [[ ! -e $WORLD/site-$5 ]] || cat "$WORLD/site-$5" ;;
   *'get node '*metadata.labels*) [[ ! -e $WORLD/tier-$5 ]] || cat "$WORLD/tier-$5" ;;
   *'get node '*--ignore-not-found*) echo "node/$5" ;;
   *'get node '*ExternalIP*) ;;
   *'get node '*) echo 10.0.0.2 ;;
-  *' label --overwrite node '*) [[ -z ${LAB_KUBECONFIG:-} ]] || echo "${7#*=}" >"$WORLD/tier-$6" ;;
-  *' label node '*) rm "$WORLD/tier-$5" ;;
+  *' label --overwrite node '*=*) [[ -z ${LAB_KUBECONFIG:-} ]] ||
+    if [[ $7 == topology* ]]; then echo "${7#*=}" >"$WORLD/site-$6"
+    else echo "${7#*=}" >"$WORLD/tier-$6"; fi ;;
+  *' label node '*) if [[ $6 == topology* ]]; then rm "$WORLD/site-$5"
+    else rm "$WORLD/tier-$5"; fi ;;
   *'get service '*) echo $((30181 + $(printf %d "'$7") - $(printf %d "'a"))) ;;
   *'get lease '*) echo kubedsm-1_8f2a ;;
   *' port-forward '*) exec sleep 60 ;;
@@ -188,9 +192,10 @@ def lab(path, nodes, without=()):
     return made
 
 
-def services(scheduler):
-    """Return the manifests of the lab's services."""
-    load = f"for part in {LAB}/lib/*.sh; do . $part; done; rendered services {scheduler}"
+def services(scheduler, sites=""):
+    """Return the manifests of the lab's services, with edge nodes at the sites."""
+    load = f"for part in {LAB}/lib/*.sh; do . $part; done; SITES=({sites})"
+    load += f"; rendered services {scheduler}"
     text = subprocess.check_output(
         ["/bin/bash", "-c", load], env={"HERE": str(LAB), "HOME": "/"}, text=True
     )

@@ -7,7 +7,7 @@ import attrs
 
 from kubedsm.app.leader_election import LeaseTimes
 from kubedsm.config.settings import Configuration
-from kubedsm_lab.chaos.oracles import Ledger
+from kubedsm_lab.chaos.ledger import Ledger
 from kubedsm_lab.chaos.process import LEASE, Process
 from kubedsm_lab.emulator.api.resources import NAMESPACES
 from kubedsm_lab.emulator.front import EmulatedFront

@@ -11,7 +11,7 @@ import numpy as np
 
 from kubedsm.model.deadline import Deadline
 from kubedsm.model.model import Node, Resources
-from kubedsm.model.node_index import Mask
+from kubedsm.model.node_index import Mask, Positions
 from kubedsm.objective.fragmentation import Ints
 from kubedsm.optimizer.matching.problem import PlacementProblem
 
@@ -99,24 +99,27 @@ class BestFit(Filling):
         """Place another pod of the given group of interchangeable pods on the best-fitting node;
         return False if no node fits.
         """
-        return self.place_within(kind, None) is not None
-
-    def place_within(self, kind: int, nodes: Mask | None, came: Ints | None = None) -> int | None:
-        """Place another pod of the given group on the best-fitting of the given or all nodes;
-        return the node, or None if none fits.
-
-        came: replicas on each node; nodes with the fewest come first.
-        """
         fits, penalties = self.fits[kind], self.problem.penalties[:, kind]
-        if nodes is not None:
-            fits = fits & nodes
         if not fits.any():
-            return None
+            return False
         if penalties.any():
             fits = fits & (penalties == penalties[fits].min())
-        if came is not None:
-            fits = fits & (came == came[fits].min())
-        node = self.fullest(fits)
+        self.put(kind, self.fullest(fits))
+        return True
+
+    def place_within(self, kind: int, nodes: Positions, company: Ints) -> int | None:
+        """Place another pod of the given group on the best-fitting of the given nodes; return the
+        node, or None if none fits.
+
+        company: spread cost on each node; among nodes of equal penalty, the least comes first.
+        """
+        open_to = nodes[self.fits[kind, nodes]]
+        if not len(open_to):
+            return None
+        for costs in (self.problem.penalties[:, kind], company):
+            of_nodes = costs[open_to]
+            open_to = open_to[of_nodes == of_nodes.min()]
+        node = int(open_to[self._free_share[open_to].argmin()])
         self.put(kind, node)
         return node
 

@@ -8,16 +8,16 @@ result is proven if every workload has the score that unlimited capacity at each
 """
 
 import heapq
+import math
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import product
 
 import attrs
 import numpy as np
-from numpy.typing import NDArray
 
-from kubedsm.model.model import Pod, Share, Workload
-from kubedsm.model.node_index import Codes, Column, Mask, Positions
+from kubedsm.model.model import NodeName, Pod, Share, Workload
+from kubedsm.model.node_index import Codes, Column, Positions
 from kubedsm.objective.fragmentation import Fragmentation, Ints
 from kubedsm.objective.objective import (
     EVENNESS,
@@ -26,6 +26,7 @@ from kubedsm.objective.objective import (
     QosTargets,
     score_unit,
 )
+from kubedsm.objective.replica_spread import has_default_spread
 from kubedsm.objective.site_demand import Reach, SiteDemand
 from kubedsm.optimizer.matching.best_fit import BestFit, kind_sizes
 from kubedsm.optimizer.matching.match import (
@@ -65,7 +66,7 @@ class Columns:
     sites: tuple[str, ...]
     #: codes of the column's nodes
     groups: tuple[tuple[int, ...], ...]
-    _masks: dict[tuple[int, ...], Mask] = attrs.field(factory=dict)
+    _nodes: dict[tuple[int, ...], Positions] = attrs.field(factory=dict)
 
     @classmethod
     def of(cls, edge: PlacementProblem, sites: Column, qos_targets: QosTargets) -> "Columns":
@@ -80,7 +81,7 @@ class Columns:
             wanted = list_wanted_sites({pod.workload for pod in of_kind.pods}, qos_targets, sites)
             there = sorted({*codes[edge.feasible[:, kind]].tolist()})
             apart = [code for code in there if sites.values[code] in wanted]
-            rest = tuple(code for code in there if code not in set(apart))
+            rest = tuple(code for code in there if sites.values[code] not in wanted)
             for group in (*((code,) for code in apart), rest):
                 owners.append(kind)
                 named.append(sites.values[group[0]] if group is not rest else "")
@@ -92,31 +93,24 @@ class Columns:
         """Number of pods of each group of interchangeable pods."""
         return self.edge.counts
 
-    def mask(self, column: int) -> Mask:
-        """Return the mask of edge nodes that belong to a column's edge site."""
-        group = self.groups[column]
-        if group not in self._masks:
-            alone = len(group) == 1
-            self._masks[group] = self.codes == group[0] if alone else np.isin(self.codes, group)
-        return self._masks[group]
-
-    def only(self, columns: Sequence[int]) -> "Columns":
-        """Return the division restricted to the given columns (group of interchangeable pods at one
-        edge site).
+    def nodes(self, column: int) -> Positions:
+        """Return the edge nodes, numbered as in the problem, that belong to a column's edge
+        site.
         """
-        return attrs.evolve(
-            self,
-            owners=tuple(self.owners[column] for column in columns),
-            sites=tuple(self.sites[column] for column in columns),
-            groups=tuple(self.groups[column] for column in columns),
-        )
+        group = self.groups[column]
+        if group not in self._nodes:
+            alone = len(group) == 1
+            inside = self.codes == group[0] if alone else np.isin(self.codes, group)
+            self._nodes[group] = np.flatnonzero(inside)
+        return self._nodes[group]
 
     @cached_property
     def problem(self) -> PlacementProblem:
         """Placement problem of the edge with a group of interchangeable pods for each edge site."""
         which = np.array(self.owners, dtype=np.intp)
-        masks = [self.mask(column) for column in range(len(which))]
-        inside = np.array(masks, dtype=np.int64).reshape(len(which), len(self.codes)).T
+        inside = np.zeros((len(self.codes), len(which)), dtype=np.int64)
+        for column in range(len(which)):
+            inside[self.nodes(column), column] = 1
         return attrs.evolve(self.edge.only(which), most=self.edge.most[:, which] * inside)
 
     def by_kind(self, vector: Ints) -> Ints:
@@ -320,17 +314,10 @@ def decide_by_site(
     columns = Columns.of(edge, sites, qos_targets)
     members = _list_members(columns, shares, qos_targets, objective)
     found = _choose_exactly(columns, cloud, members, fragmentation, bounds)
-    proof = attrs.evolve(Proof(), spread=False, fragmentation=False)
     if found is None:
-        columns, picks, loads = _pick_greedily(columns, members)
-        proof = NO_PROOF
-    else:
-        picks, loads = found
-    left = columns.counts - columns.by_kind(loads.sum(axis=0))
-    in_cloud = cloud.place(left)
-    if found is None and bool((in_cloud.sum(axis=0) == left).all()):
-        best = _is_best(members, columns, picks)
-        proof = attrs.evolve(NO_PROOF, placed=True, qos=best)
+        return _decide_greedily(columns, cloud, members, fragmentation, bounds, replicas)
+    picks, loads = found
+    in_cloud = cloud.place(columns.counts - columns.by_kind(loads.sum(axis=0)))
     chosen, others = columns.divide_pods(picks)
     parts = (columns.problem, loads, chosen), (cloud.problem, in_cloud, others)
     if replicas is None:
@@ -345,6 +332,7 @@ def decide_by_site(
         loads = tiers[0].loads
     room = columns.problem.room_after(loads)
     fragmented = fragmentation.costs(edge.axes, edge.allocatable, room)
+    proof = attrs.evolve(Proof(), spread=False, fragmentation=False)
     return Choice(on_edge, at_cloud, int(fragmented.sum()), proof)
 
 
@@ -390,163 +378,210 @@ def _best_vector(
     return np.array(np.unravel_index(cheapest, costs.shape), dtype=np.int64)
 
 
+#: column with an upper bound on what one more pod there adds to the near share, in pods, and on the
+#: demand per replica then; both negative: of several, the least is the best
+_Rated = tuple[float, float, int]
+
+
 @attrs.define(eq=False)
 class _Growth:
-    """Workload of the batch while its pods are placed one by one."""
+    """Workload of the batch while its pods are placed one by one.
+
+    The columns of each kind are in a heap. What one more pod adds shrinks with every replica, so
+    entries are upper bounds, which are made exact only at the top of the heap (lazy greedy).
+    """
 
     member: _Member
-    #: pods not placed yet, by kind
-    waiting: dict[int, int] = attrs.field(init=False)
+    #: spread cost of one more replica on each edge node
+    company: Ints
+    #: pods placed so far, by site
     came: dict[str, int] = attrs.field(factory=dict, init=False)
+    #: nodes of these pods, by kind
+    nodes: dict[int, list[int]] = attrs.field(init=False)
+    #: pods of the batch, by kind
+    _number_of: dict[int, int] = attrs.field(init=False)
     #: replicas by site, and their number
     _there: dict[str, int] = attrs.field(init=False)
     _number: int = attrs.field(init=False)
+    #: with resilience, most replicas at one site; otherwise 0
+    _worst: int = attrs.field(default=0, init=False)
     #: demand served by the own site, in pods
-    _own: float = attrs.field(init=False)
+    _own: float = attrs.field(default=0.0, init=False)
     #: near share and value with the pods placed so far
     _near: float = attrs.field(init=False)
     _value: int = attrs.field(init=False)
-    #: by column: what one more pod there adds to the near share, or an upper bound; in pods
-    _more: NDArray[np.float64] = attrs.field(init=False)
-    #: number of replicas for which `_more` is exact, by column; only with latencies of pairs
-    _exact: Ints = attrs.field(init=False)
-    #: by column: replicas at the site, and its users' demand in pods
-    _crowd: Ints = attrs.field(init=False)
-    _wanted: NDArray[np.float64] = attrs.field(init=False)
+    #: by site: what one more pod there adds to the near share, or an upper bound; in pods
+    _more: dict[str, float] = attrs.field(factory=dict, init=False)
+    #: by site: number of replicas for which `_more` is exact; only with latencies of pairs
+    _exact: dict[str, int] = attrs.field(factory=dict, init=False)
     #: near share and value with one more pod at a column that was yielded
     _next: dict[int, tuple[float, int]] = attrs.field(factory=dict, init=False)
-    #: columns of each kind, and of each site
-    _of_kind: dict[int, Positions] = attrs.field(init=False)
-    _at_site: dict[str, list[int]] = attrs.field(init=False)
+    #: columns of each kind
+    _queues: dict[int, list[_Rated]] = attrs.field(init=False)
+    _parts: Mapping[str, float] = attrs.field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        columns, demand = self.member.kinds(), self.member.score.demand
-        owners, sites, share = self.member.owners, self.member.sites, self.member.score.share
-        self.waiting = {owners[column]: int(self.member.counts[column]) for column in columns}
-        self._there, self._number, self._own = dict(share.sites or ()), share.edge, 0.0
-        left: Mapping[str, float] = {}
+        member, demand, share = self.member, self.member.score.demand, self.member.score.share
+        self._there, self._number = dict(share.sites or ()), share.edge
+        self._parts = {} if demand is None else dict(demand.parts)
         if demand is not None:
             self._own, self._number, left = demand.left_at(self._there, share.total)
-        self._more, self._crowd = np.zeros(len(owners)), np.zeros(len(owners), dtype=np.int64)
-        self._exact, self._wanted = np.full(len(owners), -1), np.ones(len(owners))
-        parts = dict(demand.parts) if demand is not None else {}
-        of_kind: dict[int, list[int]] = {}
-        self._at_site = {}
+            self._more = {} if demand.pairs else left
+            self._worst = max(self._there.values(), default=0) if demand.kept else 0
+        columns = member.kinds()
+        self._number_of = {member.owners[c]: int(member.counts[c]) for c in columns}
+        self.nodes = {kind: [] for kind in self._number_of}
+        self._queues = {kind: [] for kind in self.nodes}
         for column in columns:
-            self._more[column] = np.inf if self._has_pairs else left.get(sites[column], 0.0)
-            self._crowd[column] = self._there.get(sites[column], 0)
-            self._wanted[column] = parts.get(sites[column], 0.0) * share.total if parts else 1.0
-            of_kind.setdefault(owners[column], []).append(column)
-            self._at_site.setdefault(sites[column], []).append(column)
-        self._of_kind = {kind: np.array(at, dtype=np.intp) for kind, at in of_kind.items()}
+            self._queues[member.owners[column]].append((-math.inf, -math.inf, column))
         self._near = self._near_with(None)
-        self._value = self.member.score.value_at(self._near, self._number, self._worst())
+        self._value = member.score.value_at(self._near, self._number, self._worst)
 
-    @property
-    def _has_pairs(self) -> bool:
-        demand = self.member.score.demand
-        return demand is not None and bool(demand.pairs)
-
-    def place(self, column: int) -> None:
-        """Count a pod of the workload at the site of the column."""
-        site = self.member.sites[column]
-        self.waiting[self.member.owners[column]] -= 1
+    def place(self, column: int, node: int) -> None:
+        """Count a pod of the workload on a node of the column."""
+        site, demand = self.member.sites[column], self.member.score.demand
+        self.nodes[self.member.owners[column]].append(node)
         self.came[site] = self.came.get(site, 0) + 1
-        if not self._has_pairs:
-            self._own += min(float(self._more[column]), 1.0)
-            alike = self._at_site[site]
-            self._more[alike] = np.maximum(self._more[alike] - 1.0, 0.0)
+        if demand is not None and not demand.pairs:
+            self._own += min(self._more.get(site, 0.0), 1.0)
+            self._more[site] = max(self._more.get(site, 0.0) - 1.0, 0.0)
         self._there[site] = self._there.get(site, 0) + 1
-        self._crowd[self._at_site[site]] += 1
+        if demand is not None and demand.kept:
+            self._worst = max(self._worst, self._there[site])
         self._number += 1
         self._near, self._value = self._next[column]
 
-    def _worst(self, column: int | None = None) -> int:
-        """Return the most replicas at one site, if one more pod is at the site of the column."""
-        demand = self.member.score.demand
-        if demand is None or not demand.kept:
-            return 0
-        most = max(self._there.values(), default=0)
-        return most if column is None else max(most, int(self._crowd[column]) + 1)
-
-    def _near_with(self, column: int | None) -> float:
-        """Return the near share, if one more pod is at the site of the column."""
+    def _near_with(self, site: str | None) -> float:
+        """Return the near share, if one more pod is at the site."""
         demand, share = self.member.score.demand, self.member.score.share
-        number = self._number + (column is not None)
+        number = self._number + (site is not None)
         if demand is None:
             return number / max(share.total, 1)
         if not demand.pairs:
-            more = 0.0 if column is None else min(float(self._more[column]), 1.0)
+            more = 0.0 if site is None else min(self._more.get(site, 0.0), 1.0)
             return demand.near_of(self._own + more, number, share.total)
-        if column is None:
-            return demand.near(self._there.items(), share.total)
-        site = self.member.sites[column]
-        there = {**self._there, site: self._there.get(site, 0) + 1}
+        there = self._there
+        if site is not None:
+            there = {**there, site: there.get(site, 0) + 1}
         return demand.near(there.items(), share.total)
 
-    def next_columns(self, full: Mask) -> Iterator[tuple[int, int]]:
+    def next_columns(self, full: Container[int]) -> Iterator[tuple[int, int]]:
         """Yield the best column of each kind with pods that wait, and the gain of a pod there."""
         score = self.member.score
         if not score.wants_more(self._number):
             return
-        for kind, columns in self._of_kind.items():
-            open_to = columns[~full[columns]]
-            if not self.waiting[kind] or not len(open_to):
-                continue
+        for kind, queue in self._queues.items():
             found = []
-            for group in self._split_by_crowd(open_to):
-                column = self._greatest(group)
-                near, worst = self._near_with(column), self._worst(column)
-                value = score.value_at(near, self._number + 1, worst)
-                self._next[column] = near, value
-                found.append((self._value - value, -self._urgency(column), column))
-            lost, _, column = min(found)
-            yield column, -lost
+            if len(self.nodes[kind]) < self._number_of[kind]:
+                for _, urgency, column in self._list_best(queue, full):
+                    site = self.member.sites[column]
+                    near = self._near_with(site)
+                    worst = self._worst and max(self._worst, self._there.get(site, 0) + 1)
+                    value = score.value_at(near, self._number + 1, worst)
+                    self._next[column] = near, value
+                    found.append((self._value - value, urgency, column))
+            if found:
+                lost, _, column = min(found)
+                yield column, -lost
 
-    def _split_by_crowd(self, columns: Positions) -> Iterator[Positions]:
-        """Yield the columns where one more pod adds to those that the loss of any site leaves, and
-        the others; without resilience all together.
+    def _list_best(self, queue: list[_Rated], full: Container[int]) -> list[_Rated]:
+        """Return the column of the queue where one more pod adds most to the near share; of equal
+        ones, that with most demand per replica. If a pod there would not add to those that the loss
+        of any site leaves, return the best of the columns where it would, too.
         """
-        worst = self._worst()
-        fewest = self._crowd[columns] < worst
-        for group in (columns[fewest], columns[~fewest]) if worst else (columns,):
-            if len(group):
-                yield group
+        best: list[_Rated] = []
+        aside: list[_Rated] = []
+        while queue:
+            column = queue[0][-1]
+            spared = self._there.get(self.member.sites[column], 0) < self._worst
+            if column in full:
+                heapq.heappop(queue)
+            elif best and not spared:
+                aside.append(heapq.heappop(queue))
+            elif (rated := self._rate(column)) != queue[0]:
+                heapq.heapreplace(queue, rated)
+            else:
+                best.append(rated)
+                if spared or not self._worst:
+                    break
+                aside.append(heapq.heappop(queue))
+        for rated in aside:
+            heapq.heappush(queue, rated)
+        return best
 
-    def _urgency(self, columns: Positions | int) -> NDArray[np.float64]:
-        """Return the demand per replica at the columns' sites, if one more pod is there."""
-        urgency: NDArray[np.float64] = self._wanted[columns] / (self._crowd[columns] + 1)
-        return urgency
-
-    def _greatest(self, columns: Positions) -> int:
-        """Return the column where one more pod adds most to the near share; of equal ones, that
-        with most demand per replica.
-
-        With latencies of pairs of sites, upper bounds are made exact only as needed (lazy greedy):
-        the addition shrinks with the number of replicas.
-        """
-        while True:
-            more = np.minimum(self._more[columns], 1.0)
-            best = columns[more == more.max()]
-            column = int(best[self._urgency(best).argmax()])
-            if not self._has_pairs or self._exact[column] == self._number:
-                return column
-            total = self.member.score.share.total
-            self._more[column] = round((self._near_with(column) - self._near) * total, _DIGITS)
-            self._exact[column] = self._number
+    def _rate(self, column: int) -> _Rated:
+        """Return the column with its exact bounds."""
+        site, score = self.member.sites[column], self.member.score
+        total = score.share.total
+        has_pairs = score.demand is not None and bool(score.demand.pairs)
+        if has_pairs and self._exact.get(site) != self._number:
+            self._more[site] = round((self._near_with(site) - self._near) * total, _DIGITS)
+            self._exact[site] = self._number
+        wanted = self._parts.get(site, 0.0) * total if self._parts else 1.0
+        more = min(self._more.get(site, 0.0), 1.0)
+        return -more, -wanted / (self._there.get(site, 0) + 1), column
 
 
-def _pick_greedily(columns: Columns, members: Sequence[_Member]) -> tuple[Columns, Picks, Ints]:
+def _decide_greedily(
+    columns: Columns,
+    cloud: CloudRoom,
+    members: Sequence[_Member],
+    fragmentation: Fragmentation,
+    bounds: Bounds,
+    replicas: ReplicaLadders | None,
+) -> Choice:
+    """Decide as `decide_by_site`, above the exact-search limit."""
+    edge = columns.edge
+    growths, room = _place_greedily(columns, members, replicas)
+    left = columns.counts - room.loads.sum(axis=0)
+    in_cloud = cloud.place(left)
+    proof = NO_PROOF
+    if bool((in_cloud.sum(axis=0) == left).all()):
+        proof = attrs.evolve(NO_PROOF, placed=True, qos=all(map(_is_best, growths)))
+    places = {(g.member.workload, kind): g.nodes[kind] for g in growths for kind in g.nodes}
+    spread = None if replicas is None or not in_cloud.any() else replicas.spread.copy()
+    on_edge: list[tuple[Pod, NodeName]] = []
+    others: list[list[Pod]] = []
+    for kind, of_kind in enumerate(edge.kinds):
+        others.append([])
+        for pod in of_kind.pods:
+            nodes = places[pod.workload, kind]
+            if not nodes:
+                others[kind].append(pod)
+                continue
+            node: NodeName = edge.rows.index.names[edge.rows.positions[nodes.pop()]]
+            on_edge.append((pod, node))
+            if spread is not None and has_default_spread(pod):
+                spread.put(pod.workload, node)
+    if spread is None:
+        at_cloud = cloud.problem.targets(in_cloud, others)
+    else:
+        tier = TierAssignment.of(cloud.problem, in_cloud, others, spread)
+        if tier.has_neighbours:
+            tier.even_out(bounds.deadline)
+        at_cloud = tier.targets
+    fragmented = fragmentation.costs(edge.axes, edge.allocatable, room.room)
+    return Choice(tuple(on_edge), at_cloud, int(fragmented.sum()), proof)
+
+
+def _place_greedily(
+    columns: Columns, members: Sequence[_Member], replicas: ReplicaLadders | None
+) -> tuple[list[_Growth], BestFit]:
     """Place pods by priority, then by marginal gain relative to size, at the best site with room.
 
-    Return the columns used, the picks, and the loads by column. Gains are updated after every
-    pick. A column without room for a pod never has room again.
+    Gains are updated after every pick. A column without room for a pod never has room again. Of the
+    nodes of a column, those with the fewest replicas of the workload come first.
     """
     edge = columns.edge
-    size, room = kind_sizes(edge), BestFit(edge)
-    growths = [_Growth(member) for member in members]
-    used: dict[tuple[int, int], Ints] = {}
-    full = np.zeros(len(columns.owners), dtype=np.bool_)
+    size, room, at = kind_sizes(edge), BestFit(edge), edge.rows.positions
+    zones = edge.rows.index.zone.codes[at]
+    growths = []
+    for member in members:
+        company = np.zeros(len(at), dtype=np.int64)
+        if replicas is not None:
+            company = replicas.spread.by_node(member.workload, edge.rows.index)[at]
+        growths.append(_Growth(member, company))
+    full: set[int] = set()
     heap: list[tuple[int, int, float, int, int]] = []
 
     def push(m: int) -> None:
@@ -563,35 +598,21 @@ def _pick_greedily(columns: Columns, members: Sequence[_Member]) -> tuple[Column
         push(m)
     while heap:
         *_, m, column = heapq.heappop(heap)
-        if not full[column]:
-            came = used.get((m, column))
-            node = room.place_within(columns.owners[column], columns.mask(column), came)
+        if column not in full:
+            nodes, company = columns.nodes(column), growths[m].company
+            node = room.place_within(columns.owners[column], nodes, company)
             if node is None:
-                full[column] = True
+                full.add(column)
             else:
-                growths[m].place(column)
-                if came is None:
-                    came = used[m, column] = np.zeros(len(edge.free), dtype=np.int64)
-                came[node] += 1
+                growths[m].place(column, node)
+                company[node] += 1
+                company[nodes[zones[nodes] == zones[node]]] += 1
         push(m)
-    kept = sorted({column for _, column in used})
-    at = {column: number for number, column in enumerate(kept)}
-    picks: Picks = {}
-    loads = np.zeros((len(edge.free), len(kept)), dtype=np.int64)
-    for (m, column), nodes in used.items():
-        picks[members[m].workload, at[column]] = int(nodes.sum())
-        loads[:, at[column]] += nodes
-    return columns.only(kept), picks, loads
+    return growths, room
 
 
-def _is_best(members: Sequence[_Member], columns: Columns, picks: Picks) -> bool:
-    """Return True if no workload could have a better score at any capacity."""
-    came: dict[Workload, dict[str, int]] = {}
-    for (workload, column), number in picks.items():
-        sites = came.setdefault(workload, {})
-        sites[columns.sites[column]] = sites.get(columns.sites[column], 0) + number
-    return all(
-        member.score.of(tuple(sorted(came.get(member.workload, {}).items())))
-        >= member.score.bound(member.number, {member.sites[c] for c in member.kinds()})
-        for member in members
-    )
+def _is_best(growth: _Growth) -> bool:
+    """Return True if the workload could not have a better score at any capacity."""
+    member, score = growth.member, growth.member.score
+    sites = {member.sites[column] for column in member.kinds()}
+    return score.of(tuple(sorted(growth.came.items()))) >= score.bound(member.number, sites)

@@ -3,6 +3,7 @@
 import asyncio
 import re
 from collections.abc import Mapping
+from functools import cache
 from typing import Any, Self
 
 import attrs
@@ -75,7 +76,7 @@ class Fault:
     @property
     def fault_class(self) -> tuple[str, str]:
         """Return kind and class of injection points: the unit of coverage of two faults at once."""
-        return self.kind, next(name for pattern, name in POINTS if re.match(pattern, self.point))
+        return self.kind, _classify_point(self.point)
 
 
 def answer(
@@ -175,6 +176,11 @@ POINTS = (
     (r"pods\.", "pod event"),
     (r"", "event"),
 )
+
+
+@cache
+def _classify_point(point: str) -> str:
+    return next(name for pattern, name in POINTS if re.match(pattern, point))
 
 
 @attrs.frozen(slots=True)

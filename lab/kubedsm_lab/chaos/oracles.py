@@ -1,9 +1,9 @@
 """Test oracles that check the guarantees of docs/explanation/reliability.md on every cluster change
 and request.
 
-`Invariants` checks I1 and I2, `Witness` I3 in front of the emulated cluster, `Ledger` I8. Writes
-are judged when sent: a request in flight cannot be recalled, so preconditions must make the request
-harmless. Free capacity considers the requests of these workloads: CPU, memory, labels.
+`Invariants` checks I1 and I2, `Witness` I3 in front of the emulated cluster. Writes are judged when
+sent: a request in flight cannot be recalled, so preconditions must make the request harmless. Free
+capacity considers the requests of these workloads: CPU, memory, labels.
 """
 
 import asyncio
@@ -18,7 +18,6 @@ import orjson
 
 from kubedsm.app.assembly import Runtime
 from kubedsm.kube.client.port import Cluster, OutcomeUnknown, Request, Response
-from kubedsm.kube.client.write_gate import READS
 from kubedsm.kube.wire import decoding
 from kubedsm.kube.wire.annotations import MOVE_ANNOTATION, SELECTED_NODE_ANNOTATION
 from kubedsm.model.model import MIGRATING_LABEL, Resources
@@ -38,7 +37,6 @@ from kubedsm_lab.emulator.api.object_state import (
 )
 from kubedsm_lab.emulator.api.resources import (
     DEPLOYMENTS,
-    LEASES,
     NODES,
     PERSISTENT_VOLUME_CLAIMS,
     PERSISTENT_VOLUMES,
@@ -132,8 +130,9 @@ def _fits(requests: Resources, capacity: Resources) -> bool:
 class Invariants:
     """Test oracle for I1 and I2: every pod is bound once, and no bind overcommits a node."""
 
-    def __init__(self, api: ApiServer) -> None:
+    def __init__(self, api: ApiServer, scheduler: str = SCHEDULER_NAME) -> None:
         self._api = api
+        self._scheduler = scheduler
         #: time until which schedulers may be unaware of a loss of capacity
         self.excused_until = 0.0
         self._bound: dict[str, str] = {}
@@ -159,7 +158,7 @@ class Invariants:
         if before is not None:
             self.wrong.append(f"I1: {pod['metadata']['name']} was on {before}, now on {node}")
         self._bound[uid] = node
-        if pod["spec"]["schedulerName"] == SCHEDULER_NAME:
+        if pod["spec"]["schedulerName"] == self._scheduler:
             self.binds[uid] += 1
             self._check_room(pod, node)
             self._check_volumes(pod, node)
@@ -199,72 +198,7 @@ class Invariants:
 
 
 @attrs.frozen
-class Write:
-    """Write request to the API server: time of sending (loop clock, seconds), sender and path."""
-
-    at: float
-    who: str
-    method: str
-    path: str
-
-    def __str__(self) -> str:
-        return f"{self.method} {self.path} by {self.who} at {self.at:.2f} s"
-
-
-class Ledger:
-    """Test oracle for I8 (writes by the leader only): records all write requests and the terms of
-    the Lease's holders.
-
-    Lease renewals are not recorded. `duration` is the Lease's duration in seconds.
-    """
-
-    def __init__(self, api: ApiServer, duration: float) -> None:
-        self._duration = duration
-        self.writes: list[Write] = []
-        #: start and holder of each term; "" for no holder
-        self.terms = [(0.0, "")]
-        #: times of renewals by holder
-        self.renewals: defaultdict[str, list[float]] = defaultdict(list)
-        self.wrong: list[str] = []
-        api.store.subscribe(self._notice)
-
-    def wrap_cluster(self, cluster: Cluster, who: str) -> Cluster:
-        """Return the cluster connection of the scheduler `who`, with its writes recorded."""
-        return _LedgerCluster(cluster, self, who)
-
-    def judge_request(self, request: Request, who: str) -> None:
-        """Check that the scheduler holds the Lease when sending a write request."""
-        if request.method in READS or "/leases" in request.path:
-            return
-        write = Write(loop_time(), who, request.method, request.path)
-        self.writes.append(write)
-        if who != self.holder:
-            self.wrong.append(f"I8: {write}, while {self.holder or 'nobody'} held the Lease")
-        elif write.at >= self.renewals[who][-1] + self._duration:
-            self.wrong.append(f"I8: {write}, renewed at {self.renewals[who][-1]:.2f} s")
-
-    def _notice(self, change: ObjectChange) -> None:
-        if change.resource is not LEASES or change.type == "DELETED":
-            return
-        holder = change.object["spec"]["holderIdentity"]
-        self.renewals[holder].append(loop_time())
-        if holder != self.holder:
-            self.terms.append((loop_time(), holder))
-
-    @property
-    def holder(self) -> str:
-        return self.terms[-1][1]
-
-    def since(self, who: str) -> float:
-        """Return the start (seconds) of the last term in which the scheduler held the Lease."""
-        return next(since for since, holder in reversed(self.terms) if holder == who)
-
-    def by(self, who: str) -> list[Write]:
-        return [write for write in self.writes if write.who == who]
-
-
-@attrs.frozen
-class _Wrapped:
+class Observed:
     """Base class of wrappers around a cluster connection, by which a test oracle checks each
     request.
     """
@@ -277,19 +211,13 @@ class _Wrapped:
         return self.cluster.stream(request, timeout=timeout)
 
 
-@attrs.frozen
-class _LedgerCluster(_Wrapped):
-    ledger: Ledger
-    who: str
-
-    async def request(self, request: Request, *, timeout: float) -> Response:
-        self.ledger.judge_request(request, self.who)
-        return await self.cluster.request(request, timeout=timeout)
-
-
 TEMPLATE_HASH = "pod-template-hash"
 #: lowest status of a possibly applied write
 _SERVER_ERROR = 500
+#: seconds for clients to find a replacement, in the configuration of every run
+DRAIN_DELAY = 1.0
+#: status of a bind of a pod that is bound
+_CONFLICT = 409
 #: seconds from a lost response until a scheduler has recorded the loss, but not read the pod
 _RECORDED_AFTER = 0.001
 
@@ -339,6 +267,10 @@ class Witness:
         self.wrong: list[str] = []
         #: time until which schedulers may be unaware of a loss
         self.excused_until = 0.0
+        #: evictions before clients had the time to find the replacement
+        self.hasty: list[str] = []
+        #: by uid: time since which the pod is Ready
+        self._ready_since: dict[str, float] = {}
         #: by uid: Ready pods of the app, including the pod, at the last reads of the pod
         self._ready_before: defaultdict[str, deque[int]] = defaultdict(lambda: deque(maxlen=3))
         api.store.subscribe(self._notice)
@@ -368,6 +300,7 @@ class Witness:
             "dry-run": self._judge_eviction_uid,
             "detach": self._judge_detaching,
             "reattach": self._judge_reattaching,
+            "event": self._judge_event,
             "GET": self._record_ready,
         }
         if asked.kind in judges:
@@ -375,7 +308,7 @@ class Witness:
         return asked
 
     def judge_lost_response(self, asked: Asked, runtime: Runtime) -> None:
-        """Check the sender's mirror shortly after a bind whose response was lost."""
+        """Check the sender's mirror shortly after a bind whose outcome is unknown."""
         if asked.kind == "bind":
             asyncio.get_running_loop().call_later(
                 _RECORDED_AFTER, self._judge_reservation, asked, runtime
@@ -383,7 +316,7 @@ class Witness:
 
     def _judge_reservation(self, asked: Asked, runtime: Runtime) -> None:
         """Require that the scheduler's mirror still reserves the node's capacity for a pod whose
-        bind had no response.
+        bind may have been applied.
 
         The obligation ends once the scheduler reads the pod.
         """
@@ -411,8 +344,12 @@ class Witness:
     def _record_ready(self, asked: Asked) -> None:
         pod = self._pod(asked)
         if pod is not None:
-            ready = self._ready_others(pod) + (is_ready(pod) and not is_terminating(pod))
-            self._ready_before[pod["metadata"]["uid"]].append(ready)
+            self.record_ready(pod)
+
+    def record_ready(self, pod: Object) -> None:
+        """Record the number of Ready pods of the pod's workload, the pod included."""
+        ready = self._ready_others(pod) + (is_ready(pod) and not is_terminating(pod))
+        self._ready_before[pod["metadata"]["uid"]].append(ready)
 
     def _judge_bind(self, runtime: Runtime, asked: Asked) -> None:
         """Require that a Binding request has the pod's uid, and that no pod in the scheduling queue
@@ -424,28 +361,71 @@ class Witness:
             claimed_and_queued = uid in runtime.queue
             self._require(not claimed_and_queued, f"{asked.pod} is claimed by a move, and queued")
 
+    def _judge_event(self, asked: Asked) -> None:
+        """Require that an Event about a bind names the node of the pod."""
+        body = asked.request.body
+        uid = body.get("regarding", {}).get("uid")
+        if body.get("reason") != "Scheduled":
+            return  # updates of a counter name no reason
+        for pod in self._api.list(PODS, body["metadata"]["namespace"]):
+            if pod["metadata"]["uid"] == uid:
+                text, name = body["note"], pod["metadata"]["name"]
+                node = node_of(pod)
+                truth = node and f" to {node}" in text
+                self._require(truth, f"{name} is on {node or 'no node'}: {text}")
+
     def _judge_eviction_uid(self, asked: Asked) -> None:
         uid = asked.request.body["deleteOptions"].get("preconditions", {}).get("uid")
         self._require(uid, f"eviction of {asked.pod} without its uid")
 
     def _judge_eviction(self, asked: Asked) -> None:
+        self._judge_eviction_uid(asked)
+        pod = self._pod(asked)
+        if pod is None or not is_detached(pod) or self._is_excused:
+            return
+        wanted = self._count_desired(pod)
+        if wanted and not self._is_outdated(pod, wanted):
+            self._check_drain(asked, pod)
+        self.judge_evicted(pod)
+
+    def judge_evicted(self, pod: Object) -> None:
         """Require enough other Ready pods when a migration evicts a pod detached from its
         ReplicaSet.
 
         Enough is the number before the migration, or the desired replicas if fewer.
         """
-        self._judge_eviction_uid(asked)
-        pod = self._pod(asked)
-        if pod is None or not _is_detached(pod):
+        if self._is_excused:
             return
-        if self._api.clock.monotonic() <= self.excused_until:
-            return  # the decision was made before the loss
         wanted = self._count_desired(pod)
         ready, before = self._ready_others(pod), self._ready_before[pod["metadata"]["uid"]]
         self._require(
             ready >= min(wanted, *before),
-            f"{asked.pod} evicted with {ready} others Ready, {wanted} wanted, before: {before}",
+            f"{pod['metadata']['name']} evicted with {ready} others Ready, {wanted} wanted,"
+            f" before: {before}",
         )
+
+    @property
+    def _is_excused(self) -> bool:
+        """Return whether decisions may have been made before the last loss."""
+        return self._api.clock.monotonic() <= self.excused_until
+
+    def _is_outdated(self, pod: Object, wanted: int) -> bool:
+        """Return whether a rollout takes pods from the detached pod's ReplicaSet."""
+        note, namespace = _note(pod["metadata"]) or {}, pod["metadata"]["namespace"]
+        owner = self._api.store.get(REPLICA_SETS, namespace, note.get("replicaSet", ""))
+        return owner is not None and owner["spec"]["replicas"] < wanted
+
+    def _check_drain(self, asked: Asked, pod: Object) -> None:
+        """Record an eviction as hasty if no pod like it has been Ready on the target for long."""
+        target, revision = (_note(pod["metadata"]) or {}).get("target"), labels_of(pod)
+        replacements = [
+            asked.at - self._ready_since[other["metadata"]["uid"]]
+            for other in self._list_ready_others(pod)
+            if node_of(other) == target
+            and labels_of(other).get(TEMPLATE_HASH) == revision[MIGRATING_LABEL]
+        ]
+        if replacements and max(replacements) < DRAIN_DELAY:
+            self.hasty.append(f"{asked.pod} evicted {max(replacements):.2f} s after another Ready")
 
     def _judge_detaching(self, asked: Asked) -> None:
         metadata = asked.request.body["metadata"]
@@ -471,7 +451,14 @@ class Witness:
         """Require that a pod reattached to its ReplicaSet has the template hash and no migration
         annotation.
         """
-        if change.resource is not PODS or change.type == "DELETED" or change.previous is None:
+        if change.resource is not PODS:
+            return
+        uid = change.object["metadata"]["uid"]
+        if change.type == "DELETED" or not is_ready(change.object):
+            self._ready_since.pop(uid, None)
+        else:
+            self._ready_since.setdefault(uid, loop_time())
+        if change.type == "DELETED" or change.previous is None:
             return
         after, before = change.object["metadata"], change.previous["metadata"]
         labels, labels_before = after.get("labels", {}), before.get("labels", {})
@@ -492,16 +479,21 @@ class Witness:
         return self._api.store.get(PODS, parts[4], asked.pod) if asked.pod else None
 
     def _ready_others(self, pod: Object) -> int:
+        return len(self._list_ready_others(pod))
+
+    def _list_ready_others(self, pod: Object) -> list[Object]:
+        """Return the other Ready pods of the workload, without detached ones."""
         metadata = pod["metadata"]
         app = metadata.get("labels", {}).get("app", "")
         others = self._api.list(PODS, metadata["namespace"], labels=f"app={app}")
-        return sum(
-            is_ready(other)
+        return [
+            other
+            for other in others
+            if is_ready(other)
             and not is_terminating(other)
             and MIGRATING_LABEL not in other["metadata"]["labels"]
-            for other in others
-            if other["metadata"]["uid"] != metadata["uid"]
-        )
+            and other["metadata"]["uid"] != metadata["uid"]
+        ]
 
     def _count_desired(self, pod: Object) -> int:
         """Return the desired replicas of the pod's Deployment; 0 after the Deployment
@@ -529,12 +521,17 @@ def _note(metadata: Object) -> dict[str, str] | None:
     return None if text is None else orjson.loads(text)
 
 
-def _is_detached(pod: Object) -> bool:
+def is_detached(pod: Object) -> bool:
     return MIGRATING_LABEL in pod["metadata"].get("labels", {})
 
 
+def _may_be_own(asked: Asked, response: Response) -> bool:
+    """Return whether a refusal may be due to an earlier delivery of the same request."""
+    return asked.kind == "bind" and response.status == _CONFLICT
+
+
 @attrs.frozen
-class _WitnessedCluster(_Wrapped):
+class _WitnessedCluster(Observed):
     witness: Witness
     sender: Callable[[], Runtime]
 
@@ -547,7 +544,7 @@ class _WitnessedCluster(_Wrapped):
             self.witness.judge_lost_response(asked, runtime)
             raise
         else:
-            if response.status >= _SERVER_ERROR:
+            if response.status >= _SERVER_ERROR or _may_be_own(asked, response):
                 self.witness.judge_lost_response(asked, runtime)
             return response
         finally:

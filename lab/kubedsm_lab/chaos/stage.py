@@ -19,8 +19,10 @@ from kubedsm.process.backoff import Doubling
 from kubedsm_lab.chaos.faults import LASTING, Fault
 from kubedsm_lab.chaos.hands import CONFIGURATION, NAMESPACE, Hands
 from kubedsm_lab.chaos.incidents import begin_incident
+from kubedsm_lab.chaos.ledger import Ledger
+from kubedsm_lab.chaos.linearizability import History
 from kubedsm_lab.chaos.lying_prometheus import LyingPrometheus
-from kubedsm_lab.chaos.oracles import Invariants, Ledger, Witness, list_selected
+from kubedsm_lab.chaos.oracles import Invariants, Witness, list_selected
 from kubedsm_lab.chaos.process import Process
 from kubedsm_lab.chaos.seam import ProcessSeam, Seam
 from kubedsm_lab.emulator.api.errors import ApiError
@@ -85,7 +87,7 @@ class Stage:
     ) -> None:
         self.cluster = cluster
         self.api = cluster.api
-        self.hands = Hands(cluster)
+        self.hands = Hands(cluster.api, cluster)
         self.clock = VirtualClock()
         self.prometheus = LyingPrometheus(self.hands, self.clock)
         self.seam = seam
@@ -108,6 +110,8 @@ class Stage:
         self._reaction_time = REACTION_TIME + (DELIVERY[1] if paced else 0.0)
         #: None without leader election
         self.ledger = None if times is None else Ledger(self.api, times.duration)
+        #: None for a single scheduler
+        self.history = None if times is None else History(self.api)
         self._last_write = 0.0
         self._keeping: list[asyncio.Task[None]] = []
         self.api.store.subscribe(self._count_pod)
@@ -154,13 +158,17 @@ class Stage:
             listener=_PlanRecorder(partial(self.seam.add_remark, name)),
             prometheus=self.prometheus,
         )
+        if self.history is not None:
+            self.history.record_mirror(name, process.runtime.mirror)
         seam.attach(process)
         self.processes[name] = process
         return process
 
     def _observe_requests(self, cluster: Cluster, name: str) -> Cluster:
         witnessed = self.witness.wrap_cluster(cluster, lambda: self.processes[name].runtime)
-        return witnessed if self.ledger is None else self.ledger.wrap_cluster(witnessed, name)
+        if self.ledger is None or self.history is None:
+            return witnessed
+        return self.ledger.wrap_cluster(self.history.wrap_cluster(witnessed, name), name)
 
     @property
     def leader(self) -> Process | None:

@@ -21,6 +21,7 @@ from kubedsm_lab.chaos.perturbations import DELIVERIES, PERTURBATIONS
 from kubedsm_lab.chaos.process import INTERRUPTIONS
 from kubedsm_lab.chaos.seam import Moment
 from kubedsm_lab.chaos.trace import (
+    BYSTANDER_NAMESPACE,
     Cell,
     Injection,
     Outcome,
@@ -76,7 +77,8 @@ def list_next(outcome: Outcome, nearest: int | None = None) -> Iterator[Injectio
     """Yield the same run with one more fault, at every injection point after the last strike.
 
     With `nearest`, only the first requests and events of each injection point after the strike, and
-    after the end of the faults: the retry, the next list, another replica that takes over.
+    after the end of the faults: the retry, the next list, another replica that takes over. The
+    bystander is left alone: its bind is the measure of the delay of pods that no fault concerns.
     """
     workload = WORKLOADS[outcome.injection.workload]
     later = outcome.history[_find_strike(outcome) :]
@@ -84,7 +86,8 @@ def list_next(outcome: Outcome, nearest: int | None = None) -> Iterator[Injectio
     for index, moment in enumerate(later):
         place = (moment.family, moment.point, moment.at >= outcome.ended)
         met[place] += 1
-        if nearest is None or met[place] <= nearest:
+        concerns_bystander = moment.about.partition("/")[0] == BYSTANDER_NAMESPACE
+        if not concerns_bystander and (nearest is None or met[place] <= nearest):
             for fault in _list_faults(moment, later[index + 1 :]):
                 if fault.family != PROCESS or workload.unhurried:
                     yield outcome.injection.add_fault(fault)
@@ -174,14 +177,14 @@ def judge_outcome(outcome: Outcome) -> Verdict:
 
 
 def run_sweep(
-    planned: Sequence[Injection], workers: Workers, on_done: Callable[[], object]
+    planned: Sequence[Injection], workers: Workers, on_done: Callable[[Verdict], object]
 ) -> list[Verdict]:
-    """Execute all chaos runs in parallel and return their verdicts; `on_done` is called after each
-    run.
+    """Execute all chaos runs in parallel and return their verdicts; `on_done` is called with each
+    verdict.
     """
     verdicts = []
     for verdict in spread(judge, planned, workers, _CHUNK):
-        on_done()
+        on_done(verdict)
         verdicts.append(verdict)
     return verdicts
 

@@ -11,7 +11,16 @@ import attrs
 import structlog
 
 from kubedsm.kube.watching.reflector import LIST_TIMEOUT, SILENT_AFTER
-from kubedsm_lab.chaos.faults import APPLIED_LATE, LASTING, PROCESS, WORLD, Fault, loop_time
+from kubedsm_lab.chaos.faults import (
+    APPLIED_LATE,
+    CALL,
+    LASTING,
+    PROCESS,
+    WATCH,
+    WORLD,
+    Fault,
+    loop_time,
+)
 from kubedsm_lab.chaos.hands import NAMESPACE
 from kubedsm_lab.chaos.incidents import INCIDENTS
 from kubedsm_lab.chaos.oracles import SCHEDULER_NAME, out_of_place
@@ -37,6 +46,9 @@ ARRIVAL_DELAY = 0.1
 USUAL = 3.0
 #: longest back-off after a lasting fault in seconds
 _BACK_OFF = 45.0
+#: further back-off of a watch in seconds, if the failures of two faults follow each other without
+#: success in between: two after each fault, with delays that double
+_DOUBLED_BACK_OFF = 12.0
 
 
 class Bystander:
@@ -82,17 +94,17 @@ class Bystander:
             self.waited[metadata["name"]] = loop_time() - self._created[metadata["name"]]
 
 
-def longest_wait(fault: Fault, handover: float, slowest: float) -> float:
+def longest_wait(fault: Fault, handover: float, slowest: float, *, replaced: bool) -> float:
     """Return the longest acceptable seconds until the bind of the other tenant's pod, given the
     fault's duration.
 
     `handover` is the seconds until another replica leads (0 without another replica), `slowest` the
-    rate of the slowest clock.
+    rate of the slowest clock. `replaced` is whether a replica is left that no fault interrupts.
     """
     if fault.family == PROCESS:
         interruption = INTERRUPTIONS[fault.what]
-        replaced = handover and interruption.end is not None
-        return USUAL + handover + (0.0 if replaced else interruption.lasts)
+        is_served = replaced and interruption.end is not None
+        return USUAL + handover + (0.0 if is_served else interruption.lasts)
     return handover + _longest_disturbance(fault) / slowest
 
 
@@ -119,6 +131,8 @@ _TIMING = Timing(start_delay=0.5, stop_delay=0.5, orphan_delay=10.0)
 #: additional migrations caused by a fault, per usual migration: back and forth after a failure;
 #: and by a lasting fault, with repeated attempts
 _EXTRA_MIGRATIONS, _LASTING_MIGRATIONS = 2, 8
+#: families of faults after which no list is outdated, no capacity lost, and no pod bound by others
+_LISTED_TRULY = (CALL, PROCESS)
 #: I9: most delay of a migration by another tenant, in times of the usual duration
 MOST_DELAYS = 2
 
@@ -198,7 +212,7 @@ async def _play_injection(injection: Injection, reference: Outcome | None) -> Ou
                 )
                 await _run_workload(workload, stage, bystander, reference)
                 violations = [
-                    *_list_violations(stage, reference),
+                    *_list_violations(workload, stage, reference),
                     *_check_bystander(bystander, seam, workload),
                     *errors,
                 ]
@@ -260,15 +274,14 @@ def _has_incident(stage: Stage) -> bool:
     return any(fault.family == WORLD for fault in stage.seam.faults)
 
 
-def _list_violations(stage: Stage, reference: Outcome | None) -> Iterator[str]:
+def _list_violations(workload: Workload, stage: Stage, reference: Outcome | None) -> Iterator[str]:
     faults = stage.seam.faults
     # A bind considered lost may still arrive after its capacity is reserved again: no precondition
     # prevents a late bind, and the kubelet refuses either pod.
     late = any(fault.what == APPLIED_LATE for fault in faults)
     yield from (what for what in stage.invariants.wrong if not (late and what.startswith("I2")))
     yield from (f"I3: {what}" for what in stage.witness.wrong)
-    if stage.ledger is not None:
-        yield from stage.ledger.wrong
+    yield from _check_leaders(stage)
     usual, delayed = stage.neighbour_took
     by_tenant = all(_is_of_tenant(stage, fault) for fault in faults)
     if delayed > (1 + MOST_DELAYS) * usual and by_tenant:
@@ -285,6 +298,21 @@ def _list_violations(stage: Stage, reference: Outcome | None) -> Iterator[str]:
         yield from out_of_place(stage.api, stage.hands.list_pods(), NAMESPACE)
     elif reference is not None:
         yield from _compare_with_reference(stage, reference)
+    elif not faults:
+        yield from _list_differences(stage.count_placements(), workload.end, "should have")
+        yield from (f"I3: {what}" for what in stage.witness.hasty)
+
+
+def _check_leaders(stage: Stage) -> Iterator[str]:
+    """Yield violations by one of several schedulers: of I8, and books that no order explains."""
+    faults = stage.seam.faults
+    if stage.ledger is None or stage.history is None:
+        return
+    yield from stage.ledger.wrong
+    if not any(fault.lasting or fault.family == PROCESS for fault in faults):
+        yield from stage.ledger.check_renewals()
+    if all(f.family in _LISTED_TRULY and f.what != APPLIED_LATE for f in faults):
+        yield from stage.history.check()
 
 
 def _is_of_tenant(stage: Stage, fault: Fault) -> bool:
@@ -326,8 +354,12 @@ def _compare_with_reference(stage: Stage, reference: Outcome) -> Iterator[str]:
 def _check_bystander(bystander: Bystander, seam: Seam, workload: Workload) -> Iterator[str]:
     if any(moment.point == NOT_STARTED for moment in seam.history):
         return  # with an invalid configuration no scheduler starts
-    slowest = min(workload.rates)
-    longest = sum(longest_wait(fault, workload.handover, slowest) for fault in seam.struck)
+    handover, slowest = workload.handover, min(workload.rates)
+    interrupted = sum(fault.family == PROCESS for fault in seam.struck)
+    replaced = interrupted < len(workload.rates)
+    longest = sum(longest_wait(each, handover, slowest, replaced=replaced) for each in seam.struck)
+    if sum(fault.family in (CALL, WATCH) for fault in seam.struck) > 1:
+        longest += _DOUBLED_BACK_OFF / slowest
     if workload.handover and any(fault.family == WORLD for fault in seam.struck):
         longest += GRACE  # a terminating leader waits for delayed migrations
     if bystander.is_pending:

@@ -12,7 +12,7 @@ from kubedsm.model.model import MIGRATING_LABEL
 from kubedsm_lab.chaos.faults import LASTING
 from kubedsm_lab.chaos.hands import NAMESPACE
 from kubedsm_lab.chaos.lying_prometheus import PERIOD, TOLD_AFTER
-from kubedsm_lab.chaos.stage import Stage
+from kubedsm_lab.chaos.stage import End, Placed, Stage
 from kubedsm_lab.emulator.api.object_state import is_terminating, labels_of, node_of
 from kubedsm_lab.emulator.api.resources import NAMESPACES, PODS, STATEFUL_SETS, Object
 from kubedsm_lab.emulator.api.store import ObjectChange
@@ -27,6 +27,8 @@ SITE, OTHER_SITE, NEW_SITE = (
 )
 IN_PIECES = tuple(node(name, "cloud", "2", "8Gi") for name in ("c1", "c2"))
 AT_THE_EDGE: Object = {"nodeSelector": {"kubedsm.io/tier": "edge"}}
+WEB, SHOP = {"web": Placed(2)}, {"shop": Placed(1)}
+NEIGHBOURS = {"before": Placed(1), "beside": Placed(1)}
 #: seconds to wait for a migration to begin
 _BEGUN = 10.0
 #: seconds to wait for a neighbour's migration
@@ -42,6 +44,8 @@ class Workload:
 
     name: str
     course: Callable[[Stage], Awaitable[None]]
+    #: placements at the end of a run without fault, by app
+    end: End
     nodes: tuple[Object, ...] = (EDGE, CLOUD)
     #: clock rate of each scheduler; several elect a leader
     rates: tuple[float, ...] = (1.0,)
@@ -384,35 +388,67 @@ async def _serve_lies(stage: Stage) -> None:
     await stage.clock.sleep(TOLD_AFTER / 2)
 
 
+def _at(**sites: int) -> Placed:
+    """Return placements at the edge only, by site."""
+    return Placed(sum(sites.values()), sites=tuple(sorted(sites.items())))
+
+
 WORKLOADS = {
     workload.name: workload
     for workload in (
-        Workload("burst", _create_burst),
-        Workload("scaling", _scale_up_and_down),
-        Workload("cloud-to-edge", _open_edge_later, nodes=(CLOUD,)),
-        Workload("asked-to-move", _request_migration, nodes=(CLOUD,)),
-        Workload("edge-to-cloud", _fill_edge_first),
-        Workload("swap", _swap_targets, nodes=(ONE_PLACE, CLOUD)),
-        Workload("new-pods", _create_valuable_pods),
-        Workload("single-replica", _migrate_single_replica, nodes=(CLOUD,)),
-        Workload("stateful-set", _migrate_stateful_set, nodes=(CLOUD,)),
-        Workload("volumes", _provision_volumes, nodes=(*TWO, CLOUD)),
-        Workload("rollout", _roll_out_meanwhile, nodes=(CLOUD,)),
-        Workload("owner-deleted", _delete_owner_meanwhile, nodes=(CLOUD,)),
-        Workload("budgeted", _migrate_with_budgets, nodes=(CLOUD,)),
-        Workload("finalizer", _migrate_with_finalizer, nodes=(CLOUD,)),
-        Workload("slow-termination", _migrate_slow_pods, nodes=(CLOUD,)),
-        Workload("namespace-deleted", _delete_namespace_meanwhile, nodes=(CLOUD,)),
-        Workload("node-loss", _lose_node, nodes=(*TWO, CLOUD)),
-        Workload("site-loss", _lose_site, nodes=(*SITE, CLOUD), unhurried=False),
-        Workload("site-demand", _serve_sites, nodes=(*SITE, *OTHER_SITE, CLOUD), unhurried=False),
-        Workload("configuration", _change_configuration),
-        Workload("preemption", _preempt_pods),
-        Workload("packing", _pack_pods, nodes=IN_PIECES),
-        Workload("long-quiet", _wait_quietly),
-        Workload("lying-prometheus", _serve_lies, nodes=(*TWO, CLOUD), rates=(1.0, 1.0)),
-        Workload("leader-change", _change_leader, nodes=(CLOUD,), rates=(1.0, 1.0)),
-        Workload("slow-leader", _change_leader, nodes=(CLOUD,), rates=(0.5, 2.0)),
-        Workload("fast-leader", _change_leader, nodes=(CLOUD,), rates=(2.0, 0.5)),
+        Workload("burst", _create_burst, {"web": Placed(4, 1), "huge": Placed(waiting=1)}),
+        Workload("scaling", _scale_up_and_down, {"web": Placed(1), "shop": Placed(1)}),
+        Workload("cloud-to-edge", _open_edge_later, WEB, nodes=(CLOUD,)),
+        Workload("asked-to-move", _request_migration, WEB, nodes=(CLOUD,)),
+        Workload("edge-to-cloud", _fill_edge_first, {"web": Placed(2, 2), "camera": Placed(2)}),
+        Workload(
+            "swap",
+            _swap_targets,
+            {"web": Placed(0, 1), "shop": Placed(1)},
+            nodes=(ONE_PLACE, CLOUD),
+        ),
+        Workload("new-pods", _create_valuable_pods, {"web": Placed(1, 3), "shop": Placed(3)}),
+        Workload("single-replica", _migrate_single_replica, {"web": Placed(1)}, nodes=(CLOUD,)),
+        Workload("stateful-set", _migrate_stateful_set, {"db": Placed(2)}, nodes=(CLOUD,)),
+        Workload("volumes", _provision_volumes, {"db": Placed(3)}, nodes=(*TWO, CLOUD)),
+        Workload("rollout", _roll_out_meanwhile, WEB, nodes=(CLOUD,)),
+        Workload("owner-deleted", _delete_owner_meanwhile, {"shop": Placed(1)}, nodes=(CLOUD,)),
+        Workload(
+            "budgeted", _migrate_with_budgets, {"web": Placed(2), "shop": Placed(2)}, nodes=(CLOUD,)
+        ),
+        Workload("finalizer", _migrate_with_finalizer, WEB | NEIGHBOURS, nodes=(CLOUD,)),
+        Workload("slow-termination", _migrate_slow_pods, WEB | NEIGHBOURS, nodes=(CLOUD,)),
+        Workload("namespace-deleted", _delete_namespace_meanwhile, NEIGHBOURS, nodes=(CLOUD,)),
+        Workload("node-loss", _lose_node, WEB | SHOP, nodes=(*TWO, CLOUD)),
+        Workload(
+            "site-loss",
+            _lose_site,
+            {"web": _at(north=2), "shop": _at(north=1)},
+            nodes=(*SITE, CLOUD),
+            unhurried=False,
+        ),
+        Workload(
+            "site-demand",
+            _serve_sites,
+            {"web": _at(north=2, south=1, west=1), "shop": _at(south=2)},
+            nodes=(*SITE, *OTHER_SITE, CLOUD),
+            unhurried=False,
+        ),
+        Workload("configuration", _change_configuration, {"web": Placed(2), "shop": Placed(2, 2)}),
+        Workload("preemption", _preempt_pods, {"web": Placed(3, waiting=1), "camera": Placed(1)}),
+        Workload(
+            "packing", _pack_pods, {"web": Placed(0, 2), "large": Placed(0, 1)}, nodes=IN_PIECES
+        ),
+        Workload("long-quiet", _wait_quietly, {"web": Placed(1), "shop": Placed(2)}),
+        Workload(
+            "lying-prometheus",
+            _serve_lies,
+            {"web": Placed(1), "shop": Placed(2)},
+            nodes=(*TWO, CLOUD),
+            rates=(1.0, 1.0),
+        ),
+        Workload("leader-change", _change_leader, WEB | SHOP, nodes=(CLOUD,), rates=(1.0, 1.0)),
+        Workload("slow-leader", _change_leader, WEB | SHOP, nodes=(CLOUD,), rates=(0.5, 2.0)),
+        Workload("fast-leader", _change_leader, WEB | SHOP, nodes=(CLOUD,), rates=(2.0, 0.5)),
     )
 }

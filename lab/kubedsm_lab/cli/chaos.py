@@ -1,24 +1,29 @@
 """Definition of the command `kubedsm chaos`."""
 
+import secrets
 import sys
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 import attrs
 import click
 
-from kubedsm.cli.options import OneOf, output
+from kubedsm.cli.options import OneOf, kubeconfig_context, output
 from kubedsm_lab.cli.options import executor, paced, processes, show_progress
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from kubedsm_lab.chaos.faults import Fault
-    from kubedsm_lab.chaos.sweep import Report
+    from kubedsm_lab.chaos.sweep import Report, Verdict
     from kubedsm_lab.chaos.trace import Injection
     from kubedsm_lab.replay.runner import Workers
 
 SHORT, LONG = 3_000, 25_000
 SHORT_PAIRS = 2_500
+#: incidents on a cluster
+ON_A_CLUSTER = 30
 #: kinds of broken guarantees with printed traces
 _TRACED = 10
 WORKLOADS = (
@@ -93,6 +98,14 @@ class _FaultName(click.ParamType["Fault"]):
 @click.option(
     "--explore", is_flag=True, help="Visit all states of a model of plans, instead of faults."
 )
+@click.option(
+    "--kubeconfig",
+    "kubeconfig_path",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Cause incidents on this cluster instead; asks first, and deletes all that it creates.",
+)
+@kubeconfig_context
+@click.option("--yes", is_flag=True, help="With --kubeconfig: do not ask.")
 @paced
 @processes
 @executor
@@ -105,6 +118,9 @@ def chaos(
     faults: "tuple[Fault, ...]",
     pairs: bool,
     explore: bool,
+    kubeconfig_path: Path | None,
+    context: str | None,
+    yes: bool,
     paced: bool,
     jobs: int | None,
     executor: str | None,
@@ -114,6 +130,9 @@ def chaos(
 
     Each run is a workload in virtual time with one fault: a call that fails, an event that is lost,
     a crash. The invariants are checked after every change and at the end.
+
+    With --kubeconfig, users' incidents (30, or --injections) strike pods on hollow nodes of any
+    cluster, next to kills and broken connections of two `kubedsm run` that the command starts.
     """
     from kubedsm.cli.console import print_json
     from kubedsm.terminal.echo import echo
@@ -122,6 +141,8 @@ def chaos(
     from kubedsm_lab.chaos.sweep import Report
     from kubedsm_lab.replay.runner import choose_workers
 
+    if kubeconfig_path is not None:
+        _strike_cluster(kubeconfig_path, context, number or ON_A_CLUSTER, seed, output, yes=yes)
     workers = choose_workers(jobs, executor)
     if explore:
         _explore_plans(workers, output)
@@ -132,8 +153,8 @@ def chaos(
         report = _sweep_pairs(found, number or (SHORT_PAIRS if short else LONG), seed, workers)
     else:
         planned = sweep.choose_injections(found, number or (SHORT if short else LONG), seed)
-        with show_progress("faults", len(planned)) as advance:
-            report = Report(sweep.run_sweep(planned, workers, advance), found)
+        with _show_alarms("faults", len(planned)) as on_done:
+            report = Report(sweep.run_sweep(planned, workers, on_done), found)
     violations = [] if workloads or pairs else attack()
     if output == "json":
         print_json(report.as_json() | {"hostileConnections": violations})
@@ -156,16 +177,60 @@ def _sweep_pairs(
 
     begun = pairs.draw_covering(found, pairs.count_traces(number), seed)
     traces = []
-    with show_progress("first faults", len(begun)) as advance:
+    with _show_alarms("first faults", len(begun)) as on_done:
         for trace in spread(pairs.trace, begun, workers):
             traces.append(trace)
-            advance()
+            on_done(trace.verdict)
     reached = [pair for trace in traces for pair in trace.pairs]
     planned = pairs.draw_covering(reached, number, seed)
-    with show_progress("pairs of faults", len(planned)) as advance:
-        verdicts = run_sweep(planned, workers, advance)
+    with _show_alarms("pairs of faults", len(planned)) as on_done:
+        verdicts = run_sweep(planned, workers, on_done)
     broken = [trace.verdict for trace in traces if trace.verdict.violations]
     return Report([*broken, *verdicts], reached)
+
+
+@contextmanager
+def _show_alarms(what: str, total: int) -> "Iterator[Callable[[Verdict], object]]":
+    """Show a progress bar on stderr, and each run that breaks a guarantee as soon as it ends."""
+    from kubedsm.terminal.echo import echo
+
+    with show_progress(what, total) as advance:
+
+        def show_alarm(verdict: "Verdict") -> None:
+            advance()
+            for violation in verdict.violations[:1]:
+                echo(f"{verdict.injection.command}: {violation}", err=True)
+
+        yield show_alarm
+
+
+def _strike_cluster(
+    kubeconfig: Path, context: str | None, number: int, seed: int, output: str, *, yes: bool
+) -> NoReturn:
+    """Cause incidents on a cluster after confirmation. Raises ClickException without rights."""
+    from kubedsm.cli.console import remark, until_interrupted
+    from kubedsm.kube.client.environment import choose_context
+    from kubedsm_lab.chaos import any_cluster
+    from kubedsm_lab.cli.bench import show_report
+    from kubedsm_lab.emulator.api.errors import ApiError
+
+    name = f"kubedsm-chaos-{secrets.token_hex(3)}"
+    where = f"context {choose_context((kubeconfig,), context)} of {kubeconfig}"
+    remark(f"{where}: {number} incidents in namespace {name}, on three hollow nodes {name}-*")
+    if not yes:
+        click.confirm("Create them, and delete them at the end?", abort=True, err=True)
+    plan = any_cluster.Plan(kubeconfig, context, number, seed, name)
+
+    async def strike() -> int:
+        with show_progress("incidents", number) as advance:
+            result = await any_cluster.run(plan, advance)
+        show_report(result.report(), output)
+        return 1 if result.violations or result.left else 0
+
+    try:
+        sys.exit(until_interrupted(strike()))
+    except ApiError as error:
+        raise click.ClickException(error.message) from None
 
 
 def _explore_plans(workers: "Workers", output: str) -> NoReturn:

@@ -139,6 +139,15 @@ def bootstrap_interval(
     return found[outside], found[-1 - outside]
 
 
+def with_interval(values: Sequence[float], digits: int) -> str:
+    """Return the mean of independent values, with its 95% interval if there are enough values."""
+    shown, interval = number(mean(values), digits), bootstrap_interval(values, statistics.fmean)
+    if interval is None:
+        return shown
+    least, most = (number(each, digits) for each in interval)
+    return f"{shown} [{least}, {most}]"
+
+
 def mean(values: Iterable[float | None]) -> float | None:
     """Return the mean of the values that are not None; None if there are no such values."""
     known = [value for value in values if value is not None]

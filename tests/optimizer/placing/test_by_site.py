@@ -149,6 +149,16 @@ def test_many_sites_are_decided_and_proven_by_marginal_gain():
     assert decision.proof.qos
 
 
+def test_above_the_limit_replicas_go_to_the_nodes_of_the_site_without_any():
+    nodes = [site_node(f"edge-a-{i}", "a") for i in range(3)]
+    there = pod("p", "cart", resources(1), on="edge-a-0")
+    pods = [pod(f"q{i}", "cart", resources(1)) for i in range(2)]
+    shot = snapshot([*nodes, node("cloud", Tier.CLOUD, 64, 512)], [there, *pods])
+    case = counted(Instance(shot, tuple(pods), {"cart": plain_target(a=1)}))
+    decision = decided(case, bounds=NO_SEARCH)
+    assert {binding.node for binding in decision.bindings} == {"edge-a-1", "edge-a-2"}
+
+
 def test_uniform_demand_keeps_as_many_pods_at_the_edge_as_one_pool():
     for seed in drawing.drawn(range(3550, 3700)):
         case = drawn_by_site(seed, most=6, uniform=True)

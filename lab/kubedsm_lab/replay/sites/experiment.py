@@ -16,7 +16,7 @@ from kubedsm_lab.replay.rankings import Ranking
 from kubedsm_lab.replay.runner import Workers
 from kubedsm_lab.replay.sites.demand import HOUR, HOURS
 from kubedsm_lab.replay.sites.trial import CONTENDERS, OURS, ZONE_SPREAD, Outcome, Trial, play
-from kubedsm_lab.replay.tables import Section, Table, fill_sections, number
+from kubedsm_lab.replay.tables import Section, Table, fill_sections, mean, number, with_interval
 
 METHOD = (
     "A model, not a measurement: the scheduler ran on an emulated cluster in virtual time, and the"
@@ -86,25 +86,36 @@ class Tried(Selection[Outcome]):
     def contenders(self) -> list[str]:
         return self.list_contenders(CONTENDERS)
 
-    def lower(self, other: str, figure: str = "response_ms") -> float | None:
+    def list_values(self, figure: str) -> list[float]:
+        return [getattr(each, figure) for each in self.outcomes]
+
+    def lower(self, other: str, figure: str = "response_ms") -> list[float]:
         """Return by how many percent our mean response time, or its lower bound, is below another
-        contender's.
+        contender's, for each trial of both.
         """
-        ours = self.select(contender=OURS).mean(figure)
-        theirs = self.select(contender=other).mean("response_ms")
-        return None if ours is None or theirs is None else 100 * (1 - ours / theirs)
+        theirs = {
+            (of.sites, of.peak, of.seed): each.response_ms
+            for each in self.select(contender=other).outcomes
+            for of in (each.trial,)
+        }
+        return [
+            100 * (1 - getattr(each, figure) / theirs[key])
+            for each in self.select(contender=OURS).outcomes
+            for key in ((each.trial.sites, each.trial.peak, each.trial.seed),)
+            if key in theirs
+        ]
 
 
 def _tabulate_overview(tried: Tried) -> Table:
     lines = [
         [
             name,
-            number(here.select(contender=OURS).mean("near"), 3),
-            number(here.select(contender=OURS).mean("reached"), 3),
-            number(here.lower(ZONE_SPREAD), 1),
-            number(here.lower(ZONE_SPREAD, "best_ms"), 1),
-            number(here.lower(KUBEDSM), 1),
-            number(here.lower(KUBEDSM, "best_ms"), 1),
+            with_interval(here.select(contender=OURS).list_values("near"), 3),
+            with_interval(here.select(contender=OURS).list_values("reached"), 3),
+            with_interval(here.lower(ZONE_SPREAD), 1),
+            with_interval(here.lower(ZONE_SPREAD, "best_ms"), 1),
+            with_interval(here.lower(KUBEDSM), 1),
+            with_interval(here.lower(KUBEDSM, "best_ms"), 1),
         ]
         for name, here in tried.settings.items()
         if here.select(contender=OURS).outcomes
@@ -114,10 +125,18 @@ def _tabulate_overview(tried: Tried) -> Table:
 
 
 def _tabulate(figure: str, digits: int, tried: Tried) -> Table:
-    """Return a table of one figure: settings by contenders, means over the trials."""
+    """Return a table of one figure: settings by contenders, means over the trials with their
+    intervals.
+    """
     names = tried.contenders
     lines = [
-        [name, *(number(here.select(contender=each).mean(figure), digits) for each in names)]
+        [
+            name,
+            *(
+                with_interval(here.select(contender=each).list_values(figure), digits)
+                for each in names
+            ),
+        ]
         for name, here in tried.settings.items()
     ]
     return ["", *names], lines
@@ -150,7 +169,7 @@ def answer(outcomes: Sequence[Outcome]) -> str:
     return (
         f"With demand by site, KubeDSM served {ours.mean('near'):.0%} of the requests at their own"
         f" site: at least {min(reached):.1%} of the optimum in each setting; mean response time"
-        f" {ours.mean('response_ms'):.1f} ms, {number(tried.lower(ZONE_SPREAD), 1)} % below"
+        f" {ours.mean('response_ms'):.1f} ms, {number(mean(tried.lower(ZONE_SPREAD)), 1)} % below"
         f" {ZONE_SPREAD}."
     )
 
