@@ -25,7 +25,7 @@ BUGS = {
     "gate/late-write-leaves": ("leader-change", f"process:{BIND}.*stopped-before"),
     "gate/patches-pass": ("leader-change", f"process:{BIND}.*leases-lost"),
     "leaders/hung-renewal": ("leader-change", "update-leases:.*:timeout$"),
-    "leaders/taken-early": ("slow-leader", LEASE),
+    "leaders/taken-early": ("slow-leader", f"process:{BIND}.*leases-lost"),
     "left-behind/not-restored-again": ("namespace-deleted", "patch-pods.reattach"),
     "moves/budget-keeps-an-orphan": ("budgeted", ANY),
     "moves/claim-not-ended": ("cloud-to-edge", ANY),
