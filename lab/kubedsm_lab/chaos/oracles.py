@@ -271,7 +271,8 @@ class Witness:
         self.hasty: list[str] = []
         #: by uid: time since which the pod is Ready
         self._ready_since: dict[str, float] = {}
-        #: by uid: Ready pods of the app, including the pod, at the last reads of the pod
+        #: by uid: Ready pods of the app, including the pod, at the last reads of the
+        #: pod before it was detached
         self._ready_before: defaultdict[str, deque[int]] = defaultdict(lambda: deque(maxlen=3))
         api.store.subscribe(self._notice)
 
@@ -343,7 +344,7 @@ class Witness:
 
     def _record_ready(self, asked: Asked) -> None:
         pod = self._pod(asked)
-        if pod is not None:
+        if pod is not None and not is_detached(pod):  # repeated evictions read the pod as well
             self.record_ready(pod)
 
     def record_ready(self, pod: Object) -> None:
