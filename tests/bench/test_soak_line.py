@@ -5,6 +5,7 @@ import contextlib
 import socket
 from contextlib import asynccontextmanager
 
+import orjson
 import pytest
 from yarl import URL
 
@@ -118,3 +119,33 @@ async def test_stalled_it_carries_later_what_is_still_wanted_and_nothing_that_is
         await stalling
         assert server.came[2:] == [b"wanted\n"]
         writer.close()
+
+
+async def test_a_kubeconfig_in_yaml_is_copied_with_the_lines_address_and_whole_paths(tmp_path):
+    source = tmp_path / "config"
+    source.write_text("""
+clusters:
+- {name: far, cluster: {server: "https://far.example:6443", certificate-authority: ca.crt}}
+- {name: near, cluster: {server: "https://near.example"}}
+users: [{name: u, user: {client-key: /keys/u.key, client-certificate: u.crt}}]
+contexts:
+- {name: one, context: {cluster: far, user: u}}
+- {name: two, context: {cluster: near, user: u}}
+current-context: two
+""")
+    async with Line("https://far.example:6443", SetClock()) as line:
+        path = line.write_kubeconfig(source, tmp_path / "copy", "one")
+        written = orjson.loads(path.read_bytes())
+        far, near = (each["cluster"] for each in written["clusters"])
+        assert far == {
+            "server": line.url,
+            "tls-server-name": "far.example",
+            "certificate-authority": str(tmp_path / "ca.crt"),
+        }
+    assert near == {"server": "https://near.example"}
+    assert written["current-context"] == "one"
+    assert written["users"][0]["user"] == {
+        "client-key": "/keys/u.key",
+        "client-certificate": str(tmp_path / "u.crt"),
+    }
+    assert path.stat().st_mode & 0o077 == 0

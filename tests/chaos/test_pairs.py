@@ -137,6 +137,13 @@ def test_two_replicas_paused_at_once_serve_again_when_one_runs_again(first):
     assert outcome.violations == ()
 
 
+def test_failures_that_follow_each_other_double_the_back_off():
+    faults = ["watch:pods.MODIFIED:13:stale-list", "call:list-pods:1:503"]
+    outcome = replay(Injection("asked-to-move", tuple(map(Fault.parse, faults))))
+    assert outcome.struck
+    assert outcome.violations == ()
+
+
 def test_two_faults_are_replayed_by_one_command():
     arguments = ["--workload", "burst", "--fault", str(LOST), "--fault", str(OUTAGE)]
     done = CliRunner().invoke(chaos, arguments)

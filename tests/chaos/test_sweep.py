@@ -53,6 +53,8 @@ def test_every_fault_strikes_at_every_kind_of_call_and_event():
         ("cloud-to-edge", "call:get-deployments:3:crash-applied/minute"),
         ("preemption", "call:create-pods/eviction:0:html-200"),
         ("preemption", "call:create-pods/eviction:0:html-200/minute"),
+        # Reads by repeated evictions counted as reads before the migration, of more Ready pods.
+        ("budgeted", "call:create-pods/binding:2:timeout-applied-late"),
         # Two replacements of one attempt that were late together counted as two attempts.
         ("finalizer", "world:pods.ADDED:4:node-filled/minute"),
     ],

@@ -1,6 +1,7 @@
 """Windows, freezes and budgets: no migration begins outside of them, and when the next one does."""
 
 import asyncio
+import json
 import math
 
 import attrs
@@ -9,8 +10,9 @@ import pytest
 from kubedsm.config.current import CurrentConfiguration
 from kubedsm.config.settings import load
 from kubedsm.execution.deferrals import DAY, HOUR, Deferrals
-from kubedsm.execution.migration_record import ANNOTATION
+from kubedsm.execution.migration_record import ANNOTATION, read_begun
 from kubedsm.explain.subjects import Subject
+from kubedsm.kube.calls.leases import Lease
 from kubedsm.model.model import Workload
 from kubedsm_lab.emulator.api.resources import LEASES, NAMESPACES
 from support.move_scenes import (
@@ -186,3 +188,11 @@ async def test_without_the_right_to_the_record_the_budget_counts_from_the_start(
             await world.until(lambda: world.placed("web")["e1"] == 1, 30)
             await asyncio.sleep(HOUR / 2)
             assert world.placed("web") == {"e1": 1, "c1": 1}
+
+
+def test_a_record_counts_for_a_day():
+    now = round(10 * DAY)
+    times = [now - round(DAY), now - round(DAY) + 1, now, now + 1]
+    text = json.dumps([("shop", "Deployment", "web", at) for at in times])
+    found = read_begun(Lease(None, {"annotations": {ANNOTATION: text}}), now)
+    assert [at for _, at in found] == times[1:3]

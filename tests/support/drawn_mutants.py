@@ -51,7 +51,7 @@ PACKAGES = {
     ),
     "objective": ("kubedsm/objective", ["tests/objective"]),
     "rebalancing": ("kubedsm/rebalancing", ["tests/rebalancing"]),
-    "execution": ("kubedsm/execution", ["tests/execution"]),
+    "execution": ("kubedsm/execution", ["tests/execution", "tests/cli/test_removal.py"]),
     "plans": ("plans", ["tests/plans"]),
 }
 #: seconds of CPU of the tests of one mutant

@@ -300,7 +300,7 @@ class _Search:
         counts = problem.cloud_counts(difference)
         if counts is None or problem.cloud.holds(counts):
             return counts is not None
-        if not (problem.vacating and self._may_begin(difference, counts)):
+        if not self._may_begin(difference, counts):
             return False
         fetched = [
             pod

@@ -5,10 +5,8 @@ Rules between pods depend on the other migrations. `EdgeRules` has only verdicts
 pods, and incompatible pairs of pods; `move_order` validates complete migration sets.
 """
 
-from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
-from itertools import product
 from types import MappingProxyType
 from typing import Self
 
@@ -202,8 +200,6 @@ class Item:
     #: maximum arrivals at some nodes, and maximum departures to the cloud, capacity aside
     at_most: Mapping[NodeName, int] = MappingProxyType({})
     away: int = UNLIMITED
-    #: cloud pods coming first
-    first: tuple[Pod, ...] = ()
 
     @property
     def workload(self) -> Workload:
@@ -221,8 +217,7 @@ class Item:
     @cached_property
     def outside(self) -> tuple[Pod, ...]:
         """Movable pods of the group in the cloud, in the order in which they would migrate."""
-        others = (pod for pod in self.in_cloud if pod not in self.first)
-        return (*self.first, *sorted(others, key=leaving_turn))
+        return tuple(sorted(self.in_cloud, key=leaving_turn))
 
     @cached_property
     def waiting(self) -> tuple[Pod, ...]:
@@ -255,17 +250,6 @@ class Item:
         """
         for pods in _list_by_node(self.outside).values():
             yield from pods[: max(number - len(self.stranded), 0)]
-
-    def fetching(self, number: int) -> Iterator["Item"]:
-        """Yield variants of the group with other cloud pods first: all ways to choose which nodes
-        `number` migrating pods come from.
-        """
-        by_node = _list_by_node(self.outside)
-        for names in product(by_node, repeat=max(number - len(self.stranded), 0)):
-            losing = Counter(names)
-            if all(losing[name] <= len(by_node[name]) for name in losing):
-                pods = {name: iter(by_node[name]) for name in losing}
-                yield attrs.evolve(self, first=tuple(next(pods[name]) for name in names))
 
 
 def _list_by_node(pods: Iterable[Pod]) -> dict[NodeName, list[Pod]]:

@@ -157,8 +157,6 @@ class EdgeProblem:
     worths: Gains
     limits: SuggestLimits
     bounds: Bounds
-    #: whether migrations may wait for cloud capacity released by other migrations
-    vacating: bool = True
     #: pending pods could start in the cloud: their capacity is worth what they gain at the edge
     optional: bool = False
 

@@ -22,7 +22,7 @@ from kubedsm.optimizer.moving.best_changes import (
 )
 from kubedsm.optimizer.moving.edge_problem import EdgeProblem, Proposal
 from kubedsm.optimizer.moving.integer_changes import SolvedChanges
-from kubedsm.optimizer.moving.move_order import Impasse, drop_rejected
+from kubedsm.optimizer.moving.move_order import Impasse
 from kubedsm.optimizer.moving.pairing import pair_moves
 from kubedsm.optimizer.moving.suggestion import count_legs, count_stopovers
 from kubedsm.optimizer.programming.in_order import Certificate
@@ -158,11 +158,10 @@ def _repair_best(problem: EdgeProblem, engine: Engine) -> Proposal:
     (affinity, spread, ports).
 
     After a rejected migration, the pods of the item are capped on the node and the search repeats.
-    Partial solutions are considered afterwards.
     """
     found = find_first_feasible(problem, engine)
     refused: list[Impasse] = []
-    states, rules, repaired = found.states, problem.rules, problem
+    states, repaired = found.states, problem
     while found.refused and len(refused) < _REPAIRS and states < _REPAIR_STATES:
         if problem.bounds.deadline.passed:
             break
@@ -170,15 +169,10 @@ def _repair_best(problem: EdgeProblem, engine: Engine) -> Proposal:
         repaired = _exclude_rejected(repaired, found.refused[0])
         found = find_first_feasible(repaired, engine)
         states += found.states
-    if not refused or rules is None:
+    if not refused:
         return found
-    best, left_out = found.moves, (*refused, *found.refused)
-    for impasse in left_out:
-        order, _ = drop_rejected(rules.feasibility, impasse.moves, problem.room)
-        possible = count_legs(order.moves) <= problem.limits.max_moves
-        if possible and problem.net(order.moves) > problem.net(best):
-            best = order.moves
-    return Proposal(best, proven=False, states=states, refused=left_out)
+    left_out = (*refused, *found.refused)
+    return attrs.evolve(found, proven=False, states=states, refused=left_out)
 
 
 def _exclude_rejected(problem: EdgeProblem, impasse: Impasse) -> EdgeProblem:
@@ -204,15 +198,12 @@ def find_first_feasible(problem: EdgeProblem, engine: Engine) -> Proposal:
     """Return the feasible migrations with the greatest benefit after the price of all migration
     steps, ties by the fewest steps.
 
-    A better solution rejected by rules between pods is returned as refused. After several solutions
-    with unbreakable cycles or excessive legs, restricted problems are solved: without waiting for
-    capacity in the cloud, or with a single migration within the edge, since cycles need two.
+    A better solution rejected by rules between pods is returned as refused. The search ends after
+    several solutions with unbreakable cycles or excessive legs.
     """
-    limits = problem.limits
     best: Solution | None = None
     chosen = Proposal()
     states = passed_over = 0
-    waited = False
     for solution in engine(problem):
         states = solution.states
         if best is not None and best.rank >= solution.rank:
@@ -221,9 +212,8 @@ def find_first_feasible(problem: EdgeProblem, engine: Engine) -> Proposal:
         if isinstance(moves, Impasse):
             if best is None:
                 return Proposal(proven=False, states=states, refused=(moves,))
-        elif moves is None or count_legs(moves) > limits.max_moves:
+        elif moves is None or count_legs(moves) > problem.limits.max_moves:
             passed_over += 1
-            waited = waited or not _fits_cloud_now(problem, solution)
             if passed_over == _TRIES:
                 break
         else:
@@ -234,23 +224,6 @@ def find_first_feasible(problem: EdgeProblem, engine: Engine) -> Proposal:
                 best, chosen = this, Proposal(moves)
             if best is not None and best.rank >= solution.rank:
                 break
-    if best is None and passed_over and (waited or limits.max_edge_reorder > 1):
-        single = attrs.evolve(limits, max_edge_reorder=1)
-        simpler = (
-            attrs.evolve(problem, vacating=False)
-            if waited
-            else attrs.evolve(problem, limits=single)
-        )
-        chosen = find_first_feasible(simpler, engine)
-        return attrs.evolve(chosen, proven=False, states=states + chosen.states)
     # After the deadline, fewer stopovers may remain undiscovered.
     certain = not count_stopovers(chosen.moves) or not problem.bounds.deadline.passed
     return attrs.evolve(chosen, proven=certain and not passed_over, states=states)
-
-
-def _fits_cloud_now(problem: EdgeProblem, solution: Solution) -> bool:
-    """Return True if the cloud has capacity, before any pod leaves the cloud, for the pods leaving
-    the edge in the solution.
-    """
-    counts = problem.cloud_counts(solution.changes.sum(axis=0))
-    return counts is not None and problem.cloud.holds(counts)

@@ -247,9 +247,7 @@ class ChangesProgramme:
         for kind in range(len(packing.kinds)):
             going = [at for at, item in enumerate(problem.items) if item.cloud_kind == kind]
             rows.add((places[:, kind], 1), (self._moved[3, going], -1), least=0, most=0)
-        leaving: list[tuple[int, int, Ints]] = []
-        if problem.vacating:
-            leaving = self._add_vacated()
+        leaving = self._add_vacated()
         for at, free in enumerate(packing.free):
             gone = [(column, row) for node, column, row in leaving if node == at]
             for axis, room in enumerate(free.tolist()):

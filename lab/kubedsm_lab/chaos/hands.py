@@ -8,6 +8,8 @@ from kubedsm.kube.client.port import ObjectName
 from kubedsm.kube.wire.annotations import REQUEST_ANNOTATION, MoveRequest, RequestedMove
 from kubedsm_lab.chaos.oracles import DRAIN_DELAY, SCHEDULER_NAME, free_capacity
 from kubedsm_lab.emulator.actors.volumes import LOCAL_PATH_CLASS
+from kubedsm_lab.emulator.api import errors
+from kubedsm_lab.emulator.api.api_server import ApiServer
 from kubedsm_lab.emulator.api.object_state import conditions_of, labels_of, node_of
 from kubedsm_lab.emulator.api.resources import (
     CONFIGMAPS,
@@ -41,7 +43,7 @@ _SETTINGS: Object = {
     "site": {"settle": "10s"},
 }
 #: pods are evicted from an unreachable node after 5 seconds
-_TOLERATIONS = [
+TOLERATIONS = [
     {"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 5}
     for key in ("node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable")
 ]
@@ -54,9 +56,20 @@ class Hands:
     Operations on absent objects have no effect.
     """
 
-    def __init__(self, cluster: EmulatedCluster) -> None:
-        self.cluster = cluster
-        self.api = cluster.api
+    def __init__(
+        self,
+        api: ApiServer,
+        cluster: EmulatedCluster | None = None,
+        *,
+        namespace: str = NAMESPACE,
+        configuration: ObjectName = CONFIGURATION,
+        scheduler: str = SCHEDULER_NAME,
+    ) -> None:
+        self.api = api
+        self._cluster = cluster
+        self.namespace = namespace
+        self._configuration = configuration
+        self._scheduler = scheduler
         self.write_configuration({})
 
     # Workloads. The label app of their pods is the workload's name.
@@ -67,7 +80,7 @@ class Hands:
         replicas: int,
         cpu: str = "1",
         resource: Resource = DEPLOYMENTS,
-        namespace: str = NAMESPACE,
+        namespace: str = "",
         storage: str = "",
         **pod_spec: Any,
     ) -> None:
@@ -79,9 +92,9 @@ class Hands:
         requests = {"cpu": cpu, "memory": "100Mi"}
         container = {"name": "c", "image": "pause", "resources": {"requests": requests}}
         template = {
-            "schedulerName": SCHEDULER_NAME,
+            "schedulerName": self._scheduler,
             "terminationGracePeriodSeconds": 1,
-            "tolerations": _TOLERATIONS,
+            "tolerations": TOLERATIONS,
             "containers": [container],
         }
         spec = {
@@ -97,28 +110,32 @@ class Hands:
                 "resources": {"requests": {"storage": storage}},
             }
             spec["volumeClaimTemplates"] = [{"metadata": {"name": "data"}, "spec": claim}]
-        self._create(resource, name, namespace, spec=spec)
+        self._create(resource, name, namespace or self.namespace, spec=spec)
 
     def scale_workload(self, name: str, replicas: int) -> None:
         self._patch(self.find_resource(name), name, {"spec": {"replicas": replicas}})
 
     def roll_out(self, name: str) -> None:
         """Start a rollout by changing an annotation of the pod template."""
-        template = {"metadata": {"annotations": {"restarted": "now"}}}
+        template = {"metadata": {"annotations": {"restarted": self.api.store.now()}}}
         self._patch(self.find_resource(name), name, {"spec": {"template": template}})
 
     def delete_workload(self, name: str) -> None:
         resource = self.find_resource(name)
-        if self.api.exists(resource, NAMESPACE, name):
-            self.api.delete(resource, NAMESPACE, name, propagation="Background")
+        if self.api.exists(resource, self.namespace, name):
+            self.api.delete(resource, self.namespace, name, propagation="Background")
 
     def find_resource(self, name: str) -> Resource:
         """Return the API resource of the workload: Deployment or StatefulSet."""
-        return STATEFUL_SETS if self.api.exists(STATEFUL_SETS, NAMESPACE, name) else DEPLOYMENTS
+        return (
+            STATEFUL_SETS if self.api.exists(STATEFUL_SETS, self.namespace, name) else DEPLOYMENTS
+        )
 
     def count_replicas(self, name: str) -> int:
         """Return `spec.replicas` of the workload. Raises ApiError if absent."""
-        desired: int = self.api.get(self.find_resource(name), NAMESPACE, name)["spec"]["replicas"]
+        desired: int = self.api.get(self.find_resource(name), self.namespace, name)["spec"][
+            "replicas"
+        ]
         return desired
 
     def create_storage_class(self) -> None:
@@ -134,7 +151,7 @@ class Hands:
         self._create(RESOURCE_QUOTAS, "no-more", spec={"hard": hard})
 
     def allow_more_pods(self) -> None:
-        self.api.delete(RESOURCE_QUOTAS, NAMESPACE, "no-more")
+        self.api.delete(RESOURCE_QUOTAS, self.namespace, "no-more")
 
     def create_budget(self, name: str, app: str, **limit: str | int) -> None:
         """Create a PodDisruptionBudget for the workload: `minAvailable` or `maxUnavailable`."""
@@ -142,16 +159,20 @@ class Hands:
         self._create(POD_DISRUPTION_BUDGETS, name, spec=spec)
 
     def delete_budget(self, name: str) -> None:
-        self.api.delete(POD_DISRUPTION_BUDGETS, NAMESPACE, name)
+        self.api.delete(POD_DISRUPTION_BUDGETS, self.namespace, name)
 
     # Operations on pods.
 
     def delete_pod(self, name: str, grace_seconds: int | None = None) -> None:
-        self.api.delete(PODS, NAMESPACE, name, grace_seconds=grace_seconds)
+        self.api.delete(PODS, self.namespace, name, grace_seconds=grace_seconds)
+
+    def evict_pod(self, name: str) -> None:
+        """Evict a pod, as `kubectl drain` does. Raises ApiError if a budget refuses."""
+        self.api.evict(self.namespace, name, {"metadata": {"name": name}})
 
     def bind_pod(self, name: str, node: str) -> None:
         """Bind a pod to a node, as another scheduler would."""
-        self.api.bind(NAMESPACE, name, {"target": {"kind": "Node", "name": node}})
+        self.api.bind(self.namespace, name, {"target": {"kind": "Node", "name": node}})
 
     def hold_pod(self, name: str, *, held: bool = True) -> None:
         """Add or remove a finalizer on the pod, which delays the completion of the
@@ -207,11 +228,27 @@ class Hands:
         status = node["status"] | {"conditions": [*others, condition]}
         self.api.update(NODES, {**node, "status": status}, subresource="status")
 
+    # Controllers.
+
+    def stop_controllers(self) -> None:
+        """Pause kube-controller-manager. Raises ApiError on a cluster that is not emulated."""
+        self._emulated.stop_controllers()
+
+    def start_controllers(self) -> None:
+        """Resume kube-controller-manager; see `stop_controllers`."""
+        self._emulated.start_controllers()
+
+    @property
+    def _emulated(self) -> EmulatedCluster:
+        if self._cluster is None:
+            raise errors.bad_request("no client can pause the controllers of a cluster")
+        return self._cluster
+
     # The scheduler's configuration.
 
     def write_configuration(self, document: Object) -> None:
         """Write the scheduler's ConfigMap: the settings of every run, updated by the document."""
-        name = CONFIGURATION
+        name = self._configuration
         data = {KEY: json.dumps(_SETTINGS | document)}
         if self.api.exists(CONFIGMAPS, name.namespace, name.name):
             self.api.patch(CONFIGMAPS, name.namespace, name.name, {"data": data}, MERGE)
@@ -221,7 +258,7 @@ class Hands:
 
     def read_configuration(self) -> str:
         """Return the configuration document in the scheduler's ConfigMap."""
-        name = CONFIGURATION
+        name = self._configuration
         text: str = self.api.get(CONFIGMAPS, name.namespace, name.name)["data"][KEY]
         return text
 
@@ -229,7 +266,7 @@ class Hands:
         """Request the migration of all pods of a workload, as `kubedsm suggest --apply` does."""
         moves = tuple(
             RequestedMove(
-                f"{NAMESPACE}/{pod['metadata']['name']}",
+                f"{self.namespace}/{pod['metadata']['name']}",
                 pod["metadata"]["uid"],
                 node_of(pod),
                 target,
@@ -238,7 +275,7 @@ class Hands:
             if labels_of(pod).get("app") == app
         )
         request = str(MoveRequest("asked", at, "by-hand", moves))
-        name, annotations = CONFIGURATION, {REQUEST_ANNOTATION: request}
+        name, annotations = self._configuration, {REQUEST_ANNOTATION: request}
         patch = {"metadata": {"annotations": annotations}}
         self._patch(CONFIGMAPS, name.name, patch, name.namespace)
 
@@ -246,17 +283,19 @@ class Hands:
 
     def list_pods(self) -> list[Object]:
         """Return all pods whose schedulerName is that of the scheduler under test."""
-        pods = self.api.list(PODS, NAMESPACE)
-        return [pod for pod in pods if pod["spec"]["schedulerName"] == SCHEDULER_NAME]
+        pods = self.api.list(PODS, self.namespace)
+        return [pod for pod in pods if pod["spec"]["schedulerName"] == self._scheduler]
 
     def _create(
-        self, resource: Resource, name: str, namespace: str = NAMESPACE, **content: Any
+        self, resource: Resource, name: str, namespace: str | None = None, **content: Any
     ) -> None:
+        namespace = self.namespace if namespace is None else namespace
         metadata = {"name": name, "namespace": namespace}
         self.api.create(resource, {"metadata": metadata, **content}, namespace=namespace)
 
     def _patch(
-        self, resource: Resource, name: str, patch: Object, namespace: str = NAMESPACE
+        self, resource: Resource, name: str, patch: Object, namespace: str | None = None
     ) -> None:
+        namespace = self.namespace if namespace is None else namespace
         if self.api.exists(resource, namespace, name):
             self.api.patch(resource, namespace, name, patch, MERGE)

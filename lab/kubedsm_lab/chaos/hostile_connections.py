@@ -73,7 +73,7 @@ async def _attack_scheduler() -> list[str]:
         (node("e1", "edge", "40", "40Gi"), node("c1", "cloud", "40", "40Gi")), timing
     )
     async with EmulatedCluster(spec, clock, rng) as cluster, asyncio.TaskGroup() as tasks:
-        hands, scene = Hands(cluster), Scene(clock)
+        hands, scene = Hands(cluster.api, cluster), Scene(clock)
         instruments = Instruments(clock, "kubedsm", "localhost")
         process = Process(
             "kubedsm-0",

@@ -7,7 +7,7 @@ from typing import Any
 
 import attrs
 
-from kubedsm_lab.chaos.hands import NAMESPACE, Hands
+from kubedsm_lab.chaos.hands import Hands
 from kubedsm_lab.chaos.oracles import nodes_for
 from kubedsm_lab.emulator.api.object_state import node_of
 from kubedsm_lab.emulator.api.resources import NODES, PODS
@@ -58,7 +58,7 @@ def begin_incident(hands: Hands, what: str, pod: str, node: str) -> Callable[[],
     node is used.
     """
     name = pod.rpartition("/")[2]
-    found = hands.api.store.get(PODS, NAMESPACE, name)
+    found = hands.api.store.get(PODS, hands.namespace, name)
     names = [node["metadata"]["name"] for node in hands.api.list(NODES)]
     where = node or (node_of(found) if found else "") or (names[-1] if names else "")
     here, incident = Here(hands, name, where), INCIDENTS[what]
@@ -69,7 +69,7 @@ def begin_incident(hands: Hands, what: str, pod: str, node: str) -> Callable[[],
 def _bind_elsewhere(here: Here) -> None:
     """Bind the pod as another scheduler would, to a different feasible node if there is one."""
     api = here.hands.api
-    candidates = nodes_for(api, api.get(PODS, NAMESPACE, here.pod))
+    candidates = nodes_for(api, api.get(PODS, here.hands.namespace, here.pod))
     others = [name for name in candidates if name != here.node]
     here.hands.bind_pod(here.pod, [*others, here.node][0])
 
@@ -116,6 +116,8 @@ INCIDENTS: dict[str, Incident] = {
     "pod-destroyed": Incident(
         lambda here: here.hands.delete_pod(here.pod, grace_seconds=0), by_tenant=True
     ),
+    # As `kubectl drain` by an administrator.
+    "pod-evicted": Incident(lambda here: here.hands.evict_pod(here.pod)),
     "pod-bound": Incident(_bind_elsewhere),
     "pod-held": Incident(
         lambda here: here.hands.hold_pod(here.pod),
@@ -134,8 +136,8 @@ INCIDENTS: dict[str, Incident] = {
     "undeployed": Incident(lambda here: here.hands.delete_workload(here.app), by_tenant=True),
     # No replacement is created, and no condition says why.
     "controllers-stopped": Incident(
-        lambda here: here.hands.cluster.stop_controllers(),
-        lambda here, _: here.hands.cluster.start_controllers(),
+        lambda here: here.hands.stop_controllers(),
+        lambda here, _: here.hands.start_controllers(),
         must_end=True,
     ),
     "quota": Incident(

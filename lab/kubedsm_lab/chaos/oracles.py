@@ -130,8 +130,9 @@ def _fits(requests: Resources, capacity: Resources) -> bool:
 class Invariants:
     """Test oracle for I1 and I2: every pod is bound once, and no bind overcommits a node."""
 
-    def __init__(self, api: ApiServer) -> None:
+    def __init__(self, api: ApiServer, scheduler: str = SCHEDULER_NAME) -> None:
         self._api = api
+        self._scheduler = scheduler
         #: time until which schedulers may be unaware of a loss of capacity
         self.excused_until = 0.0
         self._bound: dict[str, str] = {}
@@ -157,7 +158,7 @@ class Invariants:
         if before is not None:
             self.wrong.append(f"I1: {pod['metadata']['name']} was on {before}, now on {node}")
         self._bound[uid] = node
-        if pod["spec"]["schedulerName"] == SCHEDULER_NAME:
+        if pod["spec"]["schedulerName"] == self._scheduler:
             self.binds[uid] += 1
             self._check_room(pod, node)
             self._check_volumes(pod, node)
@@ -270,7 +271,8 @@ class Witness:
         self.hasty: list[str] = []
         #: by uid: time since which the pod is Ready
         self._ready_since: dict[str, float] = {}
-        #: by uid: Ready pods of the app, including the pod, at the last reads of the pod
+        #: by uid: Ready pods of the app, including the pod, at the last reads of the
+        #: pod before it was detached
         self._ready_before: defaultdict[str, deque[int]] = defaultdict(lambda: deque(maxlen=3))
         api.store.subscribe(self._notice)
 
@@ -342,9 +344,13 @@ class Witness:
 
     def _record_ready(self, asked: Asked) -> None:
         pod = self._pod(asked)
-        if pod is not None:
-            ready = self._ready_others(pod) + (is_ready(pod) and not is_terminating(pod))
-            self._ready_before[pod["metadata"]["uid"]].append(ready)
+        if pod is not None and not is_detached(pod):  # repeated evictions read the pod as well
+            self.record_ready(pod)
+
+    def record_ready(self, pod: Object) -> None:
+        """Record the number of Ready pods of the pod's workload, the pod included."""
+        ready = self._ready_others(pod) + (is_ready(pod) and not is_terminating(pod))
+        self._ready_before[pod["metadata"]["uid"]].append(ready)
 
     def _judge_bind(self, runtime: Runtime, asked: Asked) -> None:
         """Require that a Binding request has the pod's uid, and that no pod in the scheduling queue
@@ -374,25 +380,35 @@ class Witness:
         self._require(uid, f"eviction of {asked.pod} without its uid")
 
     def _judge_eviction(self, asked: Asked) -> None:
+        self._judge_eviction_uid(asked)
+        pod = self._pod(asked)
+        if pod is None or not is_detached(pod) or self._is_excused:
+            return
+        wanted = self._count_desired(pod)
+        if wanted and not self._is_outdated(pod, wanted):
+            self._check_drain(asked, pod)
+        self.judge_evicted(pod)
+
+    def judge_evicted(self, pod: Object) -> None:
         """Require enough other Ready pods when a migration evicts a pod detached from its
         ReplicaSet.
 
         Enough is the number before the migration, or the desired replicas if fewer.
         """
-        self._judge_eviction_uid(asked)
-        pod = self._pod(asked)
-        if pod is None or not _is_detached(pod):
+        if self._is_excused:
             return
-        if self._api.clock.monotonic() <= self.excused_until:
-            return  # the decision was made before the loss
         wanted = self._count_desired(pod)
-        if wanted and not self._is_outdated(pod, wanted):
-            self._check_drain(asked, pod)
         ready, before = self._ready_others(pod), self._ready_before[pod["metadata"]["uid"]]
         self._require(
             ready >= min(wanted, *before),
-            f"{asked.pod} evicted with {ready} others Ready, {wanted} wanted, before: {before}",
+            f"{pod['metadata']['name']} evicted with {ready} others Ready, {wanted} wanted,"
+            f" before: {before}",
         )
+
+    @property
+    def _is_excused(self) -> bool:
+        """Return whether decisions may have been made before the last loss."""
+        return self._api.clock.monotonic() <= self.excused_until
 
     def _is_outdated(self, pod: Object, wanted: int) -> bool:
         """Return whether a rollout takes pods from the detached pod's ReplicaSet."""
@@ -506,7 +522,7 @@ def _note(metadata: Object) -> dict[str, str] | None:
     return None if text is None else orjson.loads(text)
 
 
-def _is_detached(pod: Object) -> bool:
+def is_detached(pod: Object) -> bool:
     return MIGRATING_LABEL in pod["metadata"].get("labels", {})
 
 

@@ -87,7 +87,7 @@ class Stage:
     ) -> None:
         self.cluster = cluster
         self.api = cluster.api
-        self.hands = Hands(cluster)
+        self.hands = Hands(cluster.api, cluster)
         self.clock = VirtualClock()
         self.prometheus = LyingPrometheus(self.hands, self.clock)
         self.seam = seam

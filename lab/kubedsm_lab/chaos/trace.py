@@ -11,7 +11,16 @@ import attrs
 import structlog
 
 from kubedsm.kube.watching.reflector import LIST_TIMEOUT, SILENT_AFTER
-from kubedsm_lab.chaos.faults import APPLIED_LATE, CALL, LASTING, PROCESS, WORLD, Fault, loop_time
+from kubedsm_lab.chaos.faults import (
+    APPLIED_LATE,
+    CALL,
+    LASTING,
+    PROCESS,
+    WATCH,
+    WORLD,
+    Fault,
+    loop_time,
+)
 from kubedsm_lab.chaos.hands import NAMESPACE
 from kubedsm_lab.chaos.incidents import INCIDENTS
 from kubedsm_lab.chaos.oracles import SCHEDULER_NAME, out_of_place
@@ -37,6 +46,9 @@ ARRIVAL_DELAY = 0.1
 USUAL = 3.0
 #: longest back-off after a lasting fault in seconds
 _BACK_OFF = 45.0
+#: further back-off of a watch in seconds, if the failures of two faults follow each other without
+#: success in between: two after each fault, with delays that double
+_DOUBLED_BACK_OFF = 12.0
 
 
 class Bystander:
@@ -346,6 +358,8 @@ def _check_bystander(bystander: Bystander, seam: Seam, workload: Workload) -> It
     interrupted = sum(fault.family == PROCESS for fault in seam.struck)
     replaced = interrupted < len(workload.rates)
     longest = sum(longest_wait(each, handover, slowest, replaced=replaced) for each in seam.struck)
+    if sum(fault.family in (CALL, WATCH) for fault in seam.struck) > 1:
+        longest += _DOUBLED_BACK_OFF / slowest
     if workload.handover and any(fault.family == WORLD for fault in seam.struck):
         longest += GRACE  # a terminating leader waits for delayed migrations
     if bystander.is_pending:

@@ -1,13 +1,15 @@
 """Definition of the command `kubedsm chaos`."""
 
+import secrets
 import sys
 from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 import attrs
 import click
 
-from kubedsm.cli.options import OneOf, output
+from kubedsm.cli.options import OneOf, kubeconfig_context, output
 from kubedsm_lab.cli.options import executor, paced, processes, show_progress
 
 if TYPE_CHECKING:
@@ -20,6 +22,8 @@ if TYPE_CHECKING:
 
 SHORT, LONG = 3_000, 25_000
 SHORT_PAIRS = 2_500
+#: incidents on a cluster
+ON_A_CLUSTER = 30
 #: kinds of broken guarantees with printed traces
 _TRACED = 10
 WORKLOADS = (
@@ -94,6 +98,14 @@ class _FaultName(click.ParamType["Fault"]):
 @click.option(
     "--explore", is_flag=True, help="Visit all states of a model of plans, instead of faults."
 )
+@click.option(
+    "--kubeconfig",
+    "kubeconfig_path",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="Cause incidents on this cluster instead; asks first, and deletes all that it creates.",
+)
+@kubeconfig_context
+@click.option("--yes", is_flag=True, help="With --kubeconfig: do not ask.")
 @paced
 @processes
 @executor
@@ -106,6 +118,9 @@ def chaos(
     faults: "tuple[Fault, ...]",
     pairs: bool,
     explore: bool,
+    kubeconfig_path: Path | None,
+    context: str | None,
+    yes: bool,
     paced: bool,
     jobs: int | None,
     executor: str | None,
@@ -115,6 +130,9 @@ def chaos(
 
     Each run is a workload in virtual time with one fault: a call that fails, an event that is lost,
     a crash. The invariants are checked after every change and at the end.
+
+    With --kubeconfig, users' incidents (30, or --injections) strike pods on hollow nodes of any
+    cluster, next to kills and broken connections of two `kubedsm run` that the command starts.
     """
     from kubedsm.cli.console import print_json
     from kubedsm.terminal.echo import echo
@@ -123,6 +141,8 @@ def chaos(
     from kubedsm_lab.chaos.sweep import Report
     from kubedsm_lab.replay.runner import choose_workers
 
+    if kubeconfig_path is not None:
+        _strike_cluster(kubeconfig_path, context, number or ON_A_CLUSTER, seed, output, yes=yes)
     workers = choose_workers(jobs, executor)
     if explore:
         _explore_plans(workers, output)
@@ -182,6 +202,35 @@ def _show_alarms(what: str, total: int) -> "Iterator[Callable[[Verdict], object]
                 echo(f"{verdict.injection.command}: {violation}", err=True)
 
         yield show_alarm
+
+
+def _strike_cluster(
+    kubeconfig: Path, context: str | None, number: int, seed: int, output: str, *, yes: bool
+) -> NoReturn:
+    """Cause incidents on a cluster after confirmation. Raises ClickException without rights."""
+    from kubedsm.cli.console import remark, until_interrupted
+    from kubedsm.kube.client.environment import choose_context
+    from kubedsm_lab.chaos import any_cluster
+    from kubedsm_lab.cli.bench import show_report
+    from kubedsm_lab.emulator.api.errors import ApiError
+
+    name = f"kubedsm-chaos-{secrets.token_hex(3)}"
+    where = f"context {choose_context((kubeconfig,), context)} of {kubeconfig}"
+    remark(f"{where}: {number} incidents in namespace {name}, on three hollow nodes {name}-*")
+    if not yes:
+        click.confirm("Create them, and delete them at the end?", abort=True, err=True)
+    plan = any_cluster.Plan(kubeconfig, context, number, seed, name)
+
+    async def strike() -> int:
+        with show_progress("incidents", number) as advance:
+            result = await any_cluster.run(plan, advance)
+        show_report(result.report(), output)
+        return 1 if result.violations or result.left else 0
+
+    try:
+        sys.exit(until_interrupted(strike()))
+    except ApiError as error:
+        raise click.ClickException(error.message) from None
 
 
 def _explore_plans(workers: "Workers", output: str) -> NoReturn:

@@ -17,6 +17,10 @@ from kubedsm_lab.bench.soak.line import Line
 
 #: Lease duration in seconds; shorter than the default, so that leaders change often.
 LEASE = 6.0
+LEASE_OPTIONS = (
+    *("--leader-elect-lease-duration", f"{LEASE:g}s"),
+    *("--leader-elect-renew-deadline", "4s", "--leader-elect-retry-period", "1s"),
+)
 #: Configuration with maximal concurrent migrations, regardless of benefit.
 _EAGER = {
     "apiVersion": "kubedsm.io/v1alpha1",
@@ -119,7 +123,4 @@ def scheduler_options(folder: Path) -> tuple[str, ...]:
     """Write a scheduler configuration for fault injection; return options of `kubedsm run`."""
     config = folder / "eager.json"
     config.write_bytes(orjson.dumps(_EAGER))
-    return (
-        *("--config", str(config), "--leader-elect-lease-duration", f"{LEASE:g}s"),
-        *("--leader-elect-renew-deadline", "4s", "--leader-elect-retry-period", "1s"),
-    )
+    return ("--config", str(config), *LEASE_OPTIONS)

@@ -12,14 +12,18 @@ from pathlib import Path
 from typing import Self
 
 import attrs
+import msgspec
 import orjson
 from yarl import URL
 
 from kubedsm.kube.client.connections import NO_LINGERING
+from kubedsm.kube.client.environment import choose_context
 from kubedsm.process.clock import Clock
 from kubedsm.terminal.whole_files import write_whole
 
 _CHUNK = 2**16
+#: keys of a kubeconfig whose values are paths, relative to the file
+_PATHS = frozenset({"certificate-authority", "client-certificate", "client-key", "tokenFile"})
 
 
 @attrs.define(eq=False)
@@ -60,11 +64,22 @@ class Line:
         await asyncio.gather(*self._serving)
         await self._listening.wait_closed()
 
-    def write_kubeconfig(self, source: Path, target: Path) -> Path:
-        """Write a copy of the API server's kubeconfig in which the server's URL is the proxy's."""
-        document = orjson.loads(source.read_bytes())
+    def write_kubeconfig(self, source: Path, target: Path, context: str | None = None) -> Path:
+        """Write a copy of a kubeconfig in which the context's server is this proxy.
+
+        Certificates are checked against the server's own name. Raises CredentialsError.
+        """
+        document = msgspec.yaml.decode(source.read_bytes())
+        name = document["current-context"] = choose_context((source,), context)
+        contexts = {each["name"]: each["context"] for each in document["contexts"]}
         for named in document["clusters"]:
-            named["cluster"]["server"] = self.url
+            if named["name"] == contexts[name]["cluster"]:
+                own = {"tls-server-name": self._server_url.host}
+                named["cluster"] = own | named["cluster"] | {"server": self.url}
+        for entry in (*document["clusters"], *(document.get("users") or ())):
+            values = entry.get("cluster") or entry.get("user") or {}
+            for key in _PATHS & values.keys():
+                values[key] = str(source.resolve().parent / values[key])
         write_whole(target, orjson.dumps(document), 0o600)
         return target
 
