@@ -144,6 +144,16 @@ def test_failures_that_follow_each_other_double_the_back_off():
     assert outcome.violations == ()
 
 
+def test_a_pause_that_begins_late_ends():
+    faults = [
+        "process:list-namespaces:0:stopped-after",
+        "process:create-pods/binding:1:stopped-after",
+    ]
+    outcome = replay(Injection("long-quiet", tuple(map(Fault.parse, faults))))
+    assert outcome.struck
+    assert outcome.violations == ()
+
+
 def test_two_faults_are_replayed_by_one_command():
     arguments = ["--workload", "burst", "--fault", str(LOST), "--fault", str(OUTAGE)]
     done = CliRunner().invoke(chaos, arguments)

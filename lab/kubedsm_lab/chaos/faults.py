@@ -153,7 +153,7 @@ KINDS = {
     }),
     WORLD: _split_names({
         "node": "node-lost node-deleted node-cordoned node-shrunk node-filled",
-        "pod": "pod-deleted pod-destroyed pod-bound pod-held",
+        "pod": "pod-deleted pod-destroyed pod-evicted pod-bound pod-held",
         "owner": "scaled-to-0 one-more rolled-out undeployed",
         "limit": "controllers-stopped quota budget budget-forbids two-budgets",
     }),

@@ -3,9 +3,9 @@ watch events.
 """
 
 import asyncio
+import math
 from collections import Counter
 from collections.abc import Callable, Sequence
-from functools import partial
 
 import attrs
 
@@ -182,14 +182,25 @@ class ProcessSeam(Faults):
                 self._due.append((request, fault))
 
     def _interrupt(self, interruption: Interruption, request: Request) -> None:
-        if interruption.end is not None:
-            asyncio.get_running_loop().call_later(AWAY, interruption.end, self._process)
-            self._seam.extend_fault(AWAY)
-        begin = partial(interruption.begin, self._process)
+        due = self._schedule_end(interruption)
+
+        def begin() -> None:
+            interruption.begin(self._process)
+            if loop_time() >= due:  # another pause delayed the response past the end
+                self._schedule_end(interruption)
+
         if interruption.moment == "before":
             begin()
         else:
             self._then.append((interruption.moment, request, begin))
+
+    def _schedule_end(self, interruption: Interruption) -> float:
+        """Schedule the end of an interruption, if it has one; return its time in seconds."""
+        if interruption.end is None:
+            return math.inf
+        asyncio.get_running_loop().call_later(AWAY, interruption.end, self._process)
+        self._seam.extend_fault(AWAY)
+        return loop_time() + AWAY
 
     def _take_due(self, request: Request) -> list[Fault]:
         """Remove and return the faults of a request, in the run's order."""
