@@ -417,8 +417,9 @@ class PlacementManager(Controller):
         # A replacement is awaited without a pod: then the old pod describes the owner.
         old = migration.pod if migration is not None else None
         pod = self.mirror.pod(Uid(step.pod)) if step.pod else old
-        if pod is None or call is None:
-            # The step may be done already.
+        is_leaving = pod is not None and pod.terminating and step.kind is StepKind.EVICT
+        if pod is None or call is None or is_leaving:
+            # The step may be done already: a terminating pod needs no eviction.
             report(PodGone(step.pod) if pod is None else observation(pod))
             return
         accepted = migration.accepted if migration is not None else None

@@ -58,6 +58,21 @@ async def test_a_quota_that_refuses_the_replacement_is_noticed_at_once():
         assert "exceeded quota" in world.events("MigrationFailed")[0]["message"]
 
 
+async def test_a_pod_that_its_owner_deletes_during_its_migration_is_not_evicted():
+    async with on_cloud(1) as world:
+        open_edge(world)
+        await world.until(lambda: any(map(is_detached, world.pods())), 20)
+        [old] = filter(is_detached, world.pods())
+        held = {"metadata": {"finalizers": ["example.com/hold"]}}
+        world.api.patch(PODS, "default", name(old), held, MERGE)
+        world.api.delete(PODS, "default", name(old))
+        await asyncio.sleep(10)
+        world.api.patch(PODS, "default", name(old), {"metadata": {"finalizers": None}}, MERGE)
+        await quiet(world)
+        assert world.placed("web") == {"e1": 1}
+        assert not world.witness.of("evict")
+
+
 async def test_a_replacement_that_is_never_ready_is_given_up():
     async with on_cloud(2) as world:
         ready = ReadyPods(world, "web").watch()

@@ -12,6 +12,7 @@ from kubedsm.model.model import MIGRATING_LABEL
 from kubedsm_lab.chaos.faults import LASTING
 from kubedsm_lab.chaos.hands import NAMESPACE
 from kubedsm_lab.chaos.lying_prometheus import PERIOD, TOLD_AFTER
+from kubedsm_lab.chaos.oracles import is_detached
 from kubedsm_lab.chaos.stage import End, Placed, Stage
 from kubedsm_lab.emulator.api.object_state import is_terminating, labels_of, node_of
 from kubedsm_lab.emulator.api.resources import NAMESPACES, PODS, STATEFUL_SETS, Object
@@ -243,9 +244,13 @@ async def _migrate_neighbours(stage: Stage) -> None:
 
 
 def _is_leaving(stage: Stage) -> bool:
-    """Return whether a pod of the tenant's workload is terminating or gone."""
+    """Return whether the tenant's migrating pods are terminating, or its pods gone.
+
+    A pod that a fault deleted does not count alone: its migration stabilises first.
+    """
     pods = stage.hands.api.list(PODS, labels="app=web")
-    return any(map(is_terminating, pods)) or not pods
+    migrating = list(filter(is_detached, pods))
+    return all(map(is_terminating, migrating)) and bool(migrating or not pods)
 
 
 async def _time_migration(stage: Stage, name: str) -> float:
