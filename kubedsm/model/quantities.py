@@ -7,9 +7,17 @@ Grammar and suffixes: k8s.io/apimachinery/pkg/api/resource, "Quantity".
 import re
 from fractions import Fraction
 from functools import lru_cache
+from operator import itemgetter
 
 _BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
+#: units of bytes and their sizes, the largest first
+_BYTE_UNITS = sorted(
+    [(suffix, 1 << power) for suffix, power in _BINARY.items()]
+    + [(suffix, 10**power) for suffix, power in _DECIMAL.items() if power > 0],
+    key=itemgetter(1),
+    reverse=True,
+)
 _SYNTAX = re.compile(
     r"(?P<sign>[+-]?)(?P<number>[0-9]+\.?[0-9]*|\.[0-9]+)"
     r"(?:(?P<suffix>[KMGTPE]i|[numkMGTPE])|[eE](?P<exponent>[+-]?[0-9]{1,3}))?",
@@ -65,9 +73,9 @@ def format_amount(name: str, amount: int) -> str:
         return f"{amount}m cpu" if amount % 1000 else f"{amount // 1000} cpu"
     if name not in ("memory", "ephemeral-storage"):
         return f"{amount} {name}"
-    for suffix, power in reversed(_BINARY.items()):
-        if amount and amount % (1 << power) == 0:
-            return f"{amount >> power}{suffix} {name}"
+    for suffix, size in _BYTE_UNITS:
+        if amount and amount % size == 0:
+            return f"{amount // size}{suffix} {name}"
     return f"{amount} bytes of {name}"
 
 

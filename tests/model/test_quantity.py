@@ -7,7 +7,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubedsm.model.quantities import LARGEST, QuantityError, parse_millis, parse_units
+from kubedsm.model.quantities import (
+    LARGEST,
+    QuantityError,
+    format_amount,
+    parse_millis,
+    parse_units,
+)
 
 DECIMAL = {"n": -9, "u": -6, "m": -3, "": 0, "k": 3, "M": 6, "G": 9, "T": 12, "P": 15, "E": 18}
 BINARY = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
@@ -99,3 +105,11 @@ def test_any_text_is_a_quantity_or_refused(text):
     except QuantityError:
         return
     assert 0 <= amount <= LARGEST
+
+
+@pytest.mark.parametrize(
+    ("amount", "text"),
+    [(8 << 30, "8Gi"), (3 * 10**9, "3G"), (4_096_000, "4000Ki"), (1_234_567, "1234567 bytes of")],
+)
+def test_bytes_are_written_in_the_largest_unit_that_divides_them(amount, text):
+    assert format_amount("memory", amount) == f"{text} memory"
