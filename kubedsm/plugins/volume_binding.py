@@ -33,7 +33,7 @@ NO_VOLUME = "node(s) didn't find available persistent volumes to bind"
 NO_STORAGE = "node(s) did not have enough free storage"
 FAILED_BEFORE = "node(s) recently failed to provision the pod's volume"
 UNOBSERVED = (
-    "pod has unbound PersistentVolumeClaims, and KubeDSM may not list {}:"
+    "pod has PersistentVolumeClaims that may be unbound, and KubeDSM may not list {}:"
     " grant what `kubedsm rbac` prints"
 )
 
@@ -43,7 +43,7 @@ def _claims_rejected(rules: SchedulingRules, surroundings: Surroundings) -> str:
     reason.
     """
     if surroundings.claims is None:
-        return ""
+        return UNOBSERVED.format("PersistentVolumeClaims") if rules.claims else ""
     unbound = []
     for reference in rules.claims:
         claim = surroundings.claims.get(reference.key)
@@ -143,7 +143,7 @@ def are_unrestricted(claims: Mapping[Key, int], scene: Scene) -> bool:
     """
     surroundings, storage = scene.surroundings, scene.storage
     if surroundings.claims is None:
-        return True
+        return not claims
     drivers = Counter(volume.driver for volume in surroundings.csi_volumes_at(claims))
     if any((count_attachable(driver, scene) < drivers[driver]).any() for driver in drivers):
         return False

@@ -173,7 +173,7 @@ async def test_what_changes_for_all_workloads_at_once_is_seen_of_all():
             assert viewer["workloads"]["default/web"]["target"] == 0.5
             patch = {"metadata": {"labels": {"kubedsm.io/tier": "cloud", "nodetype": "cloud"}}}
             world.api.patch(NODES, "", "e1", patch, MERGE)
-            await asyncio.sleep(0.1)
+            await asyncio.sleep(0.5)
             viewer.look()
             row = viewer["workloads"]["default/web"]
             assert (row["edge"], row["missing"]) == (0, 1)

@@ -8,6 +8,7 @@ import urllib.request
 
 import pytest
 
+from kubedsm.kube.calls.writes import CONTROLLER
 from support.command_line import kubedsm
 from support.processes import PATIENCE, Scheduler, Server, unreachable
 
@@ -51,7 +52,8 @@ def scheduler(server):
 
 
 def events(server):
-    return server.call("GET", "/api/v1/events")["items"]
+    items = server.call("GET", "/api/v1/events")["items"]
+    return [each for each in items if each["reportingComponent"] == CONTROLLER]
 
 
 def names(server, app):

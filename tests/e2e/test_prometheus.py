@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kubedsm.app.load_reading import DEMAND, QUERIES
+from kubedsm.app.load_reading import DEMAND, LATENCY, QUERIES
 from support.command_line import kubedsm
 from support.dashboard import PANELS, queries
 from support.manifests import MONITORING, made
@@ -279,8 +279,8 @@ def test_every_default_query_answers_and_prometheus_is_killed_and_started_again(
 
 def it_is_known(server, scheduler, nodes):
     server.until(lambda: server.bound() == 3 and scheduler.knows(nodes))
-    # No demand by site is configured.
-    for query in sorted({*QUERIES} - {DEMAND}):
+    # No demand and no latencies by site are configured.
+    for query in sorted({*QUERIES} - {DEMAND, LATENCY}):
         server.until(
             lambda q=query: scheduler.metric(
                 "kubedsm_load_queries_total", query=q, result="answered"

@@ -8,6 +8,7 @@ import urllib.request
 
 import pytest
 
+from kubedsm.kube.calls.writes import CONTROLLER
 from kubedsm_lab.emulator.paper import node
 from support.command_line import kubedsm
 from support.processes import PATIENCE, Scheduler, Server, write
@@ -98,7 +99,8 @@ def test_first_nothing_is_done_then_the_leader_does_what_it_is_asked_for(tmp_pat
             server.until(lambda: "would bind" in dry.line())
             assert server.bound() == 0
             assert server.call("GET", LEASES)["items"] == []
-            assert server.call("GET", "/api/v1/events")["items"] == []
+            reported = server.call("GET", "/api/v1/events")["items"]
+            assert {each["reportingComponent"] for each in reported}.isdisjoint({CONTROLLER})
             with Scheduler(server, "--config", config, *QUICK) as leader:
                 leader.until("leading")
                 server.until(lambda: ready(server) == ["c1"])

@@ -303,8 +303,10 @@ def test_a_claim_made_for_the_pod_is_waited_for():
     }
 
 
-def test_what_is_unknown_of_volumes_is_no_obstacle():
-    assert set(reasons(pod("a", claims=MOUNTS), XYZ).values()) == {""}
+def test_what_is_unknown_of_bound_volumes_is_no_obstacle():
+    [reason] = set(reasons(pod("a", claims=MOUNTS), XYZ).values())
+    assert "KubeDSM may not list PersistentVolumeClaims" in reason
+    assert set(reasons(pod("a"), XYZ).values()) == {""}
     only_claims = Surroundings().with_object(BOUND)
     assert set(reasons(pod("a", claims=MOUNTS), XYZ, (), only_claims).values()) == {""}
 

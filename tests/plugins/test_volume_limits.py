@@ -96,7 +96,7 @@ def test_a_generic_ephemeral_volume_counts():
 
 def test_what_is_unknown_does_not_count():
     known, there = knowing(ONE, **VOLUMES), mounting("there", "b", on="n1")
-    for kind in ("claims", "volumes", "csi_nodes"):
+    for kind in ("volumes", "csi_nodes"):
         partly = attrs.evolve(known, **{kind: None})
         assert refused(mounting("new", "a"), [there], partly) == set()
     # Of pods that are there already nothing is asked.

@@ -313,9 +313,13 @@ class Refusing(Faults):
         return RequestFault(Forbidden(403, "Forbidden", f"{self._plural} is forbidden"))
 
 
-async def test_a_claim_that_may_not_be_seen_is_taken_for_bound():
+async def test_a_pod_waits_for_the_right_to_see_its_claim():
     async with emulated(*ONE) as world, world.scheduler(Refusing("persistentvolumeclaims")):
         world.api.create(PODS, pod("mounting", **MOUNTED), namespace="default")
+        await world.until(lambda: world.events("FailedScheduling"), 5)
+        [event] = world.events("FailedScheduling")
+        assert "KubeDSM may not list PersistentVolumeClaims" in event["message"]
+        world.api.create(PODS, pod("plain"), namespace="default")
         await world.until_bound(1, 2)
 
 

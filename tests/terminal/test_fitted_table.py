@@ -214,7 +214,7 @@ def test_nothing_else_writes_outputs():
     # Pipes, control groups, what processes of a benchmark are given, the logs of those that run,
     # and what stands in for an output that is closed.
     others = {"forked_process.py", "harm.py", "line.py", "processes.py", "forked.py", "running.py"}
-    others |= {"output_files.py", "quota.py", "whole_files.py"}
+    others |= {"emulated_process.py", "output_files.py", "quota.py", "whole_files.py"}
     writing = re.compile(r"""\.(?:write_text|write_bytes|save_svg)\(|open\((?:.*, )?"[wa]b?\"""")
     root = Path(__file__).parents[2]
     modules = [

@@ -127,6 +127,10 @@ def of_objects(said: Any, source: str) -> Dump:
         seen.add("PersistentVolume")  # none exists: kubectl prints nothing of an empty list
     rules = {e.pod.pod_class.rules for e in events.values() if isinstance(e, PodApplied)}
     remarks += [f"no {kind} in {source}: {what}" for kind, what in _list_assumptions(rules, seen)]
+    if "PersistentVolumeClaim" not in seen:
+        mounted = {key for each in rules for key in each.claim_keys}
+        bound = (Claim(namespace, name, bound=True) for namespace, name in sorted(mounted))
+        events |= {("PersistentVolumeClaim", str(of)): SurroundingApplied(of) for of in bound}
     known = (KindKnown(of) for of, watched in SURROUNDINGS.items() if watched.kind in seen)
     return Dump((*known, *events.values()), tuple(malformed), tuple(remarks))
 

@@ -400,7 +400,7 @@ class Witness:
         wanted = self._count_desired(pod)
         ready, before = self._ready_others(pod), self._ready_before[pod["metadata"]["uid"]]
         self._require(
-            ready >= min(wanted, *before),
+            ready >= min([wanted, *before]),
             f"{pod['metadata']['name']} evicted with {ready} others Ready, {wanted} wanted,"
             f" before: {before}",
         )

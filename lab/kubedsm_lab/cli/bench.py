@@ -374,7 +374,7 @@ def soak(
 )
 @output
 def requests(pods: int, audit_log: Path | None, output: str) -> None:
-    """Requests and bytes to the API server for each pod bound (30 s).
+    """Requests to the API server for each pod bound (30 s).
 
     A burst is bound by `kubedsm run` on `kubedsm emulate`, whose audit log is read. With
     --audit-log FILE, kube-scheduler and KubeDSM are compared by the log of an API server that had
