@@ -2,7 +2,7 @@
 stopovers in the cloud.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
 import numpy as np
@@ -101,8 +101,10 @@ def pair_moves(problem: EdgeProblem, changes: Ints) -> Moves | Impasse | None:
     None if the cloud cannot hold the pods going or stopping over there.
     """
     moves = _assign_pods(problem, changes)
-    if moves is None or problem.rules is None:
-        return moves and next(_add_stopovers(problem, moves), None)
+    if moves is None:
+        return None
+    if problem.rules is None:
+        return _add_stopovers(problem, moves)
     order = order_migrations(problem.rules.feasibility, moves, problem.room)
     if not isinstance(order, Impasse):
         return order.moves
@@ -115,21 +117,21 @@ def _waits_for_the_cloud(moves: Moves, free: Mapping[NodeName, Resources]) -> bo
     return any(move.kind is MoveKind.EDGE_TO_CLOUD and needs[move.pod.uid] for move in moves)
 
 
-def _add_stopovers(problem: EdgeProblem, moves: Moves) -> Iterator[Moves]:
-    """Yield the migrations with stopovers in the cloud where cycles require them and cloud capacity
-    permits.
+def _add_stopovers(problem: EdgeProblem, moves: Moves) -> Moves | None:
+    """Return the migrations with stopovers in the cloud where cycles require them; None without
+    sufficient cloud capacity.
     """
     away = [move.pod for move in moves if move.kind is MoveKind.EDGE_TO_CLOUD]
     needs = find_needs(moves, problem.room)
     for chosen in break_cycles(moves, needs, problem.bounds.deadline):
         if not chosen:
-            yield moves
-            continue
+            return moves
         nodes = place_in_cloud(problem, [*away, *(move.pod for move in chosen)])
         if nodes is not None:
-            yield tuple(
+            return tuple(
                 attrs.evolve(move, stopover=nodes[move.pod])
                 if move in chosen
                 else attrs.evolve(move, target=nodes.get(move.pod, move.target))
                 for move in moves
             )
+    return None
