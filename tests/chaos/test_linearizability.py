@@ -4,11 +4,10 @@ import math
 
 import pytest
 
-from kubedsm.execution.placement_manager import PlacementManager
 from kubedsm_lab.chaos.faults import Fault
 from kubedsm_lab.chaos.linearizability import Operation, find_contradiction
 from kubedsm_lab.chaos.trace import Injection, play
-from plans.events import OutcomeLost
+from support.faults import lost_answers_forget_reservations
 
 CAPACITY = {"e1": 2, "e2": 2}
 
@@ -78,13 +77,6 @@ def test_the_books_of_two_leaders_are_linearizable():
 
 
 def test_a_reservation_that_is_forgotten_with_a_lost_response_is_found(monkeypatch):
-    report = PlacementManager.report
-
-    def forgetful(manager, plan_id, event, due=0.0):
-        if isinstance(event, OutcomeLost):
-            manager.mirror.release(manager._plans[plan_id].plan.steps[event.step].pod)
-        report(manager, plan_id, event, due)
-
-    monkeypatch.setattr(PlacementManager, "report", forgetful)
+    lost_answers_forget_reservations(monkeypatch)
     violations = play(Injection("leader-change", (LOST,))).violations
     assert any("the books are not linearizable: kubedsm-0-1 release" in v for v in violations)

@@ -8,7 +8,6 @@ import pytest
 from kubedsm.app.leader_election import Elector
 from kubedsm.execution.limits import Limits
 from kubedsm.execution.migration_calls import Fate, MigrationCalls
-from kubedsm.execution.placement_manager import PlacementManager
 from kubedsm.kube.calls import writes
 from kubedsm.kube.client.port import not_sent
 from kubedsm.kube.client.write_gate import READS, WriteGate
@@ -19,7 +18,8 @@ from kubedsm_lab.chaos.trace import Bystander, Injection, play
 from kubedsm_lab.chaos.workloads import WORKLOADS
 from kubedsm_lab.emulator.api.resources import NODES
 from kubedsm_lab.emulator.http.watching import WatchStream
-from plans.events import CallRefused, OutcomeLost
+from plans.events import CallRefused
+from support.faults import lost_answers_forget_reservations
 
 #: oracles that catch each seeded fault: proof machinery, which a normal run takes as given
 pytestmark = pytest.mark.long
@@ -49,18 +49,6 @@ def binds_without_uid(monkeypatch):
         await bind(cluster, attrs.evolve(pod, uid=None), *rest, **more)
 
     monkeypatch.setattr(writes, "bind", bind_any)
-
-
-def lost_answers_forget_reservations(monkeypatch):
-    """Release what is reserved for the pod before its plan is told that the answer is lost."""
-    report = PlacementManager.report
-
-    def forgetful(manager, plan_id, event, due=0.0):
-        if isinstance(event, OutcomeLost):
-            manager.mirror.release(manager._plans[plan_id].plan.steps[event.step].pod)
-        report(manager, plan_id, event, due)
-
-    monkeypatch.setattr(PlacementManager, "report", forgetful)
 
 
 def lost_answers_are_refusals(monkeypatch):

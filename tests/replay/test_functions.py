@@ -13,11 +13,11 @@ from kubedsm_lab.replay.functions import (
     MOST_PODS,
     Application,
     draw_run,
-    format_interval,
     invocations_per_day,
 )
 from kubedsm_lab.replay.runner import Outcome, carry_out
 from kubedsm_lab.replay.services import UTILISATION
+from kubedsm_lab.replay.tables import with_interval
 
 
 def test_applications_have_the_published_distributions():
@@ -87,4 +87,4 @@ def test_tables_have_means_and_paired_differences(monkeypatch):
         f"KubeDSM kept {ratio} of the pods of 3 serverless applications at the edge,"
         f" kube-scheduler {ratio}."
     )
-    assert format_interval([1.0, 2.0], 1) == "1.5"
+    assert with_interval([1.0, 2.0], 1) == "1.5"

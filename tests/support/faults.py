@@ -2,10 +2,12 @@
 
 import asyncio
 
+from kubedsm.execution.placement_manager import PlacementManager
 from kubedsm.kube.client.port import OutcomeUnknown
 from kubedsm_lab.chaos.faults import OUTCOMES as SWEPT
 from kubedsm_lab.chaos.faults import answer
 from kubedsm_lab.emulator.front import RequestFault
+from plans.events import OutcomeLost
 
 
 class FaultAt:
@@ -41,3 +43,15 @@ OUTCOMES = {name: SWEPT[name] for name in (*_REFUSALS, "reset-applied")} | {
     "429": RequestFault(answer(429, "TooManyRequests")),
     "empty": RequestFault(answer(200, "", b"")),
 }
+
+
+def lost_answers_forget_reservations(monkeypatch):
+    """Release what is reserved for the pod before its plan is told that the answer is lost."""
+    report = PlacementManager.report
+
+    def forgetful(manager, plan_id, event, due=0.0):
+        if isinstance(event, OutcomeLost):
+            manager.mirror.release(manager._plans[plan_id].plan.steps[event.step].pod)
+        report(manager, plan_id, event, due)
+
+    monkeypatch.setattr(PlacementManager, "report", forgetful)

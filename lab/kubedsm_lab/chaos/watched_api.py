@@ -17,7 +17,7 @@ from typing import Any
 import orjson
 
 from kubedsm.kube.client.kubernetes import KubernetesCluster
-from kubedsm.kube.client.port import Cluster, ClusterError, Request, Response
+from kubedsm.kube.client.port import Cluster, ClusterError, Request, Response, path_of
 from kubedsm.kube.watching.reflector import Reflector
 from kubedsm.kube.wire.decoding import Applied, Identity, Line, Reader, Watched
 from kubedsm.kube.wire.errors import Source
@@ -250,8 +250,8 @@ class _RawReader(Reader[AnyObject, Object]):
 def path_to(resource: Resource, namespace: str, name: str = "", subresource: str = "") -> str:
     """Return the API path of a resource, an object or a subresource."""
     root = f"/apis/{resource.api_version}" if resource.group else f"/api/{resource.api_version}"
-    scope = f"namespaces/{namespace}" if namespace and resource.namespaced else ""
-    return "/".join(filter(None, (root, scope, resource.plural, name, subresource)))
+    scope = namespace if namespace and resource.namespaced else None
+    return path_of(root, scope, resource.plural, name or None, subresource)
 
 
 def _version(obj: Object) -> str:

@@ -24,11 +24,11 @@ from kubedsm_lab.replay.tables import (
     Row,
     Section,
     Table,
-    bootstrap_interval,
     fill_sections,
     lookup,
     mean,
     number,
+    with_interval,
 )
 from kubedsm_lab.replay.workload_model import Server
 from kubedsm_lab.replay.world import Run, Setup, seed_rng
@@ -198,20 +198,9 @@ def _tabulate(outcomes: Sequence[Outcome], *, paired: bool) -> Table:
                 if (ours := lookup(row, keys)) is not None
                 and (theirs := lookup(rows[REFERENCE][seed], keys) if paired else 0.0) is not None
             ]
-            cells.append(format_interval(values, digits))
+            cells.append(with_interval(values, digits, "({} to {})"))
         lines.append([policy, *cells])
     return ["", *(heading for heading, _, _ in _FIGURES)], lines
-
-
-def format_interval(values: Sequence[float], digits: int) -> str:
-    """Format the mean with its 95% bootstrap interval, if there are enough values for one."""
-    interval = bootstrap_interval(values, lambda drawn: sum(drawn) / len(drawn))
-    shown = number(mean(values), digits)
-    if interval is None:
-        return shown
-    # Adding 0 removes the sign of a rounded zero.
-    least, most = (number(round(value, digits) + 0.0, digits) for value in interval)
-    return f"{shown} ({least} to {most})"
 
 
 def answer(outcomes: Sequence[Outcome]) -> str:

@@ -139,13 +139,14 @@ def bootstrap_interval(
     return found[outside], found[-1 - outside]
 
 
-def with_interval(values: Sequence[float], digits: int) -> str:
+def with_interval(values: Sequence[float], digits: int, form: str = "[{}, {}]") -> str:
     """Return the mean of independent values, with its 95% interval if there are enough values."""
     shown, interval = number(mean(values), digits), bootstrap_interval(values, statistics.fmean)
     if interval is None:
         return shown
-    least, most = (number(each, digits) for each in interval)
-    return f"{shown} [{least}, {most}]"
+    # Adding 0 removes the sign of a rounded zero.
+    least, most = (number(round(value, digits) + 0.0, digits) for value in interval)
+    return f"{shown} {form.format(least, most)}"
 
 
 def mean(values: Iterable[float | None]) -> float | None:

@@ -11,6 +11,7 @@ import attrs
 import orjson
 
 from kubedsm_lab.emulator.http.paths import attributes_of
+from kubedsm_lab.emulator.http.routes import ApiRequest
 
 #: annotations: bytes of the request's and of the response's body
 REQUEST_BYTES, RESPONSE_BYTES = "kubedsm.io/request-bytes", "kubedsm.io/response-bytes"
@@ -25,16 +26,13 @@ class AuditLog:
     def record(
         self,
         received: datetime,
-        request: tuple[str, str, dict[str, str]],
+        request: ApiRequest,
         user_agent: str,
         code: int,
-        sizes: tuple[int, int],
+        answered: int,
     ) -> None:
-        """Write the line of a request, given as method, path and query.
-
-        `sizes` are the bytes of the request's and of the response's body.
-        """
-        asked = attributes_of(*request)
+        """Write the line of a request; `answered`: bytes of the response's body."""
+        asked = attributes_of(request.method, request.path, request.query)
         reference = {
             "apiGroup": asked.group,
             "resource": asked.resource,
@@ -47,14 +45,17 @@ class AuditLog:
             "apiVersion": "audit.k8s.io/v1",
             "level": "Metadata",
             "stage": "ResponseComplete",
-            "requestURI": request[1],
+            "requestURI": request.path,
             "verb": asked.verb,
             "userAgent": user_agent,
             "objectRef": {name: value for name, value in reference.items() if value},
             "responseStatus": {"code": code},
             "requestReceivedTimestamp": _format(received),
             "stageTimestamp": _format(datetime.now(UTC)),
-            "annotations": dict(zip((REQUEST_BYTES, RESPONSE_BYTES), map(str, sizes), strict=True)),
+            "annotations": {
+                REQUEST_BYTES: str(len(request.body)),
+                RESPONSE_BYTES: str(answered),
+            },
         }
         self.file.write(orjson.dumps(line) + b"\n")
         self.file.flush()

@@ -104,13 +104,8 @@ class HttpFront:
             status, size = 200, 0
             if isinstance(answer, ApiResponse):
                 status, size = answer.status, len(answer.body)
-            self._audit.record(
-                received,
-                (asked.method, asked.path, dict(asked.query)),
-                request.headers.get("User-Agent", ""),
-                status,
-                (len(body), size),
-            )
+            user_agent = request.headers.get("User-Agent", "")
+            self._audit.record(received, asked, user_agent, status, size)
         if isinstance(answer, ApiResponse):
             headers = {"Content-Type": answer.content_type}
             if answer.warning:
