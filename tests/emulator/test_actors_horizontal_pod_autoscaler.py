@@ -1,7 +1,8 @@
 import math
+from fractions import Fraction
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from kubedsm_lab.emulator.actors.horizontal_pod_autoscaler import (
@@ -158,6 +159,7 @@ def scaled(pods, replicas, total):
     pods=st.integers(0, 12),
     extra=st.booleans(),
 )
+@example(total=121, target=10, pods=11, extra=False)
 def test_the_proposal_is_the_total_over_the_target_or_no_change(total, target, pods, extra):
     """Whole loads per pod: an extra pod, detached, never moves the proposal from exact demand."""
     metric = {
@@ -170,7 +172,7 @@ def test_the_proposal_is_the_total_over_the_target_or_no_change(total, target, p
         assert found == pods
     assert found in (exact, pods)
     if found != exact:
-        assert abs(total / (target * (pods + extra)) - 1) <= 0.1
+        assert abs(Fraction(total, target * (pods + extra)) - 1) <= Fraction(1, 10)
 
 
 @pytest.mark.parametrize("total", [math.nan, math.inf, -math.inf, 1e308])
