@@ -33,6 +33,7 @@ WORKLOADS = (
     "asked-to-move",
     "edge-to-cloud",
     "swap",
+    "contended",
     "new-pods",
     "single-replica",
     "stateful-set",
