@@ -257,6 +257,7 @@ async def _run_workload(
 
 def _is_settled(stage: Stage, reference: Outcome | None) -> bool:
     due = reference is None or stage.clock.monotonic() >= stage.seam.ended + QUIET
+    due = due and not any(each.hides for each in stage.seam.perturbations)
     if _has_incident(stage):
         as_usual = not stage.resting and not any(
             out_of_place(stage.api, stage.hands.list_pods(), NAMESPACE)
@@ -270,8 +271,8 @@ def _is_settled(stage: Stage, reference: Outcome | None) -> bool:
 
 
 def _has_incident(stage: Stage) -> bool:
-    """Return whether a fault changes the cluster, so that final placements may differ."""
-    return any(fault.family == WORLD for fault in stage.seam.faults)
+    """Return whether a fault changed the cluster, so that final placements may differ."""
+    return any(fault.family == WORLD for fault in stage.seam.struck)
 
 
 def _list_violations(workload: Workload, stage: Stage, reference: Outcome | None) -> Iterator[str]:
