@@ -5,6 +5,7 @@ import random
 import re
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Self
 
 import attrs
@@ -204,12 +205,13 @@ async def _play_injection(injection: Injection, reference: Outcome | None) -> Ou
     async with EmulatedCluster(spec, clock, rng, paced=injection.paced) as cluster:
         bystander = Bystander(cluster.api)
         seam = Seam(cluster.routes, injection.faults)
-        seam.on_strike = bystander.schedule_arrival
         with _capture_log(seam) as errors:
             async with asyncio.TaskGroup() as tasks:
                 stage = Stage(
                     cluster, seam, tasks, injection.seed, workload.times, paced=injection.paced
                 )
+                stage.hidden_until = partial(_hidden_until, seam, min(workload.rates))
+                seam.on_strike = partial(_notice_strike, stage, bystander)
                 await _run_workload(workload, stage, bystander, reference)
                 violations = [
                     *_list_violations(workload, stage, reference),
@@ -233,6 +235,27 @@ async def _play_injection(injection: Injection, reference: Outcome | None) -> Ou
         seam.ended,
         tuple(seam.history),
         tuple(violations),
+    )
+
+
+def _notice_strike(stage: Stage, bystander: Bystander) -> None:
+    bystander.schedule_arrival()
+    if stage.clock.monotonic() <= stage.invariants.excused_until:
+        stage.excuse_losses()
+
+
+def _hidden_until(seam: Seam, slowest: float) -> float:
+    """Return the time until which a fault may hide changes from a scheduler: one of a watch, a
+    list or the process; 0 without any.
+    """
+    return max(
+        (
+            struck + longest_wait(fault, 0.0, slowest, replaced=False)
+            for fault, struck in seam.struck.items()
+            if fault.family in (WATCH, PROCESS) or fault.point.startswith(("list-", "watch-"))
+            if fault.family != WORLD
+        ),
+        default=0.0,
     )
 
 
