@@ -23,7 +23,13 @@ BEHIND = 25
 
 
 class Surroundings(Protocol):
-    """Interface by which a perturbation kills the scheduler process and obtains outdated lists."""
+    """Interface by which a perturbation knows or kills the scheduler process, and obtains outdated
+    lists.
+    """
+
+    @property
+    def over(self) -> bool:
+        """True after the end of the scheduler process."""
 
     def list_at(self, request: Request, revision: int) -> Response:
         """Return a list response as of an earlier revision, as from an outdated API server."""
@@ -41,6 +47,11 @@ class Perturbation:
 
     def __init__(self, surroundings: Surroundings) -> None:
         self.surroundings = surroundings
+
+    @property
+    def hides(self) -> bool:
+        """True while the process misses changes."""
+        return False
 
     def replace_event(self, event: Event) -> Delivery | None:
         """Return the watch lines to deliver in place of the disturbed event, or None for the event
@@ -69,6 +80,10 @@ class Unseen(Perturbation):
         self._until = loop_time() + UNSEEN
         self._over = False
         return Delivery(())
+
+    @property
+    def hides(self) -> bool:
+        return not (self._over or self.surroundings.over)
 
     def on_line(self, _request: Request, event: Event) -> Delivery | None:
         if event.plural != self._plural or self._over:
