@@ -446,7 +446,7 @@ def requests(pods: int, audit_log: Path | None, output: str) -> None:
     "--hollow-nodes",
     type=click.IntRange(0, 2000),
     default=0,
-    help="On a real cluster: number of hollow nodes that the command creates for the bursts, serves as"
+    help="On a real cluster: number of hollow nodes that the command creates, serves as"
     " kubelet, and deletes.",
 )
 @click.option(
