@@ -34,6 +34,7 @@ GOOD = SoakResult(
     ends=0,
     log=LogCount(moves=[(float(at), "completed") for at in range(0, 600, 20)]),
     memory=tuple(MemorySample(float(at), float(at), 100_000_000) for at in range(600)),
+    pods=tuple((float(at), 100 + at % 60) for at in range(600)),
     seconds_to_stop=0.5,
 )
 #: two of them, one killed each 25 seconds until 100 before the end
@@ -66,6 +67,16 @@ def grown(since, by, good=GOOD, age=0):
     )
 
 
+def of_pods(a_pod, leak):
+    """Memory of GOOD with 200 more pods for its last 150 s, and `leak` more bytes for 250 s."""
+    pods = tuple((at, number + 200 * (at >= 450)) for at, number in GOOD.pods)
+    memory = tuple(
+        attrs.evolve(look, resident=look.resident + a_pod * number + leak * (at >= 350))
+        for look, (at, number) in zip(GOOD.memory, pods, strict=True)
+    )
+    return {"pods": pods, "memory": memory}
+
+
 def test_a_good_soak_keeps_them_all():
     assert broken(GOOD) == set()
     assert GOOD.kept
@@ -96,6 +107,8 @@ def test_a_good_soak_keeps_them_all():
         (GOOD, set(), {"memory": grown(400, 1.09)}),
         (GOOD, set(), {"memory": grown(150, 1.5)}),
         (GOOD, {"memory"}, {"memory": ()}),
+        (GOOD, set(), of_pods(a_pod=100_000, leak=0)),
+        (GOOD, {"memory"}, of_pods(a_pod=100_000, leak=25_000_000)),
         (GOOD, {"stops"}, {"seconds_to_stop": 20.0}),
         (GOOD, {"moves"}, {"log": LogCount(moves=GOOD.log.moves[:6])}),
         (HARMED, set(), {}),

@@ -37,6 +37,8 @@ class PodWatch:
         self._requested: defaultdict[NodeName, Resources] = defaultdict(Resources)
         #: waiting times of all pods except the odd tenant's
         self.waits: list[Wait] = []
+        #: number of live pods after each event
+        self.pods: list[tuple[float, int]] = []
         self.most_odd = 0
         self.events = 0
         #: violated invariants, in words
@@ -66,6 +68,7 @@ class PodWatch:
                 elif pod.scheduler_name == SCHEDULER_NAME:
                     was_bound = before is not None and before.node_name is not None
                     self._track_wait(pod, was_bound=was_bound)
+        self.pods.append((self._clock.monotonic(), len(self._pods)))
 
     def _track_wait(self, pod: Pod, *, was_bound: bool) -> None:
         if pod.node_name is not None:

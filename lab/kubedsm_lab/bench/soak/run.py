@@ -160,6 +160,7 @@ async def _run_soak(
         ends=sum(each.ends for each in schedulers),
         log=LogCount.sum(each.log for each in schedulers),
         memory=tuple(sample for each in schedulers for sample in each.memory),
+        pods=tuple(watch.pods),
         seconds_to_stop=seconds_to_stop,
     )
 

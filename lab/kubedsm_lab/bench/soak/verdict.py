@@ -1,11 +1,11 @@
 """Verdict of a soak: each guarantee of the scheduler, checked against the recorded observations."""
 
 import math
-import statistics
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
 import attrs
+import numpy as np
 
 from kubedsm.terminal.fitted_table import table
 from kubedsm_lab.bench.processes import LogCount, MemorySample
@@ -69,6 +69,8 @@ class SoakResult:
     ends: int
     log: LogCount
     memory: Sequence[MemorySample]
+    #: number of live pods, of all tenants, after each event of a pod or node
+    pods: Sequence[tuple[float, int]]
     seconds_to_stop: float
 
     @property
@@ -190,31 +192,37 @@ class SoakResult:
         return Guarantee("moves", "migrations go on", measured, later >= usual / FEWER_MOVES)
 
     def _check_memory(self) -> Guarantee:
-        """Check that the scheduler's memory does not grow, comparing the last fifth of the
-        disturbed time with the second.
+        """Check that the scheduler's memory does not grow with time: the last fifth of the
+        disturbed time is compared with the second, at equal numbers of live pods.
 
         The first fifth fills caches. Under fault injection processes die early; then the first and
-        the last fifth are compared at equal process ages.
+        the last fifth are compared at equal process ages. Bytes of a live pod are a least-squares
+        fit of all samples to a constant, the live pods and the time.
         """
         ages = YOUNG if self.harm else (0.0, math.inf)
         early, late = self._fifth_bounds(0 if self.harm else 1), self._fifth_bounds(_FIFTHS - 1)
-        warm, end = self._median_resident(early, ages), self._median_resident(late, ages)
-        what = f"memory grows by less than {MEMORY_GROWTH:.0%} once warm"
-        if warm is None or end is None:
-            return Guarantee("memory", what, "no sample", kept=False)
-        growth = end / warm - 1
-        measured = f"{warm / _MEBI:.1f} MiB, then {end / _MEBI:.1f} MiB: {growth:+.1%}"
-        return Guarantee("memory", what, measured, growth <= MEMORY_GROWTH)
-
-    def _median_resident(
-        self, times: tuple[float, float], ages: tuple[float, float]
-    ) -> float | None:
         samples = [
-            sample.resident
+            sample
             for sample in self.memory
-            if times[0] <= sample.at < times[1] and ages[0] <= sample.age < ages[1]
+            if early[0] <= sample.at < late[1] and ages[0] <= sample.age < ages[1]
         ]
-        return statistics.median(samples) if samples else None
+        what = f"memory grows by less than {MEMORY_GROWTH:.0%} once warm, at equal numbers of pods"
+        if not any(each.at < early[1] for each in samples) or samples[-1].at < late[0]:
+            return Guarantee("memory", what, "no sample", kept=False)
+        at = np.array([each.at for each in samples])
+        resident = np.array([each.resident for each in samples], float)
+        changed, live = np.array(self.pods).T
+        live = live[np.maximum(np.searchsorted(changed, at, side="right") - 1, 0)]
+        terms = np.column_stack([live - live.mean(), at - at.mean(), np.ones(len(at))])
+        a_pod = np.linalg.lstsq(terms, resident, rcond=None)[0][0]
+        resident -= a_pod * (live - live.mean())
+        warm, end = np.median(resident[at < early[1]]), np.median(resident[at >= late[0]])
+        growth = float(end / warm - 1)
+        measured = (
+            f"{warm / _MEBI:.1f} MiB, then {end / _MEBI:.1f} MiB: {growth:+.1%}, at"
+            f" {live.mean():.0f} pods of {a_pod / 1000:.1f} kB"
+        )
+        return Guarantee("memory", what, measured, growth <= MEMORY_GROWTH)
 
 
 def _require_none(name: str, what: str, number: str, items: Sequence[str]) -> Guarantee:
