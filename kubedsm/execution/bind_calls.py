@@ -90,18 +90,44 @@ class BindCalls:
     async def bind(self, step: Step, is_pending: IsPending, report: Report) -> None:
         """Bind the pod to its node once fewer than `at_once` binds are in flight, unless the plan
         has given up the bind.
+
+        While volumes or a slot were awaited, the pods of others may have filled the node: then the
+        bind is refused here, since the kubelet would reject the pod.
         """
         self._under_way += 1
         self.none_under_way.clear()
         try:
             async with self._slots:
                 pod = self._mirror.pod(Uid(step.pod))
-                if pod is not None and is_pending():
+                if pod is None or not is_pending():
+                    return
+                name = NodeName(step.node)
+                free = self._mirror.free.get(name, pod.requests)
+                is_over_committed = any(amount < 0 for _, amount in free.items())
+                shortage = self._find_shortage(pod, name) if is_over_committed else ""
+                if shortage:
+                    report(CallRefused(step.id, shortage))
+                else:
                     await self._send_bind(step, pod, report)
         finally:
             self._under_way -= 1
             if not self._under_way:
                 self.none_under_way.set()
+
+    def _find_shortage(self, pod: Pod, name: NodeName) -> str:
+        """Return the reason why the pods on the node leave too little room for the pod, else "".
+
+        Reservations of other plans, which may yet be given up, do not count.
+        """
+        node = self._mirror.node(name)
+        if node is None:
+            return ""
+        left = node.allocatable - pod.requests
+        for other in self._mirror.pods_on(name):
+            if other.held is not None and other.uid != pod.uid:
+                left -= other.held[1]
+        short = [r for r, amount in pod.requests.items() if amount and left.amount(r) < 0]
+        return f"node {name} has too little {short[0]} left meanwhile" if short else ""
 
     async def _send_bind(self, step: Step, pod: Pod, report: Report) -> None:
         node = self._mirror.node(NodeName(step.node))

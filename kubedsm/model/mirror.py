@@ -123,8 +123,8 @@ class ClusterMirror:
         # Published values are immutable: updates replace them.
         self._nodes: Mapping[NodeName, Node] = {}
         self._pods: Map[Uid, Pod] = Map()
-        #: free capacity; negative on an over-committed node
-        self._free: Map[NodeName, Resources] = Map()
+        #: free capacity of each node, changed by the mirror only; negative if over-committed
+        self.free: Map[NodeName, Resources] = Map()
         #: node of each pod, and pods of each node; unknown nodes included
         self._placed: Map[Uid, NodeName] = Map()
         self._here: dict[NodeName, set[Uid]] = defaultdict(set)
@@ -276,10 +276,6 @@ class ClusterMirror:
     def nodes(self) -> list[Node]:
         return list(self._nodes.values())
 
-    def free(self, name: NodeName) -> Resources:
-        """Return the free capacity of a node. Raise KeyError for an unknown node."""
-        return self._free[name]
-
     # Reservations and claims.
 
     def reserve(self, holder: str, node: NodeName, requests: Resources) -> None:
@@ -297,7 +293,7 @@ class ClusterMirror:
             raise ReservationError(f"{pod} is on {pod.node_name} already")
         if node not in self._nodes:
             raise ReservationError(f"node {node} is gone")
-        free = dict(self._free[node].items())
+        free = dict(self.free[node].items())
         short = [name for name, amount in requests.items() if amount > max(0, free.get(name, 0))]
         if short:
             raise ReservationError(f"node {node} has too little {', '.join(short)}")
@@ -417,7 +413,7 @@ class ClusterMirror:
         self._index = None
         if node is None:
             self._nodes = {n: other for n, other in self._nodes.items() if n != name}
-            self._free = self._free.delete(name)
+            self.free = self.free.delete(name)
         else:
             self._nodes = {**self._nodes, name: node}
             self._book_capacity(name, NOTHING)
@@ -478,7 +474,7 @@ class ClusterMirror:
                 self._taken[name] = taken
         node = self._nodes.get(name)
         if node is not None:
-            self._free = self._free.set(name, node.allocatable - taken)
+            self.free = self.free.set(name, node.allocatable - taken)
             self._refilled.add(name)
 
     # Snapshots.
@@ -492,16 +488,16 @@ class ClusterMirror:
             self._recount_pods(pods, self._pods, unproven)
         if self._index is None or self._room is None:
             self._index = NodeIndex(self._nodes)
-            self._room = FreeCapacity(self._index, self._free)
+            self._room = FreeCapacity(self._index, self.free)
         elif self._refilled:
-            self._room = self._room.now(self._free, self._refilled)
+            self._room = self._room.now(self.free, self._refilled)
         self._refilled.clear()
         index, room = self._index, self._room
         residents = self._count_residents(census.looked_at, index)
         return Snapshot(
             nodes=self._nodes,
             pods=pods,
-            free=self._free,
+            free=self.free,
             placed=self._placed,
             scheduler_name=self._scheduler_name,
             surroundings=self.surroundings,

@@ -119,7 +119,8 @@ class Cluster(Protocol):
 
     def node(self, name: NodeName) -> Node | None: ...
 
-    def free(self, name: NodeName) -> Resources: ...
+    @property
+    def free(self) -> Mapping[NodeName, Resources]: ...
 
 
 #: Yields rejected nodes, in evaluation order.

@@ -378,14 +378,14 @@ def node_now_accepts(change: Change, candidate: EquivalenceClass, cluster: Clust
     pod_class, freed = candidate.pod_class, change.freed
     before, after = change.node_before, change.node_after
     if after is not None:
-        free = cluster.free(after.name)
+        free = cluster.free[after.name]
         if before is None or not accepts(pod_class, after, free):
             return False
         return not accepts(pod_class, before, free - after.allocatable + before.allocatable)
     node = cluster.node(freed.node) if freed is not None else None
     if node is None or freed is None:
         return False
-    free = cluster.free(node.name)
+    free = cluster.free[node.name]
     short_before = shortages(pod_class.requests, free - freed.amount)
     return bool(short_before) and accepts(pod_class, node, free)
 
@@ -403,7 +403,7 @@ def count_helped(
         return 0
     name = change.freed.node if change.freed is not None else None
     node = change.node_after or (cluster.node(name) if name is not None else None)
-    return 0 if node is None else room_for(unschedulable, cluster.free(node.name))
+    return 0 if node is None else room_for(unschedulable, cluster.free[node.name])
 
 
 def room_for(unschedulable: Unschedulable, free: Resources) -> int:
@@ -419,7 +419,7 @@ def still_unschedulable(
     """Add the plugin by which a new node rejects a class of unschedulable pods to its rejecting
     plugins; return None if the node accepts the pods.
     """
-    rejected = rejection(unschedulable.candidate.pod_class, node, cluster.free(node.name))
+    rejected = rejection(unschedulable.candidate.pod_class, node, cluster.free[node.name])
     if rejected is None:
         return None
     return attrs.evolve(unschedulable, rules=unschedulable.rules | {rejected.rule})
@@ -494,7 +494,7 @@ class UnschedulablePods:
     def _offer_node(self, rejected: _RejectedClass, node: Node, mirror: ClusterMirror) -> bool:
         why = still_unschedulable(rejected.why, node, mirror)
         if why is None:
-            return self._wake(rejected, room_for(rejected.why, mirror.free(node.name)))
+            return self._wake(rejected, room_for(rejected.why, mirror.free[node.name]))
         rejected.why = why
         return False
 

@@ -187,7 +187,7 @@ async def test_the_room_of_a_replacement_that_is_bound_counts_once():
     async with ready_to_move() as world:
         await hand_over(world, [(world.pods("web")[0], "e1", ())])
         await world.until(lambda: world.witness.of("evict"), 20)
-        assert world.runtime.mirror.free("e1").cpu == 0
+        assert world.runtime.mirror.free["e1"].cpu == 0
         await quiet(world)
 
 

@@ -6,6 +6,7 @@ from collections import Counter
 from kubedsm.explain.pod import explain_pod
 from kubedsm.kube.calls import writes
 from kubedsm.kube.client.port import Forbidden
+from kubedsm_lab.chaos.hands import Hands
 from kubedsm_lab.emulator.api.object_state import is_ready, node_of
 from kubedsm_lab.emulator.api.resources import NODES, PERSISTENT_VOLUME_CLAIMS, PODS
 from support.volumes import (
@@ -148,6 +149,23 @@ async def test_a_deleted_node_is_not_waited_for():
         for name in {"e1", "e2"} | {node}:
             world.api.delete(NODES, "", name)
         await world.until(lambda: ready(world, 1), 60)
+
+
+async def test_a_node_that_fills_up_during_provisioning_gets_no_bind():
+    async with emulated(*EDGES[:1]) as world, world.scheduler() as runtime:
+        storage_class(world.api)
+        set_provisioning(world.api, "e1", "stuck")
+        stateful_set(world.api, "db", 1)
+        await world.until(lambda: selected_nodes(world.api), 10)
+        hands = Hands(world.api)
+        hands.fill_node("e1", "filler")
+        set_provisioning(world.api, "e1", None)
+        await asyncio.sleep(60)
+        assert world.placed("db") == {None: 1}
+        assert not runtime.mirror.held
+        hands.delete_pod("filler")
+        await world.until(lambda: ready(world, 1), 60)
+        assert world.invariants.binds.total() == 1
 
 
 async def test_without_the_right_the_pod_waits_and_says_which(monkeypatch):

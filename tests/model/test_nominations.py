@@ -39,16 +39,16 @@ def test_it_is_held_once_and_given_back():
     mirror, _, high = full_node()
     heard = []
     mirror._on_released = lambda change, _: heard.append(change)
-    before = mirror.free("e1")
+    before = mirror.free["e1"]
     mirror.nominate(high, "e1")
     mirror.nominate(high, "e1")
     mirror.withdraw(high.uid, silently=True)
-    assert mirror.free("e1") == before
+    assert mirror.free["e1"] == before
     assert heard == []
     mirror.nominate(high, "e1")
     mirror.withdraw(high.uid)
     mirror.withdraw(high.uid)
-    assert mirror.free("e1") == before
+    assert mirror.free["e1"] == before
     assert [change.freed for change in heard] == [Freed("e1", high.requests)]
     mirror.check_invariants()
 

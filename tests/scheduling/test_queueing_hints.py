@@ -249,7 +249,7 @@ class World:
         self.serial += 1
         pod = self.peer(drawn_pod(self.rng, f"held-{self.serial}"))
         pod = attrs.evolve(pod, scheduler_name="kubedsm")
-        nodes = [n.name for n in self.nodes() if not short(self.mirror.free(n.name), pod)]
+        nodes = [n.name for n in self.nodes() if not short(self.mirror.free[n.name], pod)]
         if not nodes:
             return
         node, of_a_move = self.rng.choice(nodes), self.rng.random() < 0.5

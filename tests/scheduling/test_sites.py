@@ -85,7 +85,7 @@ async def test_the_room_of_what_is_cut_off_is_not_given_away():
             await running(world, 8)
             await cut_until_evicted(world, *NORTH)
             assert where(world) == {"n-": 8, "?": 8}
-            assert [runtime.mirror.free(name).cpu for name in NORTH] == [0, 0]
+            assert [runtime.mirror.free[name].cpu for name in NORTH] == [0, 0]
             # An impostor that minds no taint finds no room there.
             world.deploy("other", 1, **pinned("north"), tolerations=[{"operator": "Exists"}])
             await asyncio.sleep(10.0)

@@ -20,4 +20,4 @@ def may_be_helped(pod: Pod, rules: frozenset[str], change: Change, mirror: Clust
     node = change.node_after
     if node is None or change.node_before is not None:
         return False
-    return rejection(pod.pod_class, node, mirror.free(node.name)) is None
+    return rejection(pod.pod_class, node, mirror.free[node.name]) is None

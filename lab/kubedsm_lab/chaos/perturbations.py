@@ -23,7 +23,13 @@ BEHIND = 25
 
 
 class Surroundings(Protocol):
-    """Interface by which a perturbation kills the scheduler process and obtains outdated lists."""
+    """Interface by which a perturbation knows or kills the scheduler process, and obtains outdated
+    lists.
+    """
+
+    @property
+    def over(self) -> bool:
+        """True after the end of the scheduler process."""
 
     def list_at(self, request: Request, revision: int) -> Response:
         """Return a list response as of an earlier revision, as from an outdated API server."""
@@ -41,6 +47,11 @@ class Perturbation:
 
     def __init__(self, surroundings: Surroundings) -> None:
         self.surroundings = surroundings
+
+    @property
+    def hides(self) -> bool:
+        """True while the process misses changes."""
+        return False
 
     def replace_event(self, event: Event) -> Delivery | None:
         """Return the watch lines to deliver in place of the disturbed event, or None for the event
@@ -70,8 +81,12 @@ class Unseen(Perturbation):
         self._over = False
         return Delivery(())
 
-    def on_line(self, _request: Request, event: Event) -> Delivery | None:
-        if event.plural != self._plural or self._over:
+    @property
+    def hides(self) -> bool:
+        return not (self._over or self.surroundings.over)
+
+    def on_line(self, request: Request, event: Event) -> Delivery | None:
+        if self._over or not self._shows_object(request):
             return None
         if loop_time() >= self._until:
             self._over = True
@@ -79,11 +94,16 @@ class Unseen(Perturbation):
         return Delivery(()) if event.key == self._key else None
 
     def on_request(self, request: Request) -> RequestFault | None:
-        ends = "watch" in request.query and request.path.endswith(f"/{self._plural}")
-        if ends and not self._over:
+        if "watch" in request.query and not self._over and self._shows_object(request):
             self._over = True
             return RequestFault(answer(410, "Expired"))
         return None
+
+    def _shows_object(self, request: Request) -> bool:
+        """Return whether the watch's path and selector include the object."""
+        name = f"metadata.name={self._key[-1]}"
+        selector = dict(request.query).get("fieldSelector", name)
+        return request.path.endswith(f"/{self._plural}") and selector == name
 
 
 class Held(Perturbation):

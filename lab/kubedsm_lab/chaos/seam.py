@@ -160,6 +160,10 @@ class ProcessSeam(Faults):
         self._process = process
         process.at_send, process.at_response = self.at_send, self.at_response
 
+    @property
+    def over(self) -> bool:
+        return self._process.over
+
     def kill(self) -> None:
         """Kill this connection's scheduler process as SIGKILL does (`Surroundings.kill`)."""
         self._process.kill()

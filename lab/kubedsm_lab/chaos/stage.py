@@ -92,6 +92,8 @@ class Stage:
         self.prometheus = LyingPrometheus(self.hands, self.clock)
         self.seam = seam
         seam.on_incident = self._begin_incident
+        #: time until which faults may hide changes from schedulers
+        self.hidden_until: Callable[[], float] = lambda: 0.0
         self.invariants = Invariants(self.api)
         self.witness = Witness(self.api)
         #: every process of the run, with a separate name after each restart
@@ -183,7 +185,7 @@ class Stage:
 
     def _begin_incident(self, fault: Fault, pod: str, node: str) -> None:
         self.struck_pods[fault] = pod
-        self._excuse_losses()
+        self.excuse_losses()
         try:
             end = begin_incident(self.hands, fault.what, pod, node)
         except ApiError as error:
@@ -199,13 +201,13 @@ class Stage:
             end()
         except ApiError as error:
             self.seam.add_remark("", "incident had ended", error.message)
-        self._excuse_losses()
+        self.excuse_losses()
 
-    def _excuse_losses(self) -> None:
+    def excuse_losses(self) -> None:
         """Suspend the test oracles after an incident for the reaction time, in which schedulers may
-        be unaware of the loss.
+        be unaware of the loss; longer if another fault hides changes.
         """
-        until = self.clock.monotonic() + self._reaction_time
+        until = max(self.clock.monotonic(), self.hidden_until()) + self._reaction_time
         self.invariants.excused_until = self.witness.excused_until = until
 
     async def restart_schedulers(self) -> None:

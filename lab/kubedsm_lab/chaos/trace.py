@@ -5,6 +5,7 @@ import random
 import re
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, Self
 
 import attrs
@@ -206,12 +207,13 @@ async def _play_injection(injection: Injection, reference: Outcome | None) -> Ou
     async with EmulatedCluster(spec, clock, rng, paced=injection.paced) as cluster:
         bystander = Bystander(cluster.api)
         seam = Seam(cluster.routes, injection.faults)
-        seam.on_strike = bystander.schedule_arrival
         with _capture_log(seam) as errors:
             async with asyncio.TaskGroup() as tasks:
                 stage = Stage(
                     cluster, seam, tasks, injection.seed, workload.times, paced=injection.paced
                 )
+                stage.hidden_until = partial(_hidden_until, seam, min(workload.rates))
+                seam.on_strike = partial(_notice_strike, stage, bystander)
                 await _run_workload(workload, stage, bystander, reference)
                 violations = [
                     *_list_violations(workload, stage, reference),
@@ -238,6 +240,27 @@ async def _play_injection(injection: Injection, reference: Outcome | None) -> Ou
     )
 
 
+def _notice_strike(stage: Stage, bystander: Bystander) -> None:
+    bystander.schedule_arrival()
+    if stage.clock.monotonic() <= stage.invariants.excused_until:
+        stage.excuse_losses()
+
+
+def _hidden_until(seam: Seam, slowest: float) -> float:
+    """Return the time until which a fault may hide changes from a scheduler: one of a watch, a
+    list or the process; 0 without any.
+    """
+    return max(
+        (
+            struck + longest_wait(fault, 0.0, slowest, replaced=False)
+            for fault, struck in seam.struck.items()
+            if fault.family in (WATCH, PROCESS) or fault.point.startswith(("list-", "watch-"))
+            if fault.family != WORLD
+        ),
+        default=0.0,
+    )
+
+
 async def _run_workload(
     workload: Workload, stage: Stage, bystander: Bystander, reference: Outcome | None
 ) -> None:
@@ -259,6 +282,7 @@ async def _run_workload(
 
 def _is_settled(stage: Stage, reference: Outcome | None) -> bool:
     due = reference is None or stage.clock.monotonic() >= stage.seam.ended + QUIET
+    due = due and not any(each.hides for each in stage.seam.perturbations)
     if _has_incident(stage):
         as_usual = not stage.resting and not any(
             out_of_place(stage.api, stage.hands.list_pods(), NAMESPACE)
@@ -272,8 +296,8 @@ def _is_settled(stage: Stage, reference: Outcome | None) -> bool:
 
 
 def _has_incident(stage: Stage) -> bool:
-    """Return whether a fault changes the cluster, so that final placements may differ."""
-    return any(fault.family == WORLD for fault in stage.seam.faults)
+    """Return whether a fault changed the cluster, so that final placements may differ."""
+    return any(fault.family == WORLD for fault in stage.seam.struck)
 
 
 def _list_violations(workload: Workload, stage: Stage, reference: Outcome | None) -> Iterator[str]:

@@ -186,7 +186,7 @@ def scale(
 
     Decisions and suggestions are compared with the same without cached aggregates, decoding with
     kubernetes_asyncio's typed models. Then `kubedsm run` on `kubedsm emulate`: 200 pod events a
-    second, bursts, suggestions.
+    second, bursts, suggestions. At last the growth of each operation's cost with the cluster.
     """
     if len(nodes) != len(pods):
         raise click.UsageError("--nodes and --pods: not as many of the one as of the other")
@@ -194,9 +194,13 @@ def scale(
     from kubedsm_lab.bench.scale.world import Size
 
     _log_only("ERROR")
+    figures = []
     for size in map(Size, nodes, pods):
         report = pairs.run(size, rounds=rounds, suggestions=suggestions, seconds=seconds)
         show_report(report, output)
+        figures.append(report.figures)
+    if len(set(nodes)) > 1:
+        show_report(pairs.fit_growth(figures), output)
 
 
 @bench.command()
