@@ -125,7 +125,10 @@ class FollowedCluster:
     def _note_synced(self) -> None:
         if self._synced.is_set() or not all(r.synced or r.refused for r in self._reflectors):
             return
+        # The first decision needs these aggregates, too: no pod waits for them then.
         snapshot = self._mirror.snapshot()
-        tiers = {tier: len(snapshot.of_tier(tier)) for tier in Tier}
-        log.info("synced", nodes=len(snapshot.nodes), pods=len(snapshot.pods), **tiers)
+        index = snapshot.index
+        counts = {tier.value: len(index.of_tier(tier)) for tier in Tier}
+        counts["zones"] = len(set(index.zones.values()))
+        log.info("synced", nodes=len(index), pods=len(snapshot.pods), **counts)
         self._synced.set()

@@ -13,7 +13,7 @@ from kubedsm_lab.bench.nodes.contenders import Decided, Instance, Ours, Searches
 from kubedsm_lab.bench.nodes.contenders import run as run_nodes
 from kubedsm_lab.bench.nodes.result import PERCENTAGES, Round
 from kubedsm_lab.bench.report import DisagreementError
-from kubedsm_lab.bench.scale.pairs import compare, run
+from kubedsm_lab.bench.scale.pairs import compare, fit_growth, run
 from kubedsm_lab.bench.scale.running import LAG, lag_between
 from kubedsm_lab.bench.scale.world import Batch, Size, build_mirror, without_aggregates
 from support.printed import printed
@@ -86,11 +86,20 @@ def test_the_next_batch_goes_on_where_the_last_one_stopped():
 def test_a_size_is_read_decided_and_suggested_by_both_sides():
     shown = run(Size(8, 40), rounds=1, suggestions=1, seconds=0).figures
     assert (shown["nodes"], shown["pods"], shown["running"]) == (8, 40, None)
-    assert len({each["what"] for each in shown["paired"]}) == 16
+    assert len({each["what"] for each in shown["paired"]}) == 21
     assert all(each["ms"] > 0 and each["ratio"] > 0 for each in shown["paired"])
     report = run(Size(8, 501), rounds=1, suggestions=0, seconds=0)
     assert report.figures["paired"][1]["besideSampled"] == [500, 501]
     assert "extrapolated from 500 of 501 pods" in printed(report.rendered, 200)
+
+
+def test_growth_is_the_exponent_of_cost_by_nodes():
+    sizes = [
+        {"nodes": n, "paired": [{"what": "a", "ms": 0.5 * n**1.5}, {"what": "b", "ms": 3.0}]}
+        for n in (100, 1000, 5000)
+    ]
+    sizes[0]["paired"].append({"what": "only of small clusters", "ms": 1.0})
+    assert fit_growth(sizes).figures == {"exponents": {"a": 1.5, "b": 0.0}}
 
 
 def test_the_cluster_is_of_the_size_and_the_batch_of_the_classes_asked_for():

@@ -85,8 +85,8 @@ class Unseen(Perturbation):
     def hides(self) -> bool:
         return not (self._over or self.surroundings.over)
 
-    def on_line(self, _request: Request, event: Event) -> Delivery | None:
-        if event.plural != self._plural or self._over:
+    def on_line(self, request: Request, event: Event) -> Delivery | None:
+        if self._over or not self._shows_object(request):
             return None
         if loop_time() >= self._until:
             self._over = True
@@ -94,11 +94,16 @@ class Unseen(Perturbation):
         return Delivery(()) if event.key == self._key else None
 
     def on_request(self, request: Request) -> RequestFault | None:
-        ends = "watch" in request.query and request.path.endswith(f"/{self._plural}")
-        if ends and not self._over:
+        if "watch" in request.query and not self._over and self._shows_object(request):
             self._over = True
             return RequestFault(answer(410, "Expired"))
         return None
+
+    def _shows_object(self, request: Request) -> bool:
+        """Return whether the watch's path and selector include the object."""
+        name = f"metadata.name={self._key[-1]}"
+        selector = dict(request.query).get("fieldSelector", name)
+        return request.path.endswith(f"/{self._plural}") and selector == name
 
 
 class Held(Perturbation):

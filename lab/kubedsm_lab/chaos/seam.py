@@ -185,9 +185,10 @@ class ProcessSeam(Faults):
         point, about = injection_point_of(request)
         self._take_due(request)  # a retry whose first attempt did not leave the process
         for fault in self._seam.record_moment(self._who, CALL, point, about, target_of(request)):
-            if fault.family == PROCESS:
-                self._interrupt(INTERRUPTIONS[fault.what], request)
-            else:
+            interruption = INTERRUPTIONS.get(fault.what)
+            if interruption is not None:
+                self._interrupt(interruption, request)
+            if interruption is None or interruption.delivery is not None:
                 self._due.append((request, fault))
 
     def _interrupt(self, interruption: Interruption, request: Request) -> None:
@@ -233,6 +234,8 @@ class ProcessSeam(Faults):
             if OUTCOMES[what].applied:
                 self._unanswered.add(injection_point_of(request)[1])
             return OUTCOMES[what]
+        if what in INTERRUPTIONS:
+            return INTERRUPTIONS[what].delivery
         if what == "crash-after":
             self._then.append(("after", request, self.kill))
         else:

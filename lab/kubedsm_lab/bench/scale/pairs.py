@@ -8,13 +8,14 @@ Decisions with demand or resilience at 100 sites are compared with one pool.
 import asyncio
 import itertools
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from statistics import median
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
 import attrs
+import numpy as np
 import orjson
 from kubernetes_asyncio.client import ApiClient
 from kubernetes_asyncio.watch import Watch
@@ -29,7 +30,7 @@ from kubedsm.kube.wire.schema import List
 from kubedsm.model.deadline import PATIENT_SHARE, Deadline
 from kubedsm.model.events import PodApplied, PodDeleted
 from kubedsm.model.mirror import ClusterMirror
-from kubedsm.model.model import Pod
+from kubedsm.model.model import Pod, Tier
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.terminal.fitted_table import table
 from kubedsm_lab.bench.report import (
@@ -111,8 +112,9 @@ def run(size: Size, *, rounds: int, suggestions: int, seconds: float) -> Report:
     notes = [
         (
             "Other form: kubernetes_asyncio's typed models for reading; a snapshot without cached"
-            " aggregates for decisions and suggestions; one pool for demand by site."
-            " Solvers are included. Work is limited as by `kubedsm run`, but time is not."
+            " aggregates for decisions and suggestions; one pool for demand by site,"
+            " and the next decision for the first one. Solvers are included. Work is limited as by"
+            " `kubedsm run`, but time is not."
         ),
         *(
             f"{pair.what}, other form: {format_duration(pair.beside / 1e3)}, extrapolated from"
@@ -127,6 +129,24 @@ def run(size: Size, *, rounds: int, suggestions: int, seconds: float) -> Report:
         tables += process.tables
         notes += process.notes
     return Report(figures, tables, notes)
+
+
+def fit_growth(figures: Sequence[Mapping[str, Any]]) -> Report:
+    """Fit CPU = c * nodes^k for each operation that was measured at all sizes of clusters.
+
+    `figures` are those of `run`, one for each size. The exponents k are least-squares fits of the
+    logarithms: 1 is linear growth.
+    """
+    nodes = np.log([each["nodes"] for each in figures])
+    costs = [{pair["what"]: pair["ms"] for pair in each["paired"]} for each in figures]
+    exponents = {
+        what: round(float(np.polyfit(nodes, np.log([cost[what] for cost in costs]), 1)[0]), 2)
+        for what in costs[0]
+        if all(cost.get(what) for cost in costs)
+    }
+    headings = ("growth of CPU with nodes, pods in proportion", "exponent")
+    rows = ((what, f"{exponent:.2f}") for what, exponent in exponents.items())
+    return Report({"exponents": exponents}, [table(headings, rows, numbers=headings[1:])])
 
 
 def compare(
@@ -215,6 +235,7 @@ def _compare_decisions(size: Size, rounds: int, suggestions: int) -> Iterator[Pa
     A pod event precedes each computation.
     """
     mirror = build_mirror(size)
+    yield _compare_first_decision(mirror)
 
     def compare_snapshots(what: str, rounds: int, work: Callable[[Snapshot], object]) -> Pair:
         touch = _touch_pods(mirror)
@@ -240,6 +261,21 @@ def _compare_decisions(size: Size, rounds: int, suggestions: int) -> Iterator[Pa
             mirror.apply(PodDeleted(pod.uid, pod.namespace, pod.name))
     for how, configuration in _CONFIGURATIONS.items() if suggestions else ():
         yield compare_snapshots(f"suggest{how}", suggestions, partial(_suggest, configuration))
+
+
+def _compare_first_decision(mirror: ClusterMirror) -> Pair:
+    """Compare the first decision on a pod after the start with the second one."""
+    index = mirror.snapshot().index
+    # `kubedsm run` counts these once all objects are listed.
+    _ = index.zones, *map(index.of_tier, Tier)
+    decide = partial(_decide_batch, Configuration(), BATCHES[0].pending_pods())
+    touch = _touch_pods(mirror)
+    costs = []
+    for _ in range(2):
+        next(touch)
+        costs.append(1000 * measure_cpu(lambda: decide(mirror.snapshot()))[1])
+    first, second = costs
+    return Pair("first decision, 1 pod", 1, first, second, second / first)
 
 
 def _compare_sites(size: Size, rounds: int) -> Iterator[Pair]:
