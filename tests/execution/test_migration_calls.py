@@ -20,7 +20,7 @@ from plans.steps import Step, StepKind, StepState
 from support.faults import OUTCOMES
 from support.still import Still
 
-MARK = MoveMark("p", "web-h1", "u", "e1", "1")
+MARK = MoveMark("web-h1", "u", "p", "e1", "1")
 
 
 class Noted(Faults):
