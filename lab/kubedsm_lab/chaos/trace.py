@@ -26,7 +26,7 @@ from kubedsm_lab.chaos.hands import NAMESPACE
 from kubedsm_lab.chaos.incidents import INCIDENTS
 from kubedsm_lab.chaos.oracles import SCHEDULER_NAME, out_of_place
 from kubedsm_lab.chaos.perturbations import LATE
-from kubedsm_lab.chaos.process import GRACE, INTERRUPTIONS
+from kubedsm_lab.chaos.process import GRACE, INTERRUPTIONS, STOPPED_LATE
 from kubedsm_lab.chaos.seam import Moment, Seam
 from kubedsm_lab.chaos.stage import NOT_STARTED, PATIENCE, QUIET, SOON, End, Stage
 from kubedsm_lab.chaos.workloads import WORKLOADS, Workload
@@ -134,6 +134,8 @@ _TIMING = Timing(start_delay=0.5, stop_delay=0.5, orphan_delay=10.0)
 _EXTRA_MIGRATIONS, _LASTING_MIGRATIONS = 2, 8
 #: families of faults after which no list is outdated, no capacity lost, and no pod bound by others
 _LISTED_TRULY = (CALL, PROCESS)
+#: faults after which a bind may arrive that was given up
+_LATE = (APPLIED_LATE, STOPPED_LATE)
 #: I9: most delay of a migration by another tenant, in times of the usual duration
 MOST_DELAYS = 2
 
@@ -302,7 +304,7 @@ def _list_violations(workload: Workload, stage: Stage, reference: Outcome | None
     faults = stage.seam.faults
     # A bind considered lost may still arrive after its capacity is reserved again: no precondition
     # prevents a late bind, and the kubelet refuses either pod.
-    late = any(fault.what == APPLIED_LATE for fault in faults)
+    late = any(fault.what in _LATE for fault in faults)
     yield from (what for what in stage.invariants.wrong if not (late and what.startswith("I2")))
     yield from (f"I3: {what}" for what in stage.witness.wrong)
     yield from _check_leaders(stage)
@@ -335,7 +337,7 @@ def _check_leaders(stage: Stage) -> Iterator[str]:
     yield from stage.ledger.wrong
     if not any(fault.lasting or fault.family == PROCESS for fault in faults):
         yield from stage.ledger.check_renewals()
-    if all(f.family in _LISTED_TRULY and f.what != APPLIED_LATE for f in faults):
+    if all(f.family in _LISTED_TRULY and f.what not in _LATE for f in faults):
         yield from stage.history.check()
 
 
@@ -357,6 +359,9 @@ def _compare_with_reference(stage: Stage, reference: Outcome) -> Iterator[str]:
         for fault in stage.seam.faults
     ]
     allowed = reference.deleted * sum(repeated or [_EXTRA_MIGRATIONS])
+    # A bind that arrives late at a full node is refused by the kubelet, and its pod replaced.
+    late = (fault for fault in stage.seam.faults if fault.what == APPLIED_LATE)
+    allowed += sum(_LASTING_MIGRATIONS if fault.lasting else 1 for fault in late)
     if stage.paced:
         # Pods arrive one after the other: a pod may go to the cloud while a bind that fails later
         # reserves the edge, and is migrated once.
