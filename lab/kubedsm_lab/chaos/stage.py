@@ -45,6 +45,8 @@ REACTION_TIME = 0.05
 SOON = 5.0
 #: seconds without writes before the end of a run, and deadline of a run
 QUIET, PATIENCE = 30.0, 300.0
+#: pods of a run that are never reached unless each fails and is replaced
+MOST_PODS = 300
 
 #: remark about a scheduler with an invalid configuration
 NOT_STARTED = "not started"
@@ -306,6 +308,8 @@ class Stage:
         if here and change.resource is PODS and change.type != "MODIFIED":
             counter = self.created if change.type == "ADDED" else self.deleted
             counter[labels_of(change.object).get("app", "")] += 1
+            if self.created.total() > MOST_PODS:
+                self.cluster.stop_controllers()  # no replacements that fail without end
 
 
 @cache

@@ -359,6 +359,9 @@ def _compare_with_reference(stage: Stage, reference: Outcome) -> Iterator[str]:
         for fault in stage.seam.faults
     ]
     allowed = reference.deleted * sum(repeated or [_EXTRA_MIGRATIONS])
+    # A bind that arrives late at a full node is refused by the kubelet, and its pod replaced.
+    late = (fault for fault in stage.seam.faults if fault.what == APPLIED_LATE)
+    allowed += sum(_LASTING_MIGRATIONS if fault.lasting else 1 for fault in late)
     if stage.paced:
         # Pods arrive one after the other: a pod may go to the cloud while a bind that fails later
         # reserves the edge, and is migrated once.

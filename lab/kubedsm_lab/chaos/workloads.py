@@ -66,8 +66,11 @@ class Workload:
 
 
 async def _create_burst(stage: Stage) -> None:
-    """Create more pods at once than fit at the edge, and an infeasible pod."""
-    stage.hands.create_workload("web", 5)
+    """Create more pods at once than fit, and an infeasible pod.
+
+    The surplus pod takes any room that a scheduler forgets to reserve.
+    """
+    stage.hands.create_workload("web", 6)
     stage.hands.create_workload("huge", 1, cpu="64")
 
 
@@ -332,9 +335,20 @@ async def _pack_pods(stage: Stage) -> None:
     stage.hands.create_workload("large", 1, cpu="2")
 
 
-async def _open_edge(stage: Stage) -> None:
+async def _contend_for_edge(stage: Stage) -> None:
+    """Create a pod for edge nodes only while the last room there is reserved for a migration.
+
+    The pod takes the room if the reservation is forgotten; otherwise the migrated pod makes room.
+    """
+    stage.hands.create_workload("web", 1)
+    await _open_edge(stage, ONE_PLACE)
+    await stage.wait_until(lambda: stage.witness.of("detach"), _BEGUN)
+    stage.hands.create_workload("camera", 1, **AT_THE_EDGE)
+
+
+async def _open_edge(stage: Stage, edge: Object = EDGE) -> None:
     await stage.clock.sleep(4.0)
-    stage.hands.add_node(EDGE)
+    stage.hands.add_node(edge)
 
 
 def _list_detached(stage: Stage) -> set[str]:
@@ -401,7 +415,12 @@ def _at(**sites: int) -> Placed:
 WORKLOADS = {
     workload.name: workload
     for workload in (
-        Workload("burst", _create_burst, {"web": Placed(4, 1), "huge": Placed(waiting=1)}),
+        Workload(
+            "burst",
+            _create_burst,
+            {"web": Placed(4, 1, 1), "huge": Placed(waiting=1)},
+            nodes=(EDGE, node("c1", "cloud", "1", "40Gi")),
+        ),
         Workload("scaling", _scale_up_and_down, {"web": Placed(1), "shop": Placed(1)}),
         Workload("cloud-to-edge", _open_edge_later, WEB, nodes=(CLOUD,)),
         Workload("asked-to-move", _request_migration, WEB, nodes=(CLOUD,)),
@@ -413,6 +432,12 @@ WORKLOADS = {
             nodes=(ONE_PLACE, CLOUD),
         ),
         Workload("new-pods", _create_valuable_pods, {"web": Placed(1, 3), "shop": Placed(3)}),
+        Workload(
+            "contended",
+            _contend_for_edge,
+            {"web": Placed(0, 1), "camera": Placed(1)},
+            nodes=(CLOUD,),
+        ),
         Workload("single-replica", _migrate_single_replica, {"web": Placed(1)}, nodes=(CLOUD,)),
         Workload("stateful-set", _migrate_stateful_set, {"db": Placed(2)}, nodes=(CLOUD,)),
         Workload("volumes", _provision_volumes, {"db": Placed(3)}, nodes=(*TWO, CLOUD)),
