@@ -9,6 +9,7 @@ import kubernetes_asyncio
 import requests
 import yaml
 
+from kubedsm_lab.emulator.paper import pod_spec, workload
 from support.processes import PATIENCE
 
 SCHEDULER = "kubedsm-e2e"
@@ -119,25 +120,10 @@ class Administrator:
         self.patch("Node", node, {"metadata": {"labels": {TIER: tier}}})
 
     def deploy(self, name, replicas):
-        labels = {"app": name}
-        requests = {"cpu": "10m", "memory": "16Mi"}
-        container = {"name": "c", "image": self.image, "resources": {"requests": requests}}
-        spec = {
-            "schedulerName": SCHEDULER,
-            "terminationGracePeriodSeconds": 1,
-            "containers": [container],
-        }
-        self.create(
-            "Deployment",
-            {
-                "metadata": {"name": name},
-                "spec": {
-                    "replicas": replicas,
-                    "selector": {"matchLabels": labels},
-                    "template": {"metadata": {"labels": labels}, "spec": spec},
-                },
-            },
-        )
+        spec = pod_spec({"cpu": "10m", "memory": "16Mi"}, schedulerName=SCHEDULER)
+        spec["terminationGracePeriodSeconds"] = 1
+        spec["containers"][0]["image"] = self.image
+        self.create("Deployment", workload(name, replicas, spec))
         self.until(
             lambda: len(self.ready(name)) == replicas, f"{replicas} pods of {name} are Ready"
         )

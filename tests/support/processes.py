@@ -8,6 +8,8 @@ import time
 import urllib.error
 import urllib.request
 
+from kubedsm_lab.emulator.paper import pod_spec, workload
+
 PATIENCE = 120.0
 
 
@@ -86,29 +88,9 @@ class Server(Process):
             return json.load(response)
 
     def deploy(self, name, replicas, cpu="100m"):
-        labels = {"app": name}
-        container = {
-            "name": "c",
-            "image": "pause",
-            "resources": {"requests": {"cpu": cpu, "memory": "32Mi"}},
-        }
-        self.call(
-            "POST",
-            "/apis/apps/v1/namespaces/default/deployments",
-            {
-                "apiVersion": "apps/v1",
-                "kind": "Deployment",
-                "metadata": {"name": name},
-                "spec": {
-                    "replicas": replicas,
-                    "selector": {"matchLabels": labels},
-                    "template": {
-                        "metadata": {"labels": labels},
-                        "spec": {"schedulerName": "kubedsm", "containers": [container]},
-                    },
-                },
-            },
-        )
+        spec = pod_spec({"cpu": cpu, "memory": "32Mi"}, terminationGracePeriodSeconds=30)
+        path = "/apis/apps/v1/namespaces/default/deployments"
+        self.call("POST", path, workload(name, replicas, spec))
 
     def bound(self):
         pods = self.call("GET", "/api/v1/pods")["items"]
