@@ -24,7 +24,12 @@ from kubedsm.optimizer.matching.problem import PlacementProblem
 from kubedsm.optimizer.placing.cloud import CloudRoom
 from kubedsm.optimizer.placing.decision import Choice
 from kubedsm.optimizer.placing.replica_spreading import ReplicaLadders, TierAssignment
-from kubedsm.optimizer.placing.site_columns import Columns, Member, list_members
+from kubedsm.optimizer.placing.site_columns import (
+    Member,
+    SiteColumn,
+    list_columns,
+    list_members,
+)
 from kubedsm.optimizer.programming.in_order import NO_PROOF
 
 #: digits of an addition to the near share
@@ -43,6 +48,7 @@ class _Growth:
     """
 
     member: Member
+    columns: Sequence[SiteColumn]
     #: spread cost of one more replica on each edge node
     company: Ints
     #: by site: demand of the batch in pods, if the workload has none; other sites come first
@@ -51,8 +57,6 @@ class _Growth:
     came: dict[str, int] = attrs.field(factory=dict, init=False)
     #: nodes of these pods, by kind
     nodes: dict[int, list[int]] = attrs.field(init=False)
-    #: pods of the batch, by kind
-    _number_of: dict[int, int] = attrs.field(init=False)
     #: replicas by site, and their number
     _there: dict[str, int] = attrs.field(init=False)
     _number: int = attrs.field(init=False)
@@ -81,19 +85,18 @@ class _Growth:
             self._own, self._number, left = demand.left_at(self._there, share.total)
             self._more = {} if demand.pairs else left
             self._worst = max(self._there.values(), default=0) if demand.kept else 0
-        columns = member.columns()
-        self._number_of = {member.owners[c]: int(member.counts[c]) for c in columns}
-        self.nodes = {kind: [] for kind in self._number_of}
-        self._queues = {kind: [] for kind in self.nodes}
-        for column in columns:
-            self._queues[member.owners[column]].append((-math.inf, -math.inf, column))
+        self.nodes = {kind: [] for kind in member.pods}
+        self._queues = {kind: [] for kind in member.pods}
+        for column, of_column in enumerate(self.columns):
+            if of_column.kind in member.pods:
+                self._queues[of_column.kind].append((-math.inf, -math.inf, column))
         self._near = self._near_with(None)
         self._value = member.score.value_at(self._near, self._number, self._worst)
 
     def place(self, column: int, node: int) -> None:
         """Count a pod of the workload on a node of the column."""
-        site, demand = self.member.sites[column], self.member.score.demand
-        self.nodes[self.member.owners[column]].append(node)
+        site, demand = self.columns[column].site, self.member.score.demand
+        self.nodes[self.columns[column].kind].append(node)
         self.came[site] = self.came.get(site, 0) + 1
         if demand is not None and not demand.pairs:
             self._own += min(self._more.get(site, 0.0), 1.0)
@@ -125,9 +128,9 @@ class _Growth:
             return
         for kind, queue in self._queues.items():
             found = []
-            if len(self.nodes[kind]) < self._number_of[kind]:
+            if len(self.nodes[kind]) < self.member.pods[kind]:
                 for _, urgency, column in self._list_best(queue, full):
-                    site = self.member.sites[column]
+                    site = self.columns[column].site
                     near = self._near_with(site)
                     worst = self._worst and max(self._worst, self._there.get(site, 0) + 1)
                     value = score.value_at(near, self._number + 1, worst)
@@ -146,7 +149,7 @@ class _Growth:
         aside: list[_Rated] = []
         while queue:
             column = queue[0][-1]
-            spared = self._there.get(self.member.sites[column], 0) < self._worst
+            spared = self._there.get(self.columns[column].site, 0) < self._worst
             if column in full:
                 heapq.heappop(queue)
             elif best and not spared:
@@ -164,7 +167,7 @@ class _Growth:
 
     def _rate(self, column: int) -> _Rated:
         """Return the column with its exact bounds."""
-        site, score = self.member.sites[column], self.member.score
+        site, score = self.columns[column].site, self.member.score
         total = score.share.total
         has_pairs = score.demand is not None and bool(score.demand.pairs)
         if has_pairs and self._exact.get(site) != self._number:
@@ -193,9 +196,9 @@ def decide_by_site(
     The goals are those of `make_decision`, with near shares. Replica spread and fragmentation are
     not proven.
     """
-    columns = Columns.of(edge, sites, qos_targets)
-    members = list_members(columns, shares, qos_targets, objective)
-    growths, room = _place_greedily(columns, members, replicas)
+    columns = list_columns(edge, sites, qos_targets)
+    members = list_members(edge, shares, qos_targets, objective)
+    growths, room = _place_greedily(edge, columns, members, replicas)
     left = edge.counts - room.loads.sum(axis=0)
     in_cloud = cloud.place(left)
     proof = NO_PROOF
@@ -228,14 +231,16 @@ def decide_by_site(
 
 
 def _place_greedily(
-    columns: Columns, members: Sequence[Member], replicas: ReplicaLadders | None
+    edge: PlacementProblem,
+    columns: Sequence[SiteColumn],
+    members: Sequence[Member],
+    replicas: ReplicaLadders | None,
 ) -> tuple[list[_Growth], BestFit]:
     """Place pods by priority, then by marginal gain relative to size, at the best site with room.
 
     Gains are updated after every pick. A column without room for a pod never has room again. Of the
     nodes of a column, those with the fewest replicas of the workload come first.
     """
-    edge = columns.edge
     size, room, at = kind_sizes(edge), BestFit(edge), edge.rows.positions
     zones = edge.rows.index.zone.codes[at]
     growths, wanted = [], _sum_demand(members)
@@ -243,7 +248,7 @@ def _place_greedily(
         company = np.zeros(len(at), dtype=np.int64)
         if replicas is not None:
             company = replicas.spread.by_node(member.workload, edge.rows.index)[at]
-        growths.append(_Growth(member, company, {} if member.score.demand else wanted))
+        growths.append(_Growth(member, columns, company, {} if member.score.demand else wanted))
     full: set[int] = set()
     heap: list[tuple[int, int, float, int, int]] = []
 
@@ -251,8 +256,9 @@ def _place_greedily(
         """Queue the best next pod of the workload."""
         entries = []
         for column, gain in growths[m].next_columns(full):
-            priority, overdue = edge.kinds[columns.owners[column]].rank.turn
-            gain_by_size = gain / size[columns.owners[column]]
+            kind = columns[column].kind
+            priority, overdue = edge.kinds[kind].rank.turn
+            gain_by_size = gain / size[kind]
             entries.append((-priority, -overdue, -gain_by_size, m, column))
         if entries:
             heapq.heappush(heap, min(entries))
@@ -262,8 +268,8 @@ def _place_greedily(
     while heap:
         *_, m, column = heapq.heappop(heap)
         if column not in full:
-            nodes, company = columns.nodes(column), growths[m].company
-            node = room.place_within(columns.owners[column], nodes, company)
+            nodes, company = columns[column].nodes, growths[m].company
+            node = room.place_within(columns[column].kind, nodes, company)
             if node is None:
                 full.add(column)
             else:
@@ -287,5 +293,5 @@ def _sum_demand(members: Iterable[Member]) -> dict[str, float]:
 def _is_best(growth: _Growth) -> bool:
     """Return True if the workload could not have a better score at any capacity."""
     member, score = growth.member, growth.member.score
-    sites = {member.sites[column] for column in member.columns()}
-    return score.of(growth.came) >= score.bound(member.number, sites)
+    sites = {column.site for column in growth.columns if column.kind in member.pods}
+    return score.of(growth.came) >= score.bound(sum(member.pods.values()), sites)

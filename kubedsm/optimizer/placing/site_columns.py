@@ -3,6 +3,7 @@
 Columns are kinds whose nodes are at one site; all other edge nodes form a column together.
 """
 
+from collections import Counter
 from collections.abc import Container, Iterable, Mapping
 from functools import cached_property
 
@@ -10,59 +11,41 @@ import attrs
 import numpy as np
 
 from kubedsm.model.model import Share, Workload
-from kubedsm.model.node_index import Codes, Column, Positions
-from kubedsm.objective.fragmentation import Ints
+from kubedsm.model.node_index import Column, Positions
 from kubedsm.objective.objective import EVENNESS, Objective, QosTarget, QosTargets, score_unit
 from kubedsm.objective.site_demand import Reach, SiteDemand
 from kubedsm.optimizer.matching.problem import PlacementProblem
 
 
 @attrs.frozen(eq=False)
-class Columns:
-    """Division of groups of interchangeable pods by edge site: a column for each group and site."""
+class SiteColumn:
+    """Edge nodes at one site that accept a group of interchangeable pods (kind)."""
 
-    edge: PlacementProblem
-    #: code of the site of each edge node
-    codes: Codes
-    #: kind of each column
-    owners: tuple[int, ...]
-    #: site of each column; empty: all other edge nodes
-    sites: tuple[str, ...]
-    #: codes of the column's nodes
-    groups: tuple[tuple[int, ...], ...]
-    _nodes: dict[tuple[int, ...], Positions] = attrs.field(factory=dict)
+    kind: int
+    #: empty: all other edge nodes
+    site: str
+    #: numbered as in the problem
+    nodes: Positions
 
-    @classmethod
-    def of(cls, edge: PlacementProblem, sites: Column, qos_targets: QosTargets) -> "Columns":
-        """Divide the groups of interchangeable pods into one column per site of the users of any
-        workload of the batch.
-        """
-        codes = sites.codes[edge.rows.positions]
-        owners: list[int] = []
-        named: list[str] = []
-        groups: list[tuple[int, ...]] = []
-        workloads = {pod.workload for kind in edge.kinds for pod in kind.pods}
-        wanted = list_wanted_sites(workloads, qos_targets, sites)
-        for kind in range(len(edge.kinds)):
-            there = sorted({*codes[edge.feasible[:, kind]].tolist()})
-            apart = [code for code in there if sites.values[code] in wanted]
-            rest = tuple(code for code in there if sites.values[code] not in wanted)
-            for group in (*((code,) for code in apart), rest):
-                owners.append(kind)
-                named.append(sites.values[group[0]] if group is not rest else "")
-                groups.append(group)
-        return cls(edge, codes, tuple(owners), tuple(named), tuple(groups))
 
-    def nodes(self, column: int) -> Positions:
-        """Return the edge nodes, numbered as in the problem, that belong to a column's edge
-        site.
-        """
-        group = self.groups[column]
-        if group not in self._nodes:
-            alone = len(group) == 1
-            inside = self.codes == group[0] if alone else np.isin(self.codes, group)
-            self._nodes[group] = np.flatnonzero(inside)
-        return self._nodes[group]
+def list_columns(
+    edge: PlacementProblem, sites: Column, qos_targets: QosTargets
+) -> list[SiteColumn]:
+    """Divide the nodes of each group of interchangeable pods into one column per site of the users
+    of any workload of the batch.
+    """
+    codes, feasible = sites.codes[edge.rows.positions], edge.feasible
+    workloads = {pod.workload for kind in edge.kinds for pod in kind.pods}
+    wanted = list_wanted_sites(workloads, qos_targets, sites)
+    apart = [code for code in sorted({*codes.tolist()}) if sites.values[code] in wanted]
+    groups = [(sites.values[code] or "", np.flatnonzero(codes == code)) for code in apart]
+    groups.append(("", np.flatnonzero(~np.isin(codes, apart))))
+    return [
+        SiteColumn(kind, site, nodes)
+        for kind in range(len(edge.kinds))
+        for site, nodes in groups
+        if feasible[nodes, kind].any()
+    ]
 
 
 def list_wanted_sites(
@@ -144,48 +127,31 @@ class Score:
 
 @attrs.frozen(eq=False)
 class Member:
-    """Workload of the batch, with its pods by column."""
+    """Workload of the batch, with the number of its pods in each group of interchangeable pods."""
 
     workload: Workload
-    #: pods of the owning kind, by column
-    counts: Ints
-    owners: tuple[int, ...]
-    sites: tuple[str, ...]
+    #: by kind
+    pods: Mapping[int, int]
     score: Score
-
-    def columns(self) -> list[int]:
-        return [int(column) for column in np.flatnonzero(self.counts)]
-
-    @property
-    def number(self) -> int:
-        """Number of the workload's pods in the batch."""
-        first = dict(zip(self.owners[::-1], self.counts.tolist()[::-1], strict=True))
-        return sum(first.values())
 
 
 def list_members(
-    columns: Columns,
+    edge: PlacementProblem,
     shares: Mapping[Workload, Share],
     qos_targets: QosTargets,
     objective: Objective,
 ) -> list[Member]:
-    kinds = columns.edge.kinds
-    pods: dict[Workload, Ints] = {}
-    for number, kind in enumerate(kinds):
+    pods: dict[Workload, Counter[int]] = {}
+    for number, kind in enumerate(edge.kinds):
         for pod in kind.pods:
-            if pod.workload not in pods:
-                pods[pod.workload] = np.zeros(len(kinds), dtype=np.int64)
-            pods[pod.workload][number] += 1
+            pods.setdefault(pod.workload, Counter())[number] += 1
     targets = {workload: qos_targets(workload) for workload in sorted(pods)}
     weights = [target.weight for target in targets.values()]
     unit, even = score_unit(objective, weights), EVENNESS / (sum(weights) or 1.0)
-    owners = np.array(columns.owners, dtype=np.intp)
     return [
         Member(
             workload,
-            pods[workload][owners],
-            columns.owners,
-            columns.sites,
+            pods[workload],
             Score(objective, shares.get(workload, Share()), target, unit, even),
         )
         for workload, target in targets.items()
