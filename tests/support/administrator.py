@@ -9,6 +9,7 @@ import kubernetes_asyncio
 import requests
 import yaml
 
+from kubedsm_lab.emulator.api.object_state import is_ready, is_terminating
 from kubedsm_lab.emulator.paper import pod_spec, workload
 from support.processes import PATIENCE
 
@@ -134,11 +135,8 @@ class Administrator:
             pod["spec"]["nodeName"]
             for pod in self.list("Pod")
             if pod["metadata"].get("labels", {}).get("app") == app
-            and "deletionTimestamp" not in pod["metadata"]
-            and any(
-                (condition["type"], condition["status"]) == ("Ready", "True")
-                for condition in pod["status"].get("conditions", ())
-            )
+            and not is_terminating(pod)
+            and is_ready(pod)
         ]
 
     def reasons(self):
