@@ -253,7 +253,7 @@ class Elector:
                 where = f"namespace {self._name.namespace} is not there"
                 raise NotLeadingError(f"no lease {self._name}: {where}") from None
             return self._times.look  # deleted meanwhile
-        self._note_renewal(sent)
+        self._note_renewal(sent, wall)
         self.since = wall
         log.info("leading", lease=str(self._name), identity=self.identity, transitions=changes)
         self.elected.set()
@@ -301,14 +301,15 @@ class Elector:
         mine = self._seen if known is None else known.term
         if mine is None:
             raise RuntimeError("nothing to renew: never elected")
-        sent = self._clock.monotonic()
-        await self._write_term(known, mine.renew_at(self._clock.wall()))
-        self._note_renewal(sent)
+        sent, wall = self._clock.monotonic(), self._clock.wall()
+        await self._write_term(known, mine.renew_at(wall))
+        self._note_renewal(sent, wall)
 
-    def _note_renewal(self, sent: float) -> None:
+    def _note_renewal(self, sent: float, wall: float) -> None:
         self._renewal_sent = sent
         self._failures = 0
-        self._gate.open_until(sent + self._times.window)
+        window = self._times.window
+        self._gate.open_until(sent + window, wall + window)
 
     def _stop_leading(self, holder: str) -> NoReturn:
         self._gate.shut()

@@ -10,10 +10,10 @@ from click.testing import CliRunner
 
 from kubedsm.kube.client.kubernetes import KubernetesCluster
 from kubedsm.process.clock import SystemClock
+from kubedsm_lab.bench.watched_api import WatchedApiServer, connect_blocking
 from kubedsm_lab.chaos import any_cluster
 from kubedsm_lab.chaos.hands import MERGE
 from kubedsm_lab.chaos.oracles import Invariants
-from kubedsm_lab.chaos.watched_api import WatchedApiServer, connect_blocking
 from kubedsm_lab.cli.chaos import chaos
 from kubedsm_lab.emulator.api.errors import ApiError
 from kubedsm_lab.emulator.api.object_state import node_of

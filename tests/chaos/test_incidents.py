@@ -70,7 +70,7 @@ def test_a_pod_that_waits_though_it_fits_is_seen(monkeypatch):
 
     usual = reference("burst", 0)
     monkeypatch.setattr("kubedsm.execution.bind_calls.writes.bind", never)
-    fault = Fault.parse("world:pods.ADDED:0:node-cordoned/minute")
+    fault = Fault.parse("world:pods.MODIFIED:0:node-cordoned/minute")
     outcome = play(Injection("burst", (fault,)), usual)
     assert any("I4" in violation for violation in outcome.violations)
 
@@ -96,6 +96,6 @@ def test_moves_that_nobody_thinks_of_any_more_are_seen(monkeypatch):
         return suggester.migrator.clock.monotonic() > 45 and thinks(suggester)
 
     monkeypatch.setattr(Suggester, "_is_due", as_long_as_it_is_new)
-    fault = Fault.parse("world:pods.ADDED:0:one-more")
+    fault = Fault.parse("world:pods.MODIFIED:0:one-more")
     outcome = play(Injection("cloud-to-edge", (fault,)), usual)
     assert any("after a restart" in violation for violation in outcome.violations)

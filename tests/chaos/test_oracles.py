@@ -146,8 +146,10 @@ ASKED = "call:create-pods/binding:2"
         (nobody_takes_over, "leader-change", f"{BIND}:stopped-after", "the bystander"),
         (books_without_reservations, "scaling", "watch:pods.MODIFIED:0:unseen", "I2: "),
         (lost_answers_forget_reservations, "burst", f"{ASKED}:timeout", "I3: "),
+        (lost_answers_forget_reservations, "burst", f"{ASKED}:500-applied", "I2: "),
         (lost_answers_forget_reservations, "cloud-to-edge", f"{ASKED}:500", "I3: "),
         (lost_answers_are_refusals, "burst", f"{ASKED}:reset", "I3: "),
+        (lost_answers_are_refusals, "burst", f"{ASKED}:reset-applied", "I2: "),
         (lost_answers_are_refusals, "burst", f"{ASKED}:timeout-applied-late", "I3: "),
         (binds_without_uid, "burst", "call:create-events:0:409", "I3: "),
         (pods_never_given_back, "cloud-to-edge", "call:create-pods/binding:2:400", "I5: "),
@@ -155,10 +157,10 @@ ASKED = "call:create-pods/binding:2"
         (binds_one_at_a_time, "burst", "call:create-pods/binding:0:timeout", "the bystander"),
         (too_many_moved, "cloud-to-edge", "call:create-pods/binding:2:400", "I3: 1 pods of"),
         (a_bug, "cloud-to-edge", "call:create-events:0:409", "kubedsm-0-1 caught step start"),
-        (a_bug, "cloud-to-edge", "call:create-events:0:409", "logged: caught"),
+        (a_bug, "cloud-to-edge", "call:create-events:0:409", "logged: internal error"),
         (deletions_unheard, "scaling", "call:create-events:0:409", "kubedsm-0-1: the mirror"),
         (a_task_nobody_waits_for, "burst", "call:create-events:0:409", "leaked: stray"),
-        (watches_left_open, "burst", "watch:pods.MODIFIED:0:broken", "leaked: 10 watches"),
+        (watches_left_open, "burst", "watch:pods.MODIFIED:0:broken", "leaked: 12 watches"),
     ],
 )
 def test_a_broken_promise_is_seen(broken, workload, fault, seen, monkeypatch, caught):

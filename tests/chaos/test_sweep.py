@@ -77,3 +77,4 @@ def test_the_page_of_reliability_has_the_numbers_of_bugs_that_chaos_runs_notice(
     )
     assert [int(number) for number in said.groups()] == [len(BUGS), len(NOTICED)]
     assert set(BUGS) >= NOTICED
+    assert len(NOTICED) >= 25

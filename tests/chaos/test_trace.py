@@ -5,6 +5,7 @@ import pytest
 from kubedsm_lab.chaos.faults import Fault, UnknownFaultError
 from kubedsm_lab.chaos.sweep import reference
 from kubedsm_lab.chaos.trace import Injection, play
+from support.faults import lost_answers_forget_reservations
 
 LOST = Fault.parse("call:create-pods/binding:1:timeout-applied")
 
@@ -36,6 +37,14 @@ def test_a_fault_is_found_where_its_reference_has_it():
     story = play(Injection("burst", (LOST,)), reference("burst", 0))
     assert story.struck
     assert story.violations == ()
+
+
+def test_a_pod_that_waits_takes_the_room_of_a_reservation_that_is_forgotten(monkeypatch):
+    usual, answer = reference("burst", 0), Fault.parse("call:create-pods/binding:2:500-applied")
+    assert play(Injection("burst", (answer,)), usual).violations == ()
+    lost_answers_forget_reservations(monkeypatch)
+    violations = play(Injection("burst", (answer,)), usual).violations
+    assert any(violation.startswith("I2: ") for violation in violations)
 
 
 @pytest.mark.parametrize("text", ["", "call:x:1", "call:x:one:404", "call:a:b:1:404"])

@@ -79,6 +79,16 @@ async def test_at_the_moment_itself_nothing_passes(cluster):
     assert not gate.is_open
 
 
+async def test_nothing_passes_once_the_wall_clock_is_beyond_the_moment(cluster):
+    """The monotonic clock of a suspended machine stands still."""
+    clock = FixedClock()
+    gate = WriteGate(cluster, clock)
+    gate.open_until(5.0, clock.wall())
+    assert not gate.is_open
+    gate.open_until(5.0, clock.wall() + 5.0)
+    assert gate.is_open
+
+
 async def test_a_write_under_way_is_given_up_at_the_moment(gate, cluster):
     cluster.seconds = 8
     gate.open_until(now() + 5)

@@ -46,6 +46,28 @@ async def test_a_first_that_stops_for_a_moment_again_and_again_goes_on(rates):
         await several.until_written_by(first, 10)
 
 
+async def test_a_leader_suspended_for_an_hour_writes_nothing_when_its_machine_resumes():
+    """By its clock, which stood still, it leads and may send the bind; another leads by then."""
+    async with replicas() as several:
+        first, _other = await first_and_other(several)
+        suspended = []
+
+        def suspend(request):
+            if "/binding" in request.path:
+                suspended.append(first.clock.monotonic())
+                first.at_send = lambda _: None
+                first.suspend()
+                asyncio.get_running_loop().call_later(3600, first.thaw)
+                several.load.cancel()
+
+        first.at_send = suspend
+        await several.world.until(lambda: suspended, 10)
+        await several.world.until(lambda: first.over, 3610)
+        assert first.clock.monotonic() < suspended[0] + 5
+        assert several.ledger.holder == "other"
+        assert not several.ledger.wrong
+
+
 @pytest.mark.parametrize("moment", [0, 1.2])
 async def test_told_to_stop_it_hands_over_within_two_seconds(moment):
     async with replicas() as several:

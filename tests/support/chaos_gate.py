@@ -81,6 +81,7 @@ NOTICED = frozenset({
     "plans/evicts-before-ready",
     "plans/evicts-before-settled",
     "plans/live-read-ignored",
+    "world/reserved-is-free",
 })  # fmt: skip
 #: a workload's share of `kubedsm chaos --short`
 INJECTIONS = 110

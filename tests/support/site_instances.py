@@ -18,7 +18,6 @@ from support.placement_instances import (
     resources,
     snapshot,
 )
-from support.placement_literal import every_placement
 
 LABELS = ("site",)
 SITES = ("a", "b", "c")
@@ -180,14 +179,3 @@ def resilient(case, seed):
 
 def plain_target(qos=1.0, **weights):
     return QosTarget(qos, demand=demand_of(weights))
-
-
-def part_of_best(case, decision, objective):
-    """Return the part of the best gain in QoS score; check that as many pods are placed."""
-    homes = {binding.pod.uid: binding.node for binding in decision.bindings}
-    reached, before = (literal_qos(case, each, objective) for each in (homes, {}))
-    placed, best = max(
-        (len(each), literal_qos(case, each, objective)) for each in every_placement(case)
-    )
-    assert len(homes) == placed
-    return 1.0 if reached == best else (reached - before) / (best - before)

@@ -3,6 +3,8 @@
 A write after the deadline waits for a moment, since a delayed event loop may not have read the
 response to a renewal yet. Then the write is refused before a byte is sent. When the gate shuts,
 writes waiting for a connection send nothing, and writes in flight are abandoned. Reads always pass.
+The gate also shuts when the wall clock has passed the deadline, since the monotonic clock of a
+suspended machine stands still. If that clock was set forward, the next renewal opens the gate.
 """
 
 import asyncio
@@ -39,14 +41,18 @@ class WriteGate(ClusterFront):
         super().__init__(cluster)
         self._clock = clock
         self._until = -math.inf
+        self._wall_until = math.inf
         self._under_way: set[asyncio.Timeout] = set()
         self._changed = asyncio.Event()
         #: until then a write whose sender was cancelled may still arrive
         self._unsettled_until = -math.inf
 
-    def open_until(self, moment: float) -> None:
-        """Permit writes until a deadline in monotonic seconds, including writes in flight."""
-        self._until = moment
+    def open_until(self, moment: float, wall: float = math.inf) -> None:
+        """Permit writes until a deadline in monotonic seconds, including writes in flight.
+
+        `wall`: the same deadline in seconds since the epoch.
+        """
+        self._until, self._wall_until = moment, wall
         self._changed.set()
 
     def shut(self) -> None:
@@ -60,7 +66,7 @@ class WriteGate(ClusterFront):
 
     @property
     def is_open(self) -> bool:
-        return self._clock.monotonic() < self._until
+        return self._clock.monotonic() < self._until and self._clock.wall() < self._wall_until
 
     async def watch(self) -> NoReturn:
         """Cancel writes in flight when the gate shuts; runs as a background task."""

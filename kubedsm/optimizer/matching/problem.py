@@ -303,6 +303,20 @@ class PlacementProblem:
             total += worth[turn] * sum(n for n, of_kind in counts if of_kind == turn)
         return tuple(worth[turn] for turn in turns) if total < _MOST_WORTH else None
 
+    def only(self, kinds: Ints) -> Self:
+        """Return the placement problem restricted to some groups of interchangeable pods, given by
+        index.
+        """
+        return attrs.evolve(
+            self,
+            kinds=tuple(self.kinds[kind] for kind in kinds.tolist()),
+            counts=self.counts[kinds],
+            requests=self.requests[kinds],
+            most=self.most[:, kinds],
+            penalties=self.penalties[:, kinds],
+            ladders=self.ladders and attrs.evolve(self.ladders, which=self.ladders.which[:, kinds]),
+        )
+
     def charges(self, kind: int, nodes: Ints | int, there: int = 0) -> Ints:
         """Return each node's replica-spread cost of another pod of the group after `there`
         arrivals.

@@ -3,49 +3,118 @@
 Columns are kinds whose nodes are at one site; all other edge nodes form a column together.
 """
 
-from collections import Counter
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from itertools import product
 
 import attrs
 import numpy as np
 
-from kubedsm.model.model import Share, Workload
-from kubedsm.model.node_index import Column, Positions
-from kubedsm.objective.objective import EVENNESS, Objective, QosTarget, QosTargets, score_unit
+from kubedsm.model.model import Pod, Share, Workload
+from kubedsm.model.node_index import Codes, Column, Positions
+from kubedsm.objective.fragmentation import Ints
+from kubedsm.objective.objective import (
+    EVENNESS,
+    Objective,
+    QosTarget,
+    QosTargets,
+    score_unit,
+)
 from kubedsm.objective.site_demand import Reach, SiteDemand
 from kubedsm.optimizer.matching.problem import PlacementProblem
+from kubedsm.optimizer.placing.split import Picks
+
+#: edge pods by site, sorted, without zeros
+Came = tuple[tuple[str, int], ...]
 
 
 @attrs.frozen(eq=False)
-class SiteColumn:
-    """Edge nodes at one site that accept a group of interchangeable pods (kind)."""
+class Columns:
+    """Division of groups of interchangeable pods by edge site: a column for each group and site."""
 
-    kind: int
-    #: empty: all other edge nodes
-    site: str
-    #: numbered as in the problem
-    nodes: Positions
+    edge: PlacementProblem
+    #: code of the site of each edge node
+    codes: Codes
+    #: kind of each column
+    owners: tuple[int, ...]
+    #: site of each column; empty: all other edge nodes
+    sites: tuple[str, ...]
+    #: codes of the column's nodes
+    groups: tuple[tuple[int, ...], ...]
+    _nodes: dict[tuple[int, ...], Positions] = attrs.field(factory=dict)
 
+    @classmethod
+    def of(cls, edge: PlacementProblem, sites: Column, qos_targets: QosTargets) -> "Columns":
+        """Divide the groups of interchangeable pods whose users' edge sites are known into one
+        column per site.
+        """
+        codes = sites.codes[edge.rows.positions]
+        owners: list[int] = []
+        named: list[str] = []
+        groups: list[tuple[int, ...]] = []
+        for kind, of_kind in enumerate(edge.kinds):
+            wanted = list_wanted_sites({pod.workload for pod in of_kind.pods}, qos_targets, sites)
+            there = sorted({*codes[edge.feasible[:, kind]].tolist()})
+            apart = [code for code in there if sites.values[code] in wanted]
+            rest = tuple(code for code in there if sites.values[code] not in wanted)
+            for group in (*((code,) for code in apart), rest):
+                owners.append(kind)
+                named.append(sites.values[group[0]] if group is not rest else "")
+                groups.append(group)
+        return cls(edge, codes, tuple(owners), tuple(named), tuple(groups))
 
-def list_columns(
-    edge: PlacementProblem, sites: Column, qos_targets: QosTargets
-) -> list[SiteColumn]:
-    """Divide the nodes of each group of interchangeable pods into one column per site of the users
-    of any workload of the batch.
-    """
-    codes, feasible = sites.codes[edge.rows.positions], edge.feasible
-    workloads = {pod.workload for kind in edge.kinds for pod in kind.pods}
-    wanted = list_wanted_sites(workloads, qos_targets, sites)
-    apart = [code for code in sorted({*codes.tolist()}) if sites.values[code] in wanted]
-    groups = [(sites.values[code] or "", np.flatnonzero(codes == code)) for code in apart]
-    groups.append(("", np.flatnonzero(~np.isin(codes, apart))))
-    return [
-        SiteColumn(kind, site, nodes)
-        for kind in range(len(edge.kinds))
-        for site, nodes in groups
-        if feasible[nodes, kind].any()
-    ]
+    @property
+    def counts(self) -> Ints:
+        """Number of pods of each group of interchangeable pods."""
+        return self.edge.counts
+
+    def nodes(self, column: int) -> Positions:
+        """Return the edge nodes, numbered as in the problem, that belong to a column's edge
+        site.
+        """
+        group = self.groups[column]
+        if group not in self._nodes:
+            alone = len(group) == 1
+            inside = self.codes == group[0] if alone else np.isin(self.codes, group)
+            self._nodes[group] = np.flatnonzero(inside)
+        return self._nodes[group]
+
+    @cached_property
+    def problem(self) -> PlacementProblem:
+        """Placement problem of the edge with a group of interchangeable pods for each edge site."""
+        which = np.array(self.owners, dtype=np.intp)
+        inside = np.zeros((len(self.codes), len(which)), dtype=np.int64)
+        for column in range(len(which)):
+            inside[self.nodes(column), column] = 1
+        return attrs.evolve(self.edge.only(which), most=self.edge.most[:, which] * inside)
+
+    def by_kind(self, vector: Ints) -> Ints:
+        """Sum numbers of pods by edge site to one number for each group of interchangeable pods."""
+        sums = np.zeros(len(self.counts), dtype=np.int64)
+        np.add.at(sums, list(self.owners), vector)
+        return sums
+
+    def divide_pods(self, picks: Picks) -> tuple[list[list[Pod]], list[list[Pod]]]:
+        """Return the pods picked for each edge site by group of interchangeable pods, and the
+        remaining pods of each group.
+        """
+        chosen: list[list[Pod]] = [[] for _ in self.owners]
+        others: list[list[Pod]] = []
+        left: dict[tuple[Workload, int], list[list[int]]] = {}
+        for (workload, column), number in sorted(picks.items(), key=lambda pick: pick[0][1]):
+            left.setdefault((workload, self.owners[column]), []).append([column, number])
+        for kind, of_kind in enumerate(self.edge.kinds):
+            others.append([])
+            for pod in of_kind.pods:
+                wanted = left.get((pod.workload, kind))
+                if not wanted:
+                    others[kind].append(pod)
+                    continue
+                chosen[wanted[0][0]].append(pod)
+                wanted[0][1] -= 1
+                if not wanted[0][1]:
+                    wanted.pop(0)
+        return chosen, others
 
 
 def list_wanted_sites(
@@ -70,10 +139,12 @@ class Score:
     #: units per point, and per squared share
     unit: float
     even: float
+    _known: dict[Came, int] = attrs.field(factory=dict, init=False)
 
-    def of(self, came: Mapping[str, int]) -> int:
-        """Return the value with the given pods of the batch, by site."""
-        return self._value(self.share.add_each(came))
+    def of(self, came: Came) -> int:
+        if came not in self._known:
+            self._known[came] = self._value(self.share.add_each(dict(came)))
+        return self._known[came]
 
     @property
     def demand(self) -> SiteDemand | None:
@@ -127,31 +198,71 @@ class Score:
 
 @attrs.frozen(eq=False)
 class Member:
-    """Workload of the batch, with the number of its pods in each group of interchangeable pods."""
+    """Workload of the batch, with its pods by column."""
 
     workload: Workload
-    #: by kind
-    pods: Mapping[int, int]
+    #: pods of the owning kind, by column
+    counts: Ints
+    owners: tuple[int, ...]
+    sites: tuple[str, ...]
+    level: int
     score: Score
+
+    def kinds(self) -> list[int]:
+        return [int(column) for column in np.flatnonzero(self.counts)]
+
+    @property
+    def number(self) -> int:
+        """Number of the workload's pods in the batch."""
+        first = dict(zip(self.owners[::-1], self.counts.tolist()[::-1], strict=True))
+        return sum(first.values())
+
+    def value(self, kinds: Sequence[int], taken: Sequence[int]) -> int:
+        came: dict[str, int] = {}
+        for column, number in zip(kinds, taken, strict=True):
+            if number:
+                site = self.sites[column]
+                came[site] = came.get(site, 0) + number
+        return self.score.of(tuple(sorted(came.items())))
+
+    def takes(self, kinds: Sequence[int], most: Iterable[int]) -> Iterator[tuple[int, ...]]:
+        greatest = [min(int(self.counts[k]), n) for k, n in zip(kinds, most, strict=True)]
+        limit = dict(zip(self.owners, self.counts.tolist(), strict=True))
+        owners = [self.owners[column] for column in kinds]
+        for taken in product(*(range(n + 1) for n in greatest)):
+            sums: dict[int, int] = {}
+            for owner, number in zip(owners, taken, strict=True):
+                sums[owner] = sums.get(owner, 0) + number
+            if all(number <= limit[owner] for owner, number in sums.items()):
+                yield taken
 
 
 def list_members(
-    edge: PlacementProblem,
+    columns: Columns,
     shares: Mapping[Workload, Share],
     qos_targets: QosTargets,
     objective: Objective,
 ) -> list[Member]:
-    pods: dict[Workload, Counter[int]] = {}
-    for number, kind in enumerate(edge.kinds):
+    kinds = columns.edge.kinds
+    pods: dict[Workload, Ints] = {}
+    levels: dict[Workload, int] = {}
+    for number, kind in enumerate(kinds):
         for pod in kind.pods:
-            pods.setdefault(pod.workload, Counter())[number] += 1
+            if pod.workload not in pods:
+                pods[pod.workload] = np.zeros(len(kinds), dtype=np.int64)
+                levels[pod.workload] = kind.rank.level
+            pods[pod.workload][number] += 1
     targets = {workload: qos_targets(workload) for workload in sorted(pods)}
     weights = [target.weight for target in targets.values()]
     unit, even = score_unit(objective, weights), EVENNESS / (sum(weights) or 1.0)
+    owners = np.array(columns.owners, dtype=np.intp)
     return [
         Member(
             workload,
-            pods[workload],
+            pods[workload][owners],
+            columns.owners,
+            columns.sites,
+            levels[workload],
             Score(objective, shares.get(workload, Share()), target, unit, even),
         )
         for workload, target in targets.items()

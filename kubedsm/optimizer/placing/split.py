@@ -8,6 +8,7 @@ connected by common workloads have separate tables, which are added.
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
+from typing import Protocol
 
 import attrs
 import numpy as np
@@ -35,6 +36,33 @@ _WAY_STEPS, _CELL_STEPS = 5_000, 2
 
 #: How many pods of a workload, of a kind.
 Picks = dict[tuple[Workload, int], int]
+
+
+class Member(Protocol):
+    """Workload of a batch with the methods needed to divide edge pods among workloads."""
+
+    @property
+    def workload(self) -> Workload: ...
+
+    @property
+    def counts(self) -> Ints:
+        """Number of the workload's pods in each group of interchangeable pods."""
+
+    @property
+    def level(self) -> int: ...
+
+    def kinds(self) -> list[int]:
+        """Return the groups of interchangeable pods that contain pods of the workload."""
+
+    def value(self, kinds: Sequence[int], taken: Sequence[int]) -> int:
+        """Return the workload's QoS score, less a penalty for uneven edge shares, with `taken` edge
+        pods of each group.
+        """
+
+    def takes(self, kinds: Sequence[int], most: Iterable[int]) -> Iterable[tuple[int, ...]]:
+        """Return all combinations of the workload's pods by group within the limits, fewest pods
+        first.
+        """
 
 
 @attrs.frozen(eq=False)
@@ -66,10 +94,11 @@ class Demand:
         most = self.prospect.qos_target.most
         return most is None or int(self.prospect.edge[number]) <= most
 
-    def value(self, taken: Sequence[int]) -> int:
+    def value(self, kinds: Sequence[int], taken: Sequence[int]) -> int:
         """Return the workload's QoS score, less a penalty for uneven edge shares, with `taken` edge
         pods of each group.
         """
+        del kinds
         return int(self.values[sum(taken)])
 
     def takes(self, kinds: Sequence[int], most: Iterable[int]) -> Iterable[tuple[int, ...]]:
@@ -123,7 +152,7 @@ class _Component:
     """Kinds connected by common workloads, with the best QoS of each count vector."""
 
     kinds: tuple[int, ...]
-    members: tuple[Demand, ...]
+    members: tuple[Member, ...]
     #: layers[i]: best QoS of each vector for the first i members
     layers: tuple[Ints, ...]
 
@@ -139,7 +168,7 @@ class _Component:
             before, here = self.layers[index], self.layers[index + 1]
             for taken in member.takes(self.kinds, left):
                 source = tuple(n - t for n, t in zip(left, taken, strict=True))
-                if before[source] + member.value(taken) == here[left]:
+                if before[source] + member.value(self.kinds, taken) == here[left]:
                     left = source
                     break
             for kind, number in zip(self.kinds, taken, strict=True):
@@ -193,7 +222,7 @@ class Split:
         }
 
 
-def split_vectors(members: Sequence[Demand], limits: Ints, bounds: Bounds) -> Split | None:
+def split_vectors(members: Sequence[Member], limits: Ints, bounds: Bounds) -> Split | None:
     """Compute how workloads best share the edge pods, for every combination of edge pod counts up
     to the limits.
 
@@ -216,7 +245,7 @@ def split_vectors(members: Sequence[Demand], limits: Ints, bounds: Bounds) -> Sp
 
 
 def _convolve(
-    members: Sequence[Demand],
+    members: Sequence[Member],
     kinds: Sequence[int],
     shape: tuple[int, ...],
     deadline: Deadline,
@@ -233,7 +262,7 @@ def _convolve(
         for taken in member.takes(kinds, (size - 1 for size in shape)):
             target = following[tuple(slice(n, None) for n in taken)]
             source = layer[tuple(slice(size - n) for n, size in zip(taken, shape, strict=True))]
-            np.maximum(target, source + member.value(taken), out=target)
+            np.maximum(target, source + member.value(kinds, taken), out=target)
         layer = following
         layers.append(layer)
     return tuple(layers)

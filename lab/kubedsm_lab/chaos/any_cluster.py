@@ -9,29 +9,32 @@ import asyncio
 import random
 import tempfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, suppress
 from http import HTTPStatus
 from pathlib import Path
-from typing import Any
 
 import attrs
 
 from kubedsm.kube.client.kubernetes import KubernetesCluster
 from kubedsm.kube.client.port import ObjectName
-from kubedsm.process.clock import Clock, SystemClock, rfc3339
+from kubedsm.process.clock import Clock, SystemClock
 from kubedsm.terminal.fitted_table import table
+from kubedsm_lab.bench.hollow_nodes import (
+    NODE_LEASES,
+    RUN,
+    HollowNodes,
+    build_node,
+    on_hollow_nodes,
+)
 from kubedsm_lab.bench.processes import LogCount, Scheduler, run_command
 from kubedsm_lab.bench.report import Report
 from kubedsm_lab.bench.soak.harm import LEASE_OPTIONS, FaultInjector
 from kubedsm_lab.bench.soak.line import Line
+from kubedsm_lab.bench.watched_api import WatchedApiServer, connect_blocking, path_to
 from kubedsm_lab.chaos.hands import MERGE, TOLERATIONS, Hands
 from kubedsm_lab.chaos.incidents import INCIDENTS, begin_incident
 from kubedsm_lab.chaos.oracles import Invariants, Witness, is_detached, list_selected, out_of_place
-from kubedsm_lab.chaos.watched_api import WatchedApiServer, connect_blocking, path_to
-from kubedsm_lab.emulator.actors.cache import Cache, Key
-from kubedsm_lab.emulator.actors.controller import Requeue, Timing
-from kubedsm_lab.emulator.actors.kubelet import ContainerRuntime, Kubelet
 from kubedsm_lab.emulator.api.errors import ApiError
 from kubedsm_lab.emulator.api.object_state import (
     condition_of,
@@ -56,10 +59,9 @@ from kubedsm_lab.emulator.api.resources import (
     Object,
 )
 from kubedsm_lab.emulator.api.store import ObjectChange
-from kubedsm_lab.emulator.paper import node
 
-#: label and taint of hollow nodes, with the run's name as value; label with their tier
-RUN, TIER = "chaos.kubedsm.io/run", "chaos.kubedsm.io/tier"
+#: label of hollow nodes with their tier
+TIER = "lab.kubedsm.io/tier"
 #: incidents that are no request of a user
 _OF_OTHERS = frozenset({"controllers-stopped", "pod-bound"})
 INCIDENT_NAMES = tuple(name for name in INCIDENTS if name not in _OF_OTHERS)
@@ -71,8 +73,6 @@ _OWN = (
 #: replicas of the workloads of one CPU each, and CPU of the hollow nodes
 _WORKLOADS = {"web": 3, "shop": 2, "bank": 1}
 _NODES = {"edge-1": "2", "edge-2": "2", "cloud-1": "8"}
-#: namespace of the kubelets' Leases, and seconds between two renewals
-_NODE_LEASES, _HEARTBEAT = "kube-node-lease", 10.0
 #: seconds: duration of an incident, and pause before the next one
 _LASTING, _PAUSE = 5.0, 3.0
 #: seconds from an incident until all watches have shown it
@@ -139,32 +139,6 @@ class Result:
         ]
         notes = [f"BROKEN {violation}" for violation in self.violations]
         return Report(figures, tables, notes + [f"not deleted: {what}" for what in self.left])
-
-
-class HollowNodes(Kubelet):
-    """Kubelets of the run's hollow nodes; requests without a response are repeated."""
-
-    def reconcile(self, key: Key) -> None:
-        """Reconcile a pod or node; see `Kubelet`."""
-        try:
-            super().reconcile(key)
-        except ApiError as error:
-            raise Requeue from error
-
-    async def send_heartbeats(self, names: Iterable[str]) -> None:
-        """Renew the Leases of the nodes until cancelled."""
-        while True:
-            for name in names:
-                spec = {"holderIdentity": name, "leaseDurationSeconds": 40}
-                spec |= {"renewTime": rfc3339(self.clock.wall())}
-                patch = {"spec": spec}
-                with suppress(ApiError):
-                    if self.api.exists(LEASES, _NODE_LEASES, name):
-                        self.api.patch(LEASES, _NODE_LEASES, name, patch, MERGE)
-                    else:
-                        lease = {"metadata": {"name": name}, **patch}
-                        self.api.create(LEASES, lease, namespace=_NODE_LEASES)
-            await self.clock.sleep(_HEARTBEAT)
 
 
 async def run(plan: Plan, advance: Callable[[], object]) -> Result:
@@ -244,8 +218,7 @@ class _Course:
     def start_nodes(self, tasks: asyncio.TaskGroup) -> list[asyncio.Task[None]]:
         """Create the hollow nodes, and start their kubelets and heartbeats. Raises ApiError."""
         names = _name_nodes(self._plan.name)
-        timing = Timing(start_delay=0.5, stop_delay=0.5)
-        kubelet = HollowNodes(Cache(self._api), ContainerRuntime(), timing)
+        kubelet = HollowNodes(self._api)
         for each, cpu in names.items():
             self._api.create(NODES, _build_node(each, cpu, self._plan.name))
         return [
@@ -330,11 +303,8 @@ class _Course:
 
     def _deploy(self, hands: Hands) -> None:
         """Create the workloads, or those that an incident has deleted."""
-        on_hollow = {"key": RUN, "operator": "Exists"}
-        spec: dict[str, Any] = {
-            "nodeSelector": {RUN: hands.namespace},
-            "tolerations": [*TOLERATIONS, on_hollow],
-        }
+        spec = on_hollow_nodes(hands.namespace)
+        spec["tolerations"] += TOLERATIONS
         for app, replicas in _WORKLOADS.items():
             if not self._api.exists(DEPLOYMENTS, hands.namespace, app):
                 with suppress(ApiError):
@@ -398,11 +368,7 @@ def _name_nodes(run: str) -> dict[str, str]:
 
 
 def _build_node(name: str, cpu: str, run: str) -> Object:
-    tier = "edge" if "edge" in name else "cloud"
-    built = node(name, "", cpu, "16Gi")
-    built["metadata"]["labels"] |= {RUN: run, TIER: tier}
-    built["spec"] = {"taints": [{"key": RUN, "value": run, "effect": "NoSchedule"}]}
-    return built
+    return build_node(name, cpu, run, {TIER: "edge" if "edge" in name else "cloud"})
 
 
 def _is_left_detached(pod: Object) -> bool:
@@ -423,7 +389,7 @@ def _delete_rest(api: WatchedApiServer, name: str) -> Iterator[str]:
     for path in (
         path_to(NAMESPACES, "", name),
         *(path_to(NODES, "", each) for each in names),
-        *(path_to(LEASES, _NODE_LEASES, each) for each in names),
+        *(path_to(LEASES, NODE_LEASES, each) for each in names),
     ):
         try:
             api.call("DELETE", path)

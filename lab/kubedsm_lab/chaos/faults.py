@@ -158,10 +158,11 @@ KINDS = {
         "limit": "controllers-stopped quota budget budget-forbids two-budgets",
     }),
     PROCESS: _split_names({
-        "pause": "stopped-before stopped-left stopped-after",
+        "pause": "stopped-before stopped-left stopped-after stopped-late"
+        " suspended-before suspended-after",
         "partition": "cut-before cut-left leases-lost",
         "termination": "terminated-before terminated-after",
-        "clock": "hour-forth hour-back",
+        "clock": "hour-forth hour-back second-back",
     }),
 }  # fmt: skip
 #: classes of injection points, by regular expressions, in order

@@ -34,6 +34,7 @@ from kubedsm.kube.client.write_gate import WriteGate
 from kubedsm.kube.joining import NotJoinedError, join
 from kubedsm.kube.watching.reflector import LIST_TIMEOUT
 from kubedsm_lab.chaos.faults import loop_time
+from kubedsm_lab.emulator.front import RequestFault
 
 log = structlog.get_logger()
 
@@ -52,16 +53,34 @@ class ProcessClock:
     running: asyncio.Event
     #: error of the wall clock in seconds
     wall_error: float = 0.0
+    #: seconds that the monotonic clock did not count, and begin of a suspension
+    suspended: float = 0.0
+    _suspended_at: float | None = attrs.field(default=None, init=False)
 
     def monotonic(self) -> float:
-        return loop_time() * self.rate
+        now = loop_time() if self._suspended_at is None else self._suspended_at
+        return (now - self.suspended) * self.rate
 
     def wall(self) -> float:
-        return 1_767_225_600.0 + self.wall_error + loop_time()
+        return 1_767_225_600.0 + self.wall_error + loop_time() * self.rate
 
     async def sleep(self, seconds: float) -> None:
+        suspended, due = self.suspended, loop_time() + seconds / self.rate
         await asyncio.sleep(seconds / self.rate)
         await self.running.wait()
+        if self.suspended > suspended:
+            left = due + self.suspended - suspended - loop_time()
+            await self.sleep(max(0.0, left) * self.rate)
+
+    def suspend(self) -> None:
+        """Stop the monotonic clock, as that of a suspended machine; the wall clock goes on."""
+        if self._suspended_at is None:
+            self._suspended_at = loop_time()
+
+    def resume(self) -> None:
+        if self._suspended_at is not None:
+            self.suspended += loop_time() - self._suspended_at
+            self._suspended_at = None
 
 
 class Process:
@@ -156,7 +175,14 @@ class Process:
         if not self._is_killed:
             self._running.clear()
 
+    def suspend(self) -> None:
+        """Stop the process together with its monotonic clock, until `thaw`."""
+        if not self._is_killed:
+            self.clock.suspend()
+            self.freeze()
+
     def thaw(self) -> None:
+        self.clock.resume()
         self._running.set()
 
     def disconnect(self) -> None:
@@ -233,6 +259,9 @@ class Process:
 
 #: duration of an interruption in seconds: another replica leads before, even at half speed
 AWAY = 40.0
+#: seconds from sending until the network delivers a request: another replica, unless its clock is
+#: slower, has just begun to lead
+_LATE = 18.0
 #: seconds from SIGTERM until the process runs again
 ENDING = 30.0
 HOUR = 3600.0
@@ -252,6 +281,8 @@ class Interruption:
     end: Act | None = None
     #: most seconds without service
     lasts: float = AWAY
+    #: late delivery of the request; None without
+    delivery: RequestFault | None = None
 
 
 def _lose_leases(process: Process) -> None:
@@ -273,10 +304,19 @@ def _stop_process(process: Process) -> None:
     process.stopping.set()
 
 
+STOPPED_LATE = "stopped-late"
 INTERRUPTIONS = {
     "stopped-before": Interruption("before", Process.freeze, Process.thaw),
     "stopped-left": Interruption("left", Process.freeze, Process.thaw),
     "stopped-after": Interruption("after", Process.freeze, Process.thaw),
+    STOPPED_LATE: Interruption(
+        "left",
+        Process.freeze,
+        Process.thaw,
+        delivery=RequestFault(OutcomeUnknown("no response"), applied=True, late=_LATE, delay=AWAY),
+    ),
+    "suspended-before": Interruption("before", Process.suspend, Process.thaw),
+    "suspended-after": Interruption("after", Process.suspend, Process.thaw),
     "cut-before": Interruption(
         "before", Process.disconnect, Process.reconnect, AWAY + LIST_TIMEOUT
     ),
@@ -286,4 +326,6 @@ INTERRUPTIONS = {
     "terminated-after": Interruption("after", _stop_process, lasts=ENDING),
     "hour-forth": Interruption("before", _step_clock(HOUR), lasts=0.0),
     "hour-back": Interruption("before", _step_clock(-HOUR), lasts=0.0),
+    # a leap second that the kernel inserts: the wall clock repeats it
+    "second-back": Interruption("before", _step_clock(-1.0), lasts=0.0),
 }

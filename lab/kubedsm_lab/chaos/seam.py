@@ -30,6 +30,9 @@ from kubedsm_lab.emulator.front import Delivery, Faults, RequestFault
 from kubedsm_lab.emulator.http.routes import ApiRequest, Routes, Stream
 
 _FAULT = "FAULT"
+#: seconds by which a watch delivers an applied write late whose response was lost: until then only
+#: the reservation shows that the capacity is in use
+BEHIND_ANSWER = 0.5
 
 
 @attrs.frozen(slots=True)
@@ -152,6 +155,8 @@ class ProcessSeam(Faults):
         self._process: Process
         #: unsent requests with the fault of each
         self._due: list[tuple[Request, Fault]] = []
+        #: pods of applied writes without response, whose next event is late
+        self._unanswered: set[str] = set()
         #: by moment: action after sending the request, or after the response
         self._then: list[tuple[str, Request, Callable[[], object]]] = []
 
@@ -180,9 +185,10 @@ class ProcessSeam(Faults):
         point, about = injection_point_of(request)
         self._take_due(request)  # a retry whose first attempt did not leave the process
         for fault in self._seam.record_moment(self._who, CALL, point, about, target_of(request)):
-            if fault.family == PROCESS:
-                self._interrupt(INTERRUPTIONS[fault.what], request)
-            else:
+            interruption = INTERRUPTIONS.get(fault.what)
+            if interruption is not None:
+                self._interrupt(interruption, request)
+            if interruption is None or interruption.delivery is not None:
                 self._due.append((request, fault))
 
     def _interrupt(self, interruption: Interruption, request: Request) -> None:
@@ -225,7 +231,11 @@ class ProcessSeam(Faults):
 
     def _choose_outcome(self, what: str, request: Request) -> RequestFault | None:
         if what in OUTCOMES:
+            if OUTCOMES[what].applied:
+                self._unanswered.add(injection_point_of(request)[1])
             return OUTCOMES[what]
+        if what in INTERRUPTIONS:
+            return INTERRUPTIONS[what].delivery
         if what == "crash-after":
             self._then.append(("after", request, self.kill))
         else:
@@ -263,7 +273,11 @@ class ProcessSeam(Faults):
             self._seam.perturbations.append(perturbation)
             return perturbation.replace_event(event)
         found = (perturbation.on_line(request, event) for perturbation in before)
-        return next((delivery for delivery in found if delivery is not None), None)
+        delivery = next((delivery for delivery in found if delivery is not None), None)
+        if delivery is None and event.plural == "pods" and event.about in self._unanswered:
+            self._unanswered.remove(event.about)
+            return Delivery((line,), delay=BEHIND_ANSWER)
+        return delivery
 
 
 def _injection_families(family: str) -> tuple[str, ...]:

@@ -6,6 +6,7 @@ Modules of benchmarks are imported on execution, never for help and completion.
 import math
 import random
 import sys
+from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -32,7 +33,12 @@ ODDITIES = ("absurd", "overlapping", "forged")
 #: Seconds of silence before a round of bursts on an emulated cluster.
 _SILENCE = 30.0
 #: Options of `bench burst` for real and for emulated clusters, by parameter.
-_REAL = {"context": "--context", "schedulers": "--schedulers", "image": "--image"}
+_REAL = {
+    "context": "--context",
+    "schedulers": "--schedulers",
+    "image": "--image",
+    "hollow_nodes": "--hollow-nodes",
+}
 _EMULATED = {"policies": "--policies", "keepalive": "--keepalive"}
 
 
@@ -437,6 +443,13 @@ def requests(pods: int, audit_log: Path | None, output: str) -> None:
     "--image", default="registry.k8s.io/pause:3.9", help="On a real cluster: image of the pods."
 )
 @click.option(
+    "--hollow-nodes",
+    type=click.IntRange(0, 2000),
+    default=0,
+    help="On a real cluster: number of hollow nodes that the command creates, serves as"
+    " kubelet, and deletes.",
+)
+@click.option(
     "--timeout",
     type=click.FloatRange(1, 100_000),
     default=120.0,
@@ -453,6 +466,7 @@ def burst(
     context: str | None,
     schedulers: tuple[str, ...],
     image: str,
+    hollow_nodes: int,
     timeout: float,
     output: str,
 ) -> None:
@@ -479,14 +493,15 @@ def burst(
         rounds=rounds,
         patience=timeout,
         image=image,
+        hollow=bool(hollow_nodes),
         silence=default_silence if silence is None else silence,
     )
     _log_only("WARNING")
-    show_report(_run_bursts(plan, keepalive, kubeconfig_path, context), output)
+    show_report(_run_bursts(plan, keepalive, kubeconfig_path, context, hollow_nodes), output)
 
 
 def _run_bursts(
-    plan: "Plan", keepalive: float, kubeconfig: Path | None, context: str | None
+    plan: "Plan", keepalive: float, kubeconfig: Path | None, context: str | None, hollow: int
 ) -> "Report":
     """Run the bursts on an emulated or a real cluster. Raises Abort after an interrupt."""
     import structlog
@@ -495,6 +510,7 @@ def _run_bursts(
     from kubedsm.kube.client.kubernetes import KubernetesCluster
     from kubedsm.process.clock import SystemClock
     from kubedsm_lab.bench.burst import contenders, run
+    from kubedsm_lab.bench.hollow_nodes import serve_in_process
 
     reports: list[Report] = []
 
@@ -503,8 +519,15 @@ def _run_bursts(
         if kubeconfig is None:
             result = await contenders.run(plan, warn, keepalive)
         else:
-            async with await KubernetesCluster.connect(kubeconfig, context) as cluster:
-                result = await run.run(cluster, SystemClock(), random.Random(), warn, plan)
+            clock = SystemClock()
+            async with AsyncExitStack() as stack:
+                cluster = await stack.enter_async_context(
+                    await KubernetesCluster.connect(kubeconfig, context)
+                )
+                if hollow:
+                    serving = serve_in_process(kubeconfig, context, plan.namespace, hollow, clock)
+                    await stack.enter_async_context(serving)
+                result = await run.run(cluster, clock, random.Random(), warn, plan)
         reports.append(result.report())
 
     until_interrupted(measure_bursts())

@@ -34,6 +34,7 @@ WORKLOADS = (
     "edge-to-cloud",
     "swap",
     "new-pods",
+    "contended",
     "single-replica",
     "stateful-set",
     "volumes",

@@ -21,7 +21,7 @@ from kubedsm.kube.wire.decoding import PODS
 from kubedsm.model.events import ClusterEvent, PodApplied
 from kubedsm.model.model import Pod, Uid
 from kubedsm.process.clock import Clock
-from kubedsm_lab.bench.api import APPS, CORE, Api, deployment, pod_spec
+from kubedsm_lab.bench.api import APPS, CORE, Api, deployment
 from kubedsm_lab.bench.burst.result import (
     BurstResult,
     Figures,
@@ -30,7 +30,9 @@ from kubedsm_lab.bench.burst.result import (
     summarize_evenness,
     summarize_times,
 )
+from kubedsm_lab.bench.hollow_nodes import RUN, on_hollow_nodes
 from kubedsm_lab.emulator.emulated_cluster import EMULATED_RUNTIME
+from kubedsm_lab.emulator.paper import pod_spec
 
 REQUESTS = {"cpu": "10m", "memory": "16Mi"}
 _POLL_PERIOD = 0.05
@@ -51,6 +53,10 @@ class Plan:
     #: deadline until the pods of a burst are Ready, and until all are deleted
     patience: float
     image: str
+    #: namespace of the bursts, created and deleted
+    namespace: str = attrs.field(factory=lambda: f"kubedsm-burst-{random.getrandbits(32):08x}")
+    #: only hollow nodes, labelled with the namespace, take part
+    hollow: bool = False
     #: wait before each round, and before each burst
     silence: float = 0.0
     pause: float = 0.0
@@ -78,8 +84,10 @@ async def run(
     The context manager `alone` pauses the other schedulers. Raises ClusterError, and TimeoutError
     if no pod of a burst is bound, or if deleted pods remain.
     """
-    api, namespace = Api(cluster), f"kubedsm-burst-{rng.getrandbits(32):08x}"
+    api, namespace = Api(cluster), plan.namespace
     nodes = (await api.get(f"{CORE}/nodes"))["items"]
+    if plan.hollow:
+        nodes = [each for each in nodes if each["metadata"]["labels"].get(RUN) == namespace]
     names = [node["metadata"]["name"] for node in nodes]
     found: dict[str, list[Round]] = {scheduler: [] for scheduler in plan.schedulers}
     seen, synced = Sightings(clock), asyncio.Event()
@@ -104,7 +112,8 @@ async def run(
     finally:
         await api.delete_namespace(namespace)
     sides = tuple(Side(scheduler, rounds) for scheduler, rounds in found.items())
-    return BurstResult(plan.pods, len(nodes), all(map(_is_emulated, nodes)), sides)
+    emulated = plan.hollow or all(map(_is_emulated, nodes))
+    return BurstResult(plan.pods, len(nodes), emulated, sides)
 
 
 @attrs.define
@@ -154,7 +163,8 @@ class _Bursts:
         self.seen.clear()
         pods, patience = self.plan.pods, self.plan.patience
         labels = {"bench-run": name, "bench-scheduler": scheduler, "applicationId": name}
-        spec = pod_spec(REQUESTS, schedulerName=scheduler)
+        where = on_hollow_nodes(self.namespace) if self.plan.hollow else {}
+        spec = pod_spec(REQUESTS, schedulerName=scheduler, **where)
         spec["containers"][0]["image"] = self.plan.image
         path = f"{APPS}/namespaces/{self.namespace}/deployments"
         await self.api.call("POST", path, deployment(name, 0, spec, labels), ignore=())

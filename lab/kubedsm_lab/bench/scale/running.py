@@ -25,7 +25,7 @@ from kubedsm_lab.bench import footprint
 from kubedsm_lab.bench.api import APPS, Api, deployment
 from kubedsm_lab.bench.footprint import NAMESPACE, PODS_OF_A_WORKLOAD
 from kubedsm_lab.bench.processes import Scheduler, emulated_cluster, run_command
-from kubedsm_lab.bench.report import MACHINE_NOTE, Report, format_duration, format_number
+from kubedsm_lab.bench.report import MACHINE_NOTE, Report, format_duration
 from kubedsm_lab.bench.scale.world import Size
 
 #: Pod events while pods come and go.
@@ -177,6 +177,7 @@ def _build_report(
     children, and `resident` the MB of all, at the end and at most.
     """
     late = {name: value for name, value in lag.items() if name != "looks"}
+    megabytes = [f"{amount:,.0f}" for amount in resident]
     figures = {
         "emulated": True,
         "secondsToSync": round(to_sync, 1),
@@ -193,10 +194,10 @@ def _build_report(
             **{f"{name}AtMostMs": round(1000 * value, 1) for name, value in late.items()},
         },
     }
-    process = ("% of a core", "MB", "synced after")
+    processes = ("% of a core", "synced after", "MB of all at the end", "at most")
     rows = [
-        ("kubedsm run", *_format_usage(cpu_percent[0], resident[0]), format_duration(to_sync)),
-        ("its children, MB of all at most", *_format_usage(cpu_percent[1], resident[1]), ""),
+        ("kubedsm run", f"{cpu_percent[0]:.1f}", format_duration(to_sync), *megabytes),
+        ("its planner and solver", f"{cpu_percent[1]:.1f}", "", "", ""),
     ]
     shown = tuple(
         format_duration(value) if math.isfinite(value) else "above the last bucket"
@@ -205,7 +206,7 @@ def _build_report(
     return Report(
         figures,
         [
-            table(("process, emulated API server", *process), rows, numbers=process),
+            table(("process, emulated API server", *processes), rows, numbers=processes),
             table(("event loop lag at most", *late), [("", *shown)], numbers=tuple(late)),
         ],
         [
@@ -216,10 +217,6 @@ def _build_report(
             )
         ],
     )
-
-
-def _format_usage(cpu_percent: float, megabytes: float) -> tuple[str, str]:
-    return format_number(cpu_percent, 2), f"{megabytes:,.0f}"
 
 
 def lag_between(before: str, after: str) -> dict[str, float]:
