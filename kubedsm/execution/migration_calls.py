@@ -142,7 +142,8 @@ class MigrationCalls(Controller):
         """Evict the pod; retry while a PodDisruptionBudget refuses, until the step's deadline.
 
         A refusal by 403, from RBAC or a webhook, is final. The remaining Ready pods are counted
-        live before each attempt, because counters in status may be stale.
+        live before each attempt, because counters in status may be stale. A change of the pod since
+        then is a refusal, too: an eviction that arrives late finds what another leader has decided.
         """
         ready_to_keep = 0 if accepted is None else accepted.ready_to_keep
         refusals = 0
@@ -157,14 +158,16 @@ class MigrationCalls(Controller):
                 if owner.ready_others < min(ready_to_keep, owner.wanted):
                     refused = f"only {owner.ready_others} other pods of its owner are Ready"
                 elif found.pod.uid == pod.uid and is_pending():
-                    await writes.evict(self.cluster, pod, timeout=self.timeout)
+                    await writes.evict(
+                        self.cluster, found.pod, timeout=self.timeout, unchanged=True
+                    )
             except NotFound as error:
                 self.throttle.log(
                     log.info, "pod not found, waiting for the watch", error, pod=str(pod)
                 )
-            except DisruptionBudgetExceeded as error:
+            except (DisruptionBudgetExceeded, Conflict) as error:
                 refused = error.message
-            except (Conflict, Forbidden) as error:
+            except Forbidden as error:
                 self._warn_of_denial("eviction refused", error, pod)
                 report(CallRefused(step.id, f"evicting: {error}"))
             except (ClusterError, WireError) as error:
@@ -232,7 +235,9 @@ class MigrationCalls(Controller):
         match fate(owner, eviction_refused=bool(refused)):
             case Fate.EVICT:
                 try:
-                    await writes.evict(self.cluster, found.pod, timeout=self.timeout)
+                    await writes.evict(
+                        self.cluster, found.pod, timeout=self.timeout, unchanged=True
+                    )
                 except (DisruptionBudgetExceeded, Forbidden) as error:
                     self._warn_of_denial("eviction refused", error, found.pod)
                     return error.message

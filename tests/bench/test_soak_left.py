@@ -3,10 +3,11 @@
 import asyncio
 
 from kubedsm.model.model import MIGRATING_LABEL, NodeName, Resources
-from kubedsm_lab.bench.api import APPS, CORE, Api, deployment, pod_spec
+from kubedsm_lab.bench.api import APPS, CORE, Api, deployment
 from kubedsm_lab.bench.soak.leftovers import LeftoverCheck, Leftovers
 from kubedsm_lab.bench.soak.pod_watch import PodWatch
 from kubedsm_lab.emulator.front import EmulatedFront
+from kubedsm_lab.emulator.paper import pod_spec
 from support.worlds import CLOUD, EDGE, emulated
 
 NODES = tuple(sorted(each["metadata"]["name"] for each in (EDGE, CLOUD)))

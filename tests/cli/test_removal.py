@@ -12,7 +12,9 @@ from kubedsm.kube.client.port import ObjectName
 from kubedsm.model.model import PULL_LABEL
 from kubedsm_lab.emulator.api.resources import CONFIGMAPS, DEPLOYMENTS, NAMESPACES, PODS
 from kubedsm_lab.emulator.front import EmulatedFront
+from kubedsm_lab.emulator.paper import workload
 from support.move_scenes import LARGE_CLOUD, MERGE, ReadyPods, is_detached, migrating, open_edge
+from support.worlds import small_pod
 
 COST = "controller.kubernetes.io/pod-deletion-cost"
 
@@ -100,16 +102,9 @@ async def test_marks_of_users_stay(capsys):
         async with world.scheduler():
             world.deploy("web", 2)
             await world.until_bound(2, 3)
-            labels = {"app": "own", "kubedsm.io/tier": "cloud"}
-            template = {"metadata": {"labels": labels, "annotations": {COST: "-100"}}}
-            made = world.deploy("own", 0)
-            world.api.delete(DEPLOYMENTS, "default", "own")
-            spec = made["spec"]
-            template = {**template, "spec": spec["template"]["spec"]}
-            spec = {"replicas": 1, "selector": {"matchLabels": labels}, "template": template}
-            world.api.create(
-                DEPLOYMENTS, {"metadata": {"name": "own"}, "spec": spec}, namespace="default"
-            )
+            own = workload("own", 1, small_pod({"cpu": "1"}), labels={"kubedsm.io/tier": "cloud"})
+            own["spec"]["template"]["metadata"]["annotations"] = {COST: "-100"}
+            world.api.create(DEPLOYMENTS, own, namespace="default")
             chosen = world.pods("web")[0]["metadata"]["name"]
             world.api.patch(
                 PODS, "default", chosen, {"metadata": {"annotations": {COST: "7"}}}, MERGE

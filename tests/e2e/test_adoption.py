@@ -9,6 +9,7 @@ from collections import Counter
 import pytest
 import yaml
 
+from kubedsm_lab.emulator.paper import pod_spec, workload
 from support.command_line import kubedsm
 from support.kubectl import Kubectl, needs_kubectl
 from support.manifests import MANIFESTS, built, documents
@@ -30,14 +31,11 @@ def kubectl(server, tmp_path_factory):
 
 
 def deployment(name, replicas, namespace="shop"):
-    labels = {"app": name}
-    requests = {"cpu": "10m", "memory": "8Mi"}
-    container = {"name": "c", "image": "pause", "resources": {"requests": requests}}
-    spec = {"terminationGracePeriodSeconds": 0, "containers": [container]}
-    template = {"metadata": {"labels": labels}, "spec": spec}
-    spec = {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template}
-    metadata = {"name": name, "namespace": namespace}
-    return {"apiVersion": "apps/v1", "kind": "Deployment", "metadata": metadata, "spec": spec}
+    spec = pod_spec({"cpu": "10m", "memory": "8Mi"})
+    del spec["schedulerName"]
+    made = workload(name, replicas, spec)
+    made["metadata"]["namespace"] = namespace
+    return made
 
 
 def apply(kubectl, folder, *objects):

@@ -10,7 +10,7 @@ import pytest
 from kubedsm.process.clock import SystemClock
 from kubedsm_lab.emulator.api.resources import CONFIGMAPS, DEPLOYMENTS, EVENTS, PODS
 from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster, Timing
-from kubedsm_lab.emulator.paper import node
+from kubedsm_lab.emulator.paper import node, pod_spec, workload
 from support.in_cluster import secured
 from support.processes import PATIENCE
 from support.rights import ACCOUNT, ADMIN_TOKEN, install
@@ -26,13 +26,8 @@ LATE = ("event loop late", "no response")
 
 
 def deploy(api, name, replicas, **spec):
-    labels = {"app": name}
-    requests = {"cpu": "1", "memory": "100Mi"}
-    container = {"name": "c", "image": "pause", "resources": {"requests": requests}}
-    spec = {"schedulerName": "kubedsm", "terminationGracePeriodSeconds": 0, **spec}
-    template = {"metadata": {"labels": labels}, "spec": {**spec, "containers": [container]}}
-    spec = {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template}
-    api.create(DEPLOYMENTS, {"metadata": {"name": name}, "spec": spec}, namespace="default")
+    given = workload(name, replicas, pod_spec({"cpu": "1", "memory": "100Mi"}, **spec))
+    api.create(DEPLOYMENTS, given, namespace="default")
 
 
 @pytest.mark.http

@@ -3,7 +3,7 @@
 import pytest
 
 from kubedsm_lab.emulator.api.resources import CRON_JOBS, EVENTS, JOBS, STATEFUL_SETS
-from support.actor_world import NS, emulated, template
+from support.actor_world import NS, emulated, labelled_workload, template
 
 pytestmark = pytest.mark.looptime
 
@@ -48,13 +48,8 @@ async def test_jobs_and_stateful_sets_report_their_pods():
         job = {"template": {"spec": {**template("j")["spec"], "restartPolicy": "Never"}}}
         every = {"schedule": "* * * * *", "jobTemplate": {"spec": job}}
         world.api.create(CRON_JOBS, {"metadata": {"name": "tick"}, "spec": every}, namespace=NS)
-        spec = {
-            "replicas": 1,
-            "serviceName": "db",
-            "selector": {"matchLabels": {"app": "db"}},
-            "template": template("db"),
-        }
-        world.api.create(STATEFUL_SETS, {"metadata": {"name": "db"}, "spec": spec}, namespace=NS)
+        db = labelled_workload("StatefulSet", "db", 1, serviceName="db")
+        world.api.create(STATEFUL_SETS, db, namespace=NS)
         await world.pass_time(80.0)
         (made,) = world.names(JOBS)
         assert told(world, "CronJob") == [("SuccessfulCreate", f"Created job {made}")]

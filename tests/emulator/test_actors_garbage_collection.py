@@ -9,7 +9,7 @@ from kubedsm_lab.emulator.api.resources import (
     REPLICA_SETS,
     SERVICES,
 )
-from support.actor_world import NS, emulated, template
+from support.actor_world import NS, emulated, labelled_workload
 
 
 async def running_deployment(world):
@@ -77,14 +77,7 @@ async def test_a_namespace_goes_with_everything_in_it():
     async with emulated(stop_delay=1.0) as world:
         world.api.create(NAMESPACES, {"metadata": {"name": "shop"}})
         await world.pass_time()
-        body = {
-            "metadata": {"name": "web"},
-            "spec": {
-                "replicas": 2,
-                "selector": {"matchLabels": {"app": "web"}},
-                "template": template("web"),
-            },
-        }
+        body = labelled_workload("Deployment", "web", 2)
         world.api.create(DEPLOYMENTS, body, namespace="shop")
         service = {"metadata": {"name": "web"}, "spec": {"ports": [{"port": 80}]}}
         world.api.create(SERVICES, service, namespace="shop")

@@ -3,19 +3,11 @@ import pytest
 from kubedsm_lab.emulator.actors.kubelet import NEVER_READY
 from kubedsm_lab.emulator.actors.replica_set import DELETION_COST
 from kubedsm_lab.emulator.api.resources import EVENTS, PODS, REPLICA_SETS, RESOURCE_QUOTAS
-from support.actor_world import NS, condition, emulated, owner_of, template
+from support.actor_world import NS, condition, emulated, labelled_workload, owner_of
 
 
 def replica_set(world, name="web", replicas=2, **spec):
-    body = {
-        "metadata": {"name": name, "labels": {"app": name}},
-        "spec": {
-            "replicas": replicas,
-            "selector": {"matchLabels": {"app": name}},
-            "template": template(name),
-            **spec,
-        },
-    }
+    body = labelled_workload("ReplicaSet", name, replicas, **spec)
     return world.api.create(REPLICA_SETS, body, namespace=NS)
 
 

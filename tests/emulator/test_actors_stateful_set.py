@@ -1,19 +1,10 @@
 from kubedsm_lab.emulator.actors.kubelet import NEVER_READY
 from kubedsm_lab.emulator.api.resources import PODS, STATEFUL_SETS
-from support.actor_world import NS, emulated, template
+from support.actor_world import NS, emulated, labelled_workload, template
 
 
 def stateful_set(world, replicas=3, **spec):
-    body = {
-        "metadata": {"name": "st", "labels": {"app": "st"}},
-        "spec": {
-            "replicas": replicas,
-            "serviceName": "st",
-            "selector": {"matchLabels": {"app": "st"}},
-            "template": template("st"),
-            **spec,
-        },
-    }
+    body = labelled_workload("StatefulSet", "st", replicas, serviceName="st", **spec)
     return world.api.create(STATEFUL_SETS, body, namespace=NS)
 
 

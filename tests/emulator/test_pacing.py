@@ -10,20 +10,14 @@ from kubedsm_lab.emulator.api.api_server import ApiServer
 from kubedsm_lab.emulator.api.pacing import CREATION, DELIVERY, Pacing
 from kubedsm_lab.emulator.api.resources import PODS, REPLICA_SETS
 from kubedsm_lab.emulator.http.routes import ApiRequest, Routes
+from kubedsm_lab.emulator.paper import workload
 from kubedsm_lab.replay.virtual_time import VirtualClock
-from support.actor_world import NS, emulated, template
+from support.actor_world import NS, emulated, pod_spec
 from support.api_cases import pod
 
 
 def make_replica_set(world, replicas):
-    body = {
-        "metadata": {"name": "web"},
-        "spec": {
-            "replicas": replicas,
-            "selector": {"matchLabels": {"app": "web"}},
-            "template": template("web"),
-        },
-    }
+    body = workload("web", replicas, pod_spec(), "ReplicaSet")
     world.api.create(REPLICA_SETS, body, namespace=NS)
 
 

@@ -9,6 +9,7 @@ from structlog.testing import capture_logs
 from kubedsm.config.settings import load
 from kubedsm.kube.client.port import Response
 from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, EVENTS, NAMESPACES, PODS, REPLICA_SETS
+from kubedsm_lab.emulator.paper import workload
 from support.tenants import (
     CLOUD,
     CONFIGURATION,
@@ -24,7 +25,7 @@ from support.tenants import (
     neighbour_settles,
     pod,
 )
-from support.worlds import emulated
+from support.worlds import emulated, small_pod
 
 
 def migrating(**world):
@@ -37,10 +38,8 @@ def labelled(name, scheduler="kubedsm"):
 
 def replica_set(tenant, replicas=0, **selected):
     """One whose pods never run."""
-    labels = {"app": "x", **selected}
-    template = pod("x", "nobody", labels=labels)
-    del template["spec"]["nodeName"]
-    spec = {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template}
+    pods = small_pod({"cpu": "10m"}, schedulerName="nobody")
+    spec = workload("x", replicas, pods, labels=selected)["spec"]
     made = tenant.create(REPLICA_SETS, {"metadata": {"name": "web-x"}, "spec": spec})
     return made["metadata"]["uid"]
 

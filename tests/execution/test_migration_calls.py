@@ -20,7 +20,7 @@ from plans.steps import Step, StepKind, StepState
 from support.faults import OUTCOMES
 from support.still import Still
 
-MARK = MoveMark("p", "web-h1", "u", "e1", "1")
+MARK = MoveMark("web-h1", "u", "p", "e1", "1")
 
 
 class Noted(Faults):
@@ -99,6 +99,26 @@ async def test_nothing_is_evicted_while_too_few_others_are_ready():
     called.still.ready("False", called.still.others[0])
     await called.during(called.evicts(), 60)
     assert called.noted.writes() == []
+
+
+async def test_a_pod_that_changes_on_the_way_of_its_eviction_is_read_again_first():
+    """Another leader may have given it back meanwhile: only what was read may be evicted."""
+    called = Called()
+
+    def change(request):
+        if request.method == "POST" and len(called.noted.writes()) == 1:
+            labels = {"labels": {"kubedsm.io/tier": "edge"}}
+            called.still.patch((PODS, called.still.pod), {"metadata": labels})
+
+    called.noted.fault = change
+    evicting = asyncio.create_task(called.during(called.evicts(), 3))
+    await asyncio.sleep(0.5)
+    assert len(called.noted.writes()) == 1
+    assert not called.still.known().terminating
+    await evicting
+    assert called.told == []
+    gone = not called.still.api.exists(PODS, "default", called.still.pod)
+    assert gone or called.still.known().terminating
 
 
 async def test_an_eviction_that_is_over_when_its_objects_were_read_is_not_sent():

@@ -6,11 +6,10 @@ from kubedsm.config.settings import load
 from kubedsm_lab.emulator.api.resources import (
     ENDPOINTS,
     NODES,
-    POD_DISRUPTION_BUDGETS,
     SERVICES,
     STATEFUL_SETS,
 )
-from kubedsm_lab.emulator.paper import node
+from kubedsm_lab.emulator.paper import node, workload
 from support.move_scenes import (
     LARGE_CLOUD,
     MERGE,
@@ -21,7 +20,7 @@ from support.move_scenes import (
     quiet,
     settle_on_cloud,
 )
-from support.worlds import emulated
+from support.worlds import emulated, small_pod
 
 
 async def test_a_single_replica_moves_to_the_edge_without_ever_being_missing():
@@ -51,11 +50,7 @@ async def test_a_single_replica_moves_to_the_edge_without_ever_being_missing():
 
 async def test_three_replicas_move_within_their_budget():
     async with migrating(LARGE_CLOUD) as world, world.scheduler():
-        budget = {
-            "metadata": {"name": "web", "namespace": "default"},
-            "spec": {"maxUnavailable": 1, "selector": {"matchLabels": {"app": "web"}}},
-        }
-        world.api.create(POD_DISRUPTION_BUDGETS, budget, namespace="default")
+        world.budget("web", maxUnavailable=1)
         await settle_on_cloud(world, "web", 3)
         ready = ReadyPods(world, "web").watch()
         open_edge(world, node("e1", "edge", "3", "8Gi"))
@@ -90,28 +85,8 @@ async def test_a_node_that_changes_its_tier_changes_what_its_pods_say():
 
 async def test_a_stateful_pod_is_recreated_when_it_is_not_the_last():
     async with migrating(LARGE_CLOUD) as world, world.scheduler():
-        labels = {"app": "db"}
-        container = {"name": "c", "image": "x", "resources": {"requests": {"cpu": "1"}}}
-        world.api.create(
-            STATEFUL_SETS,
-            {
-                "metadata": {"name": "db", "namespace": "default"},
-                "spec": {
-                    "replicas": 2,
-                    "serviceName": "db",
-                    "selector": {"matchLabels": labels},
-                    "template": {
-                        "metadata": {"labels": labels},
-                        "spec": {
-                            "schedulerName": "kubedsm",
-                            "terminationGracePeriodSeconds": 1,
-                            "containers": [container],
-                        },
-                    },
-                },
-            },
-            namespace="default",
-        )
+        db = workload("db", 2, small_pod({"cpu": "1"}), "StatefulSet", serviceName="db")
+        world.api.create(STATEFUL_SETS, db, namespace="default")
         await world.until_bound(2, 10)
         await asyncio.sleep(2)
         ready = ReadyPods(world, "db").watch()

@@ -19,7 +19,7 @@ from support.move_scenes import LARGE_CLOUD, open_edge, settle_on_cloud
 from support.pods import made_pod
 from support.worlds import emulated
 
-MARK = MoveMark("p", "web-h1", "u", "e1", "10.5")
+MARK = MoveMark("web-h1", "u", "p", "e1", "10.5")
 
 
 def marked(number, namespace="shop"):

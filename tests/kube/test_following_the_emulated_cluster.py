@@ -21,7 +21,7 @@ from kubedsm_lab.emulator.front import EmulatedFront
 from kubedsm_lab.emulator.http.server import HttpFront, kubeconfig
 from kubedsm_lab.emulator.paper import node
 from kubedsm_lab.replay.virtual_time import VirtualClock
-from support.actor_world import MERGE, NS, template
+from support.actor_world import MERGE, NS, labelled_workload
 
 SPEC = ClusterSpec(
     tuple(node(name, "edge", "4", "4G") for name in ("n2", "n3")),
@@ -77,18 +77,10 @@ async def following(cluster, clock):
 
 async def story(cluster, api, clock):
     """Three pods of a Deployment are bound, one goes, and so does a node."""
-    deployment = {
-        "metadata": {"name": "web"},
-        "spec": {
-            "replicas": 3,
-            "selector": {"matchLabels": {"app": "web"}},
-            "template": template("web"),
-        },
-    }
     assert (await reads.version(cluster, timeout=2.0)).startswith("v1.")
     async with following(cluster, clock) as follower:
         await follower.until(lambda known: set(known.nodes) == {"n2", "n3"})
-        api.create(DEPLOYMENTS, deployment, namespace=NS)
+        api.create(DEPLOYMENTS, labelled_workload("Deployment", "web", 3), namespace=NS)
         await follower.until(lambda known: len(known.pods) == 3)
         one, two, three = follower.pods.values()
         assert one.workload == two.workload == Workload(NS, "Deployment", "web")

@@ -30,7 +30,7 @@ from kubedsm_lab.emulator.api.resources import (
     STATEFUL_SETS,
 )
 from kubedsm_lab.emulator.front import EmulatedFront
-from kubedsm_lab.emulator.paper import node
+from kubedsm_lab.emulator.paper import node, workload
 from support.accesses import OWN, Accesses
 from support.faults import OUTCOMES
 from support.image_pulls import AHEAD, LARGE_EDGE, pulling
@@ -45,7 +45,7 @@ from support.volumes import (
     set_provisioning,
     storage_class,
 )
-from support.worlds import CLOUD, EDGE, emulated
+from support.worlds import CLOUD, EDGE, emulated, small_pod
 
 QUIET = load("suggester: {mode: 'off'}", "test")
 #: what goes on all the time, whatever else is done
@@ -58,26 +58,8 @@ def rights_of(names):
 
 
 def stateful(world, name, replicas):
-    labels = {"app": name}
-    container = {
-        "name": "c",
-        "image": "pause",
-        "resources": {"requests": {"cpu": "1", "memory": "64Mi"}},
-    }
-    spec = {
-        "schedulerName": "kubedsm",
-        "terminationGracePeriodSeconds": 1,
-        "containers": [container],
-    }
-    given = {
-        "metadata": {"name": name, "namespace": "default"},
-        "spec": {
-            "replicas": replicas,
-            "serviceName": name,
-            "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": spec},
-        },
-    }
+    spec = small_pod({"cpu": "1", "memory": "64Mi"})
+    given = workload(name, replicas, spec, "StatefulSet", serviceName=name)
     world.api.create(STATEFUL_SETS, given, namespace="default")
 
 

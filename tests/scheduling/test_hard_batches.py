@@ -15,7 +15,7 @@ from kubedsm_lab.emulator.paper import node
 from support.preemptions import HIGH
 from support.sites import NORTH, cut_until_evicted, running, two_sites, where
 from support.slow_planning import SlowPlanner, hard, slow_batches
-from support.worlds import CLOUD, EDGE, emulated
+from support.worlds import CLOUD, EDGE, emulated, small_pod
 
 #: seconds; long enough to be told from everything else
 THOUGHT = 3.0
@@ -264,17 +264,6 @@ async def test_room_that_is_being_left_is_waited_for():
 
 
 def bare(name, labels=None, **spec):
-    return {
-        "metadata": {"name": name, "labels": labels or {}},
-        "spec": {
-            "schedulerName": "kubedsm",
-            "containers": [
-                {
-                    "name": "c",
-                    "image": "pause",
-                    "resources": {"requests": {"cpu": "1", "memory": "1Gi"}},
-                }
-            ],
-            **spec,
-        },
-    }
+    spec = {"terminationGracePeriodSeconds": 30, **spec}
+    spec = small_pod({"cpu": "1", "memory": "1Gi"}, **spec)
+    return {"metadata": {"name": name, "labels": labels or {}}, "spec": spec}

@@ -5,6 +5,7 @@ import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
+from kubedsm_lab.emulator import paper
 from kubedsm_lab.emulator.actors.kubelet import ContainerRuntime
 from kubedsm_lab.emulator.actors.scaling_metrics import Metrics, Usage
 from kubedsm_lab.emulator.api.api_server import ApiServer
@@ -19,7 +20,6 @@ from kubedsm_lab.emulator.api.resources import (
 )
 from kubedsm_lab.emulator.api.store import ObjectChange
 from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster, Timing
-from kubedsm_lab.emulator.paper import node
 from kubedsm_lab.replay.virtual_time import VirtualClock
 
 MERGE = "application/merge-patch+json"
@@ -30,22 +30,21 @@ SOON = 0.5
 
 
 def pod_spec(cpu: str = "1", memory: str = "1Gi", *, grace: int = 1) -> Object:
-    return {
-        "schedulerName": "kubedsm",
-        "terminationGracePeriodSeconds": grace,
-        "containers": [
-            {
-                "name": "c",
-                "image": "registry.k8s.io/pause:3.9",
-                "ports": [{"name": "http", "containerPort": 8080}],
-                "resources": {"requests": {"cpu": cpu, "memory": memory}},
-            }
-        ],
-    }
+    requests = {"cpu": cpu, "memory": memory}
+    spec = paper.pod_spec(requests, terminationGracePeriodSeconds=grace)
+    spec["containers"][0]["ports"] = [{"name": "http", "containerPort": 8080}]
+    return spec
 
 
 def template(name: str, **spec: str) -> Object:
     return {"metadata": {"labels": {"app": name}}, "spec": pod_spec(**spec)}
+
+
+def labelled_workload(kind: str, name: str, replicas: int, **spec: object) -> Object:
+    """Return a workload that has the label app itself, too; `spec` is added or replaced."""
+    made = paper.workload(name, replicas, pod_spec(), kind, **spec)
+    made["metadata"]["labels"] = {"app": name}
+    return made
 
 
 def condition(obj: Object, kind: str) -> tuple[str, str]:
@@ -67,17 +66,7 @@ class World:
 
     def deployment(self, name: str, replicas: int = 2, **spec: object) -> Object:
         return self.api.create(
-            DEPLOYMENTS,
-            {
-                "metadata": {"name": name, "labels": {"app": name}},
-                "spec": {
-                    "replicas": replicas,
-                    "selector": {"matchLabels": {"app": name}},
-                    "template": template(name),
-                    **spec,
-                },
-            },
-            namespace=NS,
+            DEPLOYMENTS, labelled_workload("Deployment", name, replicas, **spec), namespace=NS
         )
 
     def pod(self, name: str, *, on: str = "", cpu: str = "1", **metadata: object) -> Object:
@@ -188,7 +177,7 @@ async def emulated(
     """
     clock = VirtualClock(VirtualClock().epoch - asyncio.get_running_loop().time())
     spec = ClusterSpec(
-        tuple(node(name, "edge", cpu, memory) for name in NODE_NAMES),
+        tuple(paper.node(name, "edge", cpu, memory) for name in NODE_NAMES),
         Timing(**{"start_delay": 0.2, "stop_delay": 0.1, **timing}),
     )
     rng = random.Random(seed)

@@ -8,6 +8,9 @@ import time
 import urllib.error
 import urllib.request
 
+from kubedsm_lab.emulator.http.server import kubeconfig
+from kubedsm_lab.emulator.paper import pod_spec, workload
+
 PATIENCE = 120.0
 
 
@@ -86,29 +89,9 @@ class Server(Process):
             return json.load(response)
 
     def deploy(self, name, replicas, cpu="100m"):
-        labels = {"app": name}
-        container = {
-            "name": "c",
-            "image": "pause",
-            "resources": {"requests": {"cpu": cpu, "memory": "32Mi"}},
-        }
-        self.call(
-            "POST",
-            "/apis/apps/v1/namespaces/default/deployments",
-            {
-                "apiVersion": "apps/v1",
-                "kind": "Deployment",
-                "metadata": {"name": name},
-                "spec": {
-                    "replicas": replicas,
-                    "selector": {"matchLabels": labels},
-                    "template": {
-                        "metadata": {"labels": labels},
-                        "spec": {"schedulerName": "kubedsm", "containers": [container]},
-                    },
-                },
-            },
-        )
+        spec = pod_spec({"cpu": cpu, "memory": "32Mi"}, terminationGracePeriodSeconds=30)
+        path = "/apis/apps/v1/namespaces/default/deployments"
+        self.call("POST", path, workload(name, replicas, spec))
 
     def bound(self):
         pods = self.call("GET", "/api/v1/pods")["items"]
@@ -134,12 +117,5 @@ def write(tmp_path, name, text):
 
 
 def unreachable(tmp_path):
-    cluster = {"name": "c", "cluster": {"server": f"http://127.0.0.1:{free_port()}"}}
-    context = {"name": "c", "context": {"cluster": "c", "user": "c"}}
-    config = {
-        "clusters": [cluster],
-        "contexts": [context],
-        "users": [{"name": "c", "user": {}}],
-        "current-context": "c",
-    }
+    config = kubeconfig(f"http://127.0.0.1:{free_port()}")
     return write(tmp_path, "kubeconfig", json.dumps(config))

@@ -27,17 +27,13 @@ from kubedsm_lab.emulator.api.resources import (
 )
 from kubedsm_lab.emulator.front import Delivery, RequestFault
 from kubedsm_lab.emulator.http.routes import ApiRequest
+from kubedsm_lab.emulator.paper import workload
 from support.any_damage import places, put
 from support.any_objects import RESOURCES
 from support.tenants import TENANT
 
 _POD = {"containers": [{"name": "c", "image": "x"}], "schedulerName": "kubedsm"}
-_LABELS = {"app": "plain"}
-_WORKLOAD = {
-    "replicas": 1,
-    "selector": {"matchLabels": _LABELS},
-    "template": {"metadata": {"labels": _LABELS}, "spec": _POD},
-}
+_WORKLOAD = workload("plain", 1, _POD)["spec"]
 _STORED = {
     PODS: {"spec": _POD},
     #: whatever it is believed to have, its kubelet refuses nothing

@@ -19,7 +19,8 @@ from kubedsm_lab.emulator.api.resources import (
     PODS,
 )
 from kubedsm_lab.emulator.front import Faults, RequestFault
-from kubedsm_lab.emulator.paper import node
+from kubedsm_lab.emulator.paper import node, workload
+from support.worlds import small_pod
 
 #: before `default`, so that its pods come first wherever they are gone through
 TENANT = "a-tenant"
@@ -71,21 +72,9 @@ class Asked(Faults):
         return [r for r in self.of_tenant if r.method == method and r.path.endswith(f"/{ending}")]
 
 
-def pod_spec(cpu="10m", scheduler="kubedsm", **spec):
-    container = {"name": "c", "image": "x", "resources": {"requests": {"cpu": cpu}}}
-    return {
-        "schedulerName": scheduler,
-        "terminationGracePeriodSeconds": 1,
-        "containers": [container],
-        **spec,
-    }
-
-
 def pod(name, scheduler="kubedsm", **metadata):
-    return {
-        "metadata": {"name": name, "namespace": TENANT, **metadata},
-        "spec": pod_spec(scheduler=scheduler, nodeName="c1"),
-    }
+    spec = small_pod({"cpu": "10m"}, schedulerName=scheduler, nodeName="c1")
+    return {"metadata": {"name": name, "namespace": TENANT, **metadata}, "spec": spec}
 
 
 def marked(name, replica_set="web-x", uid="nobody", scheduler="kubedsm", **labels):
@@ -120,19 +109,10 @@ class Tenant:
         spec = {"maxUnavailable": 0, "selector": {"matchExpressions": [exists("a")]}}
         self.create(POD_DISRUPTION_BUDGETS, {"metadata": {"name": "never"}, "spec": spec})
 
-    def deploy(self, name, replicas=2, labels=None, expressions=(), **spec):
-        labels = {"app": name, **(labels or {})}
-        return self.create(
-            DEPLOYMENTS,
-            {
-                "metadata": {"name": name},
-                "spec": {
-                    "replicas": replicas,
-                    "selector": {"matchLabels": labels, "matchExpressions": list(expressions)},
-                    "template": {"metadata": {"labels": labels}, "spec": pod_spec(**spec)},
-                },
-            },
-        )
+    def deploy(self, name, replicas=2, labels=None, expressions=(), cpu="10m", **spec):
+        given = workload(name, replicas, small_pod({"cpu": cpu}, **spec), labels=labels)
+        given["spec"]["selector"]["matchExpressions"] = list(expressions)
+        return self.create(DEPLOYMENTS, given)
 
     def pods(self, app=None):
         return self.world.api.list(PODS, self.namespace, labels=f"app={app}" if app else "")

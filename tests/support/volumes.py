@@ -9,7 +9,8 @@ from kubedsm_lab.emulator.api.resources import (
     STATEFUL_SETS,
     STORAGE_CLASSES,
 )
-from kubedsm_lab.emulator.paper import node
+from kubedsm_lab.emulator.paper import node, workload
+from support.worlds import small_pod
 
 MERGE = "application/merge-patch+json"
 HOSTNAME = "kubernetes.io/hostname"
@@ -60,17 +61,6 @@ def mounting(*names):
 
 def stateful_set(api, name, replicas, cpu="1", size="1Gi", parallel=False, **pod_spec):
     """Create a StatefulSet whose pods have a claim of class local-path each."""
-    labels = {"app": name}
-    container = {"name": "c", "image": "pause", "resources": {"requests": {"cpu": cpu}}}
-    template = {
-        "metadata": {"labels": labels},
-        "spec": {
-            "schedulerName": "kubedsm",
-            "terminationGracePeriodSeconds": 1,
-            "containers": [container],
-            **pod_spec,
-        },
-    }
     claims = {
         "metadata": {"name": "data"},
         "spec": {
@@ -79,15 +69,15 @@ def stateful_set(api, name, replicas, cpu="1", size="1Gi", parallel=False, **pod
             "resources": {"requests": {"storage": size}},
         },
     }
-    spec = {
-        "replicas": replicas,
-        "serviceName": name,
-        "podManagementPolicy": "Parallel" if parallel else "OrderedReady",
-        "selector": {"matchLabels": labels},
-        "template": template,
-        "volumeClaimTemplates": [claims],
-    }
-    made = {"metadata": {"name": name, "namespace": "default"}, "spec": spec}
+    made = workload(
+        name,
+        replicas,
+        small_pod({"cpu": cpu}, **pod_spec),
+        "StatefulSet",
+        serviceName=name,
+        podManagementPolicy="Parallel" if parallel else "OrderedReady",
+        volumeClaimTemplates=[claims],
+    )
     api.create(STATEFUL_SETS, made, namespace="default")
 
 

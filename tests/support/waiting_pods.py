@@ -13,7 +13,7 @@ from kubedsm_lab.emulator.api.resources import (
     PODS,
 )
 from kubedsm_lab.emulator.paper import node
-from support.worlds import emulated
+from support.worlds import emulated, small_pod
 
 MERGE = "application/merge-patch+json"
 STRATEGIC = "application/strategic-merge-patch+json"
@@ -43,23 +43,11 @@ def zoned(name, zone, cpu="4", tier="edge", **more):
 
 
 def pod(name, cpu="1", labels=None, namespace="default", ports=(), **spec):
-    container = {
-        "name": "c",
-        "image": "pause",
-        "resources": {"requests": {"cpu": cpu, "memory": "100Mi"}},
-        "ports": [{"containerPort": port, "hostPort": port} for port in ports],
-    }
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": namespace, "labels": labels or {"app": name}},
-        "spec": {
-            "schedulerName": "kubedsm",
-            "terminationGracePeriodSeconds": 1,
-            "containers": [container],
-            **spec,
-        },
-    }
+    spec = small_pod({"cpu": cpu, "memory": "100Mi"}, **spec)
+    open_ports = [{"containerPort": port, "hostPort": port} for port in ports]
+    spec["containers"][0]["ports"] = open_ports
+    metadata = {"name": name, "namespace": namespace, "labels": labels or {"app": name}}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
 def term(app, key="zone", **more):

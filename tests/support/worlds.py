@@ -12,12 +12,23 @@ from kubedsm.config.settings import Configuration
 from kubedsm.observability.measured_cluster import MeasuredCluster
 from kubedsm.process.clock import Clock
 from kubedsm_lab.chaos.oracles import Invariants, Witness
-from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, EVENTS, PODS
+from kubedsm_lab.emulator.api.resources import (
+    DEPLOYMENTS,
+    EVENTS,
+    POD_DISRUPTION_BUDGETS,
+    PODS,
+)
 from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster, Timing
 from kubedsm_lab.emulator.front import EmulatedFront
-from kubedsm_lab.emulator.paper import node
+from kubedsm_lab.emulator.paper import node, pod_spec, workload
 from kubedsm_lab.replay.virtual_time import VirtualClock
 from support.fake_prometheus import DOWN, FakePrometheus
+
+
+def small_pod(requests, **fields):
+    """Return the spec of a pod that stops within a second."""
+    return pod_spec(requests, **{"terminationGracePeriodSeconds": 1, **fields})
+
 
 QUICK = Timing(start_delay=0.5, stop_delay=0.5)
 
@@ -86,35 +97,14 @@ class World:
             await asyncio.sleep(0.5)
 
     def deploy(self, name, replicas, cpu="1", memory="950Mi", namespace="default", **pod_spec):
-        labels = {"app": name}
-        container = {
-            "name": "c",
-            "image": "pause",
-            "resources": {"requests": {"cpu": cpu, "memory": memory}},
-        }
-        template = {
-            "metadata": {"labels": labels},
-            "spec": {
-                "schedulerName": "kubedsm",
-                "terminationGracePeriodSeconds": 1,
-                "containers": [container],
-                **pod_spec,
-            },
-        }
-        return self.api.create(
-            DEPLOYMENTS,
-            {
-                "apiVersion": "apps/v1",
-                "kind": "Deployment",
-                "metadata": {"name": name, "namespace": namespace},
-                "spec": {
-                    "replicas": replicas,
-                    "selector": {"matchLabels": labels},
-                    "template": template,
-                },
-            },
-            namespace=namespace,
-        )
+        spec = small_pod({"cpu": cpu, "memory": memory}, **pod_spec)
+        return self.api.create(DEPLOYMENTS, workload(name, replicas, spec), namespace=namespace)
+
+    def budget(self, app, name="", **limit):
+        """Create a PodDisruptionBudget for the pods of an app."""
+        spec = {**limit, "selector": {"matchLabels": {"app": app}}}
+        given = {"metadata": {"name": name or app}, "spec": spec}
+        self.api.create(POD_DISRUPTION_BUDGETS, given, namespace="default")
 
     def scale(self, name, replicas):
         patch = {"spec": {"replicas": replicas}}

@@ -222,13 +222,18 @@ async def annotate(
     await _patch_pod(cluster, pod, metadata, timeout)
 
 
-async def evict(cluster: Cluster, pod: Pod, *, timeout: float, dry_run: bool = False) -> None:
+async def evict(
+    cluster: Cluster, pod: Pod, *, timeout: float, dry_run: bool = False, unchanged: bool = False
+) -> None:
     """Evict the pod gracefully, subject to PodDisruptionBudgets; `dry_run` only validates.
 
-    Raises DisruptionBudgetExceeded if a budget currently refuses, Conflict if the pod was replaced,
-    and the permanent ServerError if several budgets cover the pod.
+    With `unchanged`, the API server refuses if the pod has changed since reading. Raises
+    DisruptionBudgetExceeded if a budget currently refuses, Conflict if the pod was replaced or has
+    changed, and the permanent ServerError if several budgets cover the pod.
     """
     options: dict[str, Any] = {"preconditions": {"uid": pod.uid}}
+    if unchanged:
+        options["preconditions"]["resourceVersion"] = pod.resource_version
     if dry_run:
         options["dryRun"] = ["All"]
     body = {

@@ -51,16 +51,18 @@ class _Json(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
 class MoveMark(_Json, frozen=True):
     """Annotation on a pod detached by a migration, which lets a restarted scheduler restore the
     pod.
+
+    Another version of the scheduler may omit all fields but the owner's.
     """
 
-    plan: str
     #: name and uid of the former owner
     replica_set: str
     uid: str
+    plan: str = ""
     #: intended node of the replacement
-    target: str
+    target: str = ""
     #: seconds since the epoch
-    since: str
+    since: str = ""
 
     @property
     def began(self) -> float:

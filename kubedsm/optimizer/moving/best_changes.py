@@ -8,7 +8,6 @@ only. One DP over the nodes, with a state for each vector of differences and the
 cost, knows the optimum: greatest net benefit, then fewest migrations, then (by a second DP) least
 replica spread cost, then least fragmentation.
 
-Departures are limited to nodes with scarce capacity; with headroom, to the edge as a whole.
 Differences are tried in batches by their upper bound of net benefit, and a DP only passes states
 with a reachable difference of the batch within the limits. A relaxation prunes differences first:
 with weights for items, a difference exceeding the sum of all node contributions is unreachable.
@@ -25,7 +24,7 @@ from numpy.typing import NDArray
 
 from kubedsm.objective.fragmentation import SCALE, Ints
 from kubedsm.objective.gains import Gain, rank_gains, select_worthwhile
-from kubedsm.optimizer.matching.match import UNREACHABLE, place_values
+from kubedsm.optimizer.matching.match import UNREACHABLE
 from kubedsm.optimizer.matching.node_walk import Options, Walk, walk_nodes
 from kubedsm.optimizer.matching.problem import group_equal_rows
 from kubedsm.optimizer.moving.edge_problem import EdgeProblem
@@ -35,9 +34,6 @@ _GREATEST = UNREACHABLE // 2
 #: Differences tried at once; the last batch takes the rest.
 _BATCHES = (6, 48, 384)
 _FAR = -(2**61)
-#: Resolution of weights, and their limit: any weights are valid, if sums are exact.
-_UNIT = 10**6
-_MOST_PARTS = 2**45
 #: Migrations above which the relaxation costs more time than it saves.
 _MOST_RELAXED = 16
 #: Vector comparisons in the time of one DP step.
@@ -117,20 +113,11 @@ class Changes:
     columns: NDArray[np.int16]
     #: X: number of touches
     touched: Ints
-    #: X x I: index of the vector with a single departure fewer; -1 without departures
-    relieved: Ints
 
     @classmethod
     def of(cls, vectors: Ints) -> "Changes":
-        width = vectors.max(axis=0) - vectors.min(axis=0) + 1
-        places = place_values(width.tolist())
-        codes = (vectors - vectors.min(axis=0)) @ places  # sorted, since the vectors are
-        relieved = np.full(vectors.shape, -1, dtype=np.int64)
-        for item in range(vectors.shape[1]):
-            leaving = np.flatnonzero(vectors[:, item] < 0)
-            relieved[leaving, item] = np.searchsorted(codes, codes[leaving] + places[item])
         columns = np.ascontiguousarray(vectors.T, dtype=np.int16)
-        return cls(vectors, columns, np.abs(vectors).sum(axis=1), relieved)
+        return cls(vectors, columns, np.abs(vectors).sum(axis=1))
 
     def possible(
         self, problem: EdgeProblem, nodes: Ints, present: Ints, free: Ints
@@ -151,22 +138,7 @@ class Changes:
             fits &= column <= np.minimum(highest, column.max()).astype(column.dtype)[:, None]
         for needed, room, asked in zip(demand.T, free[nodes].T, asking.T, strict=True):
             fits &= (needed <= room[:, None]) | (asked == 0)
-        for on, coming, there in problem.clashes:
-            # Arrivals of an item are incompatible with present pods of the conflicting item.
-            rows = np.flatnonzero(on[nodes])
-            left = self.columns[there] + present[rows, there, None] - (coming == there)
-            fits[rows] &= (self.columns[coming] <= 0) | (left <= 0)
         return fits
-
-    def drop_needless(self, possible: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Remove candidate changes of a node in which pods leave although the arriving pods fit
-        without their departure.
-        """
-        kept = possible.copy()
-        for item in range(self.vectors.shape[1]):
-            leaving = np.flatnonzero(self.relieved[:, item] >= 0)
-            kept[:, leaving] &= ~possible[:, self.relieved[leaving, item]]
-        return kept
 
 
 @attrs.frozen
@@ -283,7 +255,9 @@ class _Search:
         )
         found = found[select_worthwhile(self._net(found, touched[found]))]
         if len(found) and problem.limits.max_moves <= _MOST_RELAXED:
-            weighing = item_weights(problem)
+            # Each resource, and each item, bounds the changes.
+            one_each = np.eye(len(problem.items), dtype=np.int64)
+            weighing = np.vstack((problem.requests.T, one_each))
             added = bound_weights(vectors, self._worthwhile, weighing, problem.limits.max_moves)
             reachable = filter_reachable(vectors[found], self._allowed(found), added, weighing)
             found = found[reachable]
@@ -307,11 +281,7 @@ class _Search:
             for item, number in zip(problem.items, difference.tolist(), strict=True)
             for pod in item.fetchable(number)
         ]
-        vacated = problem.cloud_room(fetched)
-        packing = problem.cloud.packing
-        free = np.maximum(packing.free, 0).sum(axis=0) + vacated.sum(axis=0)
-        possible = bool((counts @ packing.requests <= free).all())
-        return possible and problem.cloud.after_leaving(vacated).holds(counts)
+        return problem.cloud.after_leaving(problem.cloud_room(fetched)).holds(counts)
 
     def _may_begin(self, difference: Ints, counts: Ints) -> bool:
         """Determine whether a first departure from the edge or arrival at the edge is feasible."""
@@ -395,9 +365,7 @@ class _Search:
         changes).
         """
         problem = self.problem
-        possible = self.changes.possible(problem, problem.changeable, problem.present, problem.free)
-        # Edge-wide headroom may require departures from any node.
-        return possible if problem.limits.headroom else self.changes.drop_needless(possible)
+        return self.changes.possible(problem, problem.changeable, problem.present, problem.free)
 
     def _list_options(self, states: Ints, most: int, digits: Digits | None) -> list[Options]:
         """Return the alternative changes of each edge node with costs, for paths through the given
@@ -448,26 +416,6 @@ def split_options(kept: NDArray[np.bool_], vectors: Ints, costs: Ints) -> list[O
     ends = kept.sum(axis=1).cumsum().tolist()
     parts = (slice(start, end) for start, end in pairwise([0, *ends]))
     return [Options(vectors[which[part]], costs[part]) for part in parts]
-
-
-def item_weights(problem: EdgeProblem) -> Ints:
-    """Return weights for groups of interchangeable pods, shape (weights, groups), by which node
-    capacity bounds the pod count changes (relaxation).
-
-    The weights are each resource, mixtures of CPU and memory, each item, and all items alike.
-    """
-    number = len(problem.items)
-    largest = np.maximum(problem.allocatable.max(axis=0, initial=0), 1).tolist()
-    parts = np.array(
-        [
-            [min(n * _UNIT // most, _MOST_PARTS) for n, most in zip(row, largest, strict=True)]
-            for row in problem.requests.tolist()
-        ],
-        dtype=np.int64,
-    ).reshape(number, len(problem.axes))
-    cpu, memory = parts[:, 0], parts[:, 1]
-    mixed = [cpu + memory, 2 * cpu + memory, cpu + 2 * memory, 4 * cpu + memory, cpu + 4 * memory]
-    return np.vstack((problem.requests.T, *mixed, np.eye(number, dtype=np.int64), cpu * 0 + 1))
 
 
 def bound_weights(vectors: Ints, options: NDArray[np.bool_], weighing: Ints, most: int) -> Ints:

@@ -8,8 +8,6 @@ suggesting terminates. Capacity freed by a step is used by that step only: steps
 groups of migrations.
 """
 
-import heapq
-import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import islice
@@ -20,7 +18,7 @@ import numpy as np
 from kubedsm.model.model import NodeName, Pod, PodClass, Resources, Share, Tier, Uid, Workload
 from kubedsm.model.node_index import Column, FreeCapacity, Mask
 from kubedsm.objective.gains import LEAST_GAIN, Gain, Gains, leading_gain, net
-from kubedsm.objective.objective import NANO, QosTarget
+from kubedsm.objective.objective import NANO
 from kubedsm.optimizer.matching.problem import is_plain
 from kubedsm.optimizer.moving.edge_items import leaving_turn
 from kubedsm.optimizer.moving.migration_graph import Order
@@ -59,16 +57,14 @@ class Step:
 
 @attrs.frozen(eq=False)
 class _Target:
-    """Candidate: a pod of the workload goes from one place to one of several sites of equal
-    gain.
-    """
+    """Candidate: a pod of the workload goes from one place to another site."""
 
     workload: Workload
     source: _Place
-    sites: tuple[str, ...]
+    #: sites of equal gain, those of the greatest gain first
+    sites: tuple[tuple[str, ...], ...]
+    #: benefit at the first sites
     net: Gain
-    #: sites of less gain, best first
-    others: tuple[tuple[str, ...], ...]
 
 
 #: places with pods that could leave, by workload
@@ -150,21 +146,18 @@ class SiteMoves:
     def _best_step(self) -> Step | None:
         best: Step | None = None
         full: dict[str, list[Workload]] = {}
-        number = itertools.count()
-        queue = [(_descending(target.net), next(number), target) for target in self._list_targets()]
-        heapq.heapify(queue)
-        while queue and not self.one_more.deadline.passed:
-            *_, target = heapq.heappop(queue)
-            if best is not None and best.net >= target.net:
-                break
-            step = self._direct(target)
-            if step is None:
-                for site in target.sites:
+        for target in sorted(self._list_targets(), key=lambda each: each.net, reverse=True):
+            for sites in target.sites:
+                most = self._net_at(target.workload, target.source, sites)
+                least = (0,) * len(most) if best is None else best.net
+                if most <= least or self.one_more.deadline.passed:
+                    break
+                step = self._direct(target, sites)
+                if step is not None:
+                    best = step if best is None else max(best, step, key=lambda each: each.net)
+                    break
+                for site in sites:
                     full.setdefault(site, []).append(target.workload)
-                if (following := self._next_target(target)) is not None:
-                    heapq.heappush(queue, (_descending(following.net), next(number), following))
-            elif best is None or step.net > best.net:
-                best = step
         for step in self._refill_nodes(full):
             if best is None or step.net > best.net:
                 best = step
@@ -177,7 +170,7 @@ class SiteMoves:
         """
         # The other part is for the execution order of the best.
         deadline = self.one_more.deadline.part(0.5)
-        for workload in self._most_needy:
+        for workload in sorted(self._by_place, key=lambda w: (self.gains.urgency_key(w), w)):
             if workload not in self._targets:
                 places = len(self._by_place[workload])
                 if deadline.spend(_SITE_STEPS * places * len(self.sites.values)):
@@ -185,26 +178,11 @@ class SiteMoves:
                 self._targets[workload] = list(self._targets_of(workload))
             yield from self._targets[workload]
 
-    @cached_property
-    def _most_needy(self) -> list[Workload]:
-        """Workloads with movable pods, those that could gain most first, by priority."""
-
-        def key(workload: Workload) -> tuple[int, float, Workload]:
-            share, target = self.shares[workload], self.gains.qos_targets(workload)
-            most = 1.0 if target.demand is None else target.demand.reachable(share.total)
-            near, unkept = target.reach(share)
-            missing = min(most, target.qos) - near + unkept / max(share.total, 1)
-            return self.gains.level[workload], -missing * target.weight, workload
-
-        return sorted(self._by_place, key=key)
-
     def _targets_of(self, workload: Workload) -> Iterator[_Target]:
         names, objective = [site or "" for site in self.sites.values], self.gains.objective
         share, target = self.shares[workload], self.gains.qos_targets(workload)
         worth = objective.worth_of(share, target)
         for source in self._by_place[workload]:
-            if source is not None and not _may_leave(share, target, source):
-                continue
             before = share if source is None else share.add(-1, source)
             lost = objective.worth_of(before, target) - worth
             gains = objective.gains_by_site(before, target, names)
@@ -212,22 +190,17 @@ class SiteMoves:
             for site, gain in zip(names, gains, strict=True):
                 if site != source and gain + lost > LEAST_GAIN * NANO:
                     alike.setdefault(gain, []).append(site)
-            others = tuple(tuple(alike[gain]) for gain in sorted(alike, reverse=True))
-            first = self._next_target(_Target(workload, source, (), (), others))
-            if first is not None:
-                yield first
+            sites = tuple(tuple(alike[gain]) for gain in sorted(alike, reverse=True))
+            if sites:
+                net = self._net_at(workload, source, sites[0])
+                if leading_gain(net) > LEAST_GAIN * NANO:
+                    yield _Target(workload, source, sites, net)
 
-    def _next_target(self, target: _Target) -> _Target | None:
-        """Return the target of the next sites; None if their benefit is no more than the price."""
-        if not target.others:
-            return None
-        sites, *others = target.others
-        share, source = self.shares[target.workload], target.source
+    def _net_at(self, workload: Workload, source: _Place, sites: Sequence[str]) -> Gain:
+        """Return the benefit of a migration to any of the sites, less its price."""
+        share = self.shares[workload]
         before = share if source is None else share.add(-1, source)
-        net = self._net({target.workload: before.add(1, sites[0])}, 1)
-        if leading_gain(net) <= LEAST_GAIN * NANO:
-            return None
-        return attrs.evolve(target, sites=sites, net=net, others=tuple(others))
+        return self._net({workload: before.add(1, sites[0])}, 1)
 
     @cached_property
     def _by_place(self) -> dict[Workload, dict[_Place, dict[PodClass, list[Pod]]]]:
@@ -264,11 +237,11 @@ class SiteMoves:
         """Return True if rules between pods concern the pod: other migrations may change them."""
         return not is_plain(self.one_more.snapshot, [pod])
 
-    def _direct(self, target: _Target) -> Step | None:
+    def _direct(self, target: _Target, sites: Sequence[str]) -> Step | None:
         """Return the step to a node of the sites with capacity; None without one."""
         index = self.one_more.snapshot.index
         for pod in self._pods_at(target.workload, target.source):
-            mask = fitting_nodes(pod.pod_class, index, self._room) & self._mask_of(target.sites)
+            mask = fitting_nodes(pod.pod_class, index, self._room) & self._mask_of(sites)
             for node in self._order_nodes(pod, mask)[:_TRIED]:
                 step = self._make_step([self._move(pod, node)])
                 if step is not None:
@@ -531,21 +504,6 @@ def _size(requests: Resources, whole: Resources) -> float:
     """Return the requests as a part of the allocatable resources: of CPU or memory, the greater."""
     parts = requests.cpu / max(1, whole.cpu), requests.memory / max(1, whole.memory)
     return max(*parts, _LEAST_SIZE)
-
-
-def _descending(net: Gain) -> Gain:
-    return tuple(-amount for amount in net)
-
-
-def _may_leave(share: Share, target: QosTarget, site: str) -> bool:
-    """Return False if another site can certainly not gain what the site loses without a pod."""
-    demand = target.demand
-    if demand is None or share.sites is None:
-        return False  # every edge node is alike
-    there = dict(share.sites).get(site, 0)
-    return (
-        bool(demand.pairs or demand.kept) or there > dict(demand.parts).get(site, 0.0) * share.total
-    )
 
 
 def _site_at(sites: Column, position: int | None) -> str:

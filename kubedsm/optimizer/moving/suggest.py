@@ -280,7 +280,7 @@ def _rebalance_workload(
 
 def _add_site_moves(found: Suggestion, search: SiteMoves) -> Suggestion:
     """Add the migrations towards users of workloads with demand by site, a group for each step."""
-    snapshot, gains = search.one_more.snapshot, search.gains
+    gains = search.gains
     group = max((move.group for move in (*found.moves, *found.awaited)), default=-1)
     moves: list[Move] = []
     legs: list[Leg] = []
@@ -294,14 +294,12 @@ def _add_site_moves(found: Suggestion, search: SiteMoves) -> Suggestion:
         return attrs.evolve(found, proven=False)
     changed = {move.pod.workload for move in moves}
     shares = {**found.after.shares, **{w: search.shares[w] for w in changed}}
-    free = _free_after(snapshot.free, (*found.moves, *found.awaited, *moves))
-    fragmented = search.one_more.fragmentation.of(snapshot.of_tier(Tier.EDGE), free)
+    found = _add_moves(found, moves, legs, search.one_more)
+    qos = quality(shares, gains.qos_targets, gains.objective)
     return attrs.evolve(
         found,
-        after=ClusterScore(quality(shares, gains.qos_targets, gains.objective), shares, fragmented),
+        after=attrs.evolve(found.after, qos=qos, shares=shares),
         worst_losses=list_worst_losses(shares, gains.qos_targets, changed),
-        moves=(*found.moves, *moves),
-        legs=(*found.legs, *legs),
         proven=False,
     )
 
@@ -310,18 +308,20 @@ def _add_migration(found: Suggestion, move: Move, one_more: OneMore) -> Suggesti
     """Add a migration to the suggestion as a group of its own, independent of the other
     migrations.
     """
-    snapshot = one_more.snapshot
     groups = {other.group for other in (*found.moves, *found.awaited)}
     move = attrs.evolve(move, group=max(groups, default=-1) + 1)
-    moves = (*found.moves, move)
-    free = _free_after(snapshot.free, (*moves, *found.awaited))
-    fragmented = one_more.fragmentation.of(snapshot.of_tier(Tier.EDGE), free)
-    return attrs.evolve(
-        found,
-        after=attrs.evolve(found.after, fragmentation=fragmented),
-        moves=moves,
-        legs=(*found.legs, *split_into_legs(move, frozenset())),
-    )
+    return _add_moves(found, [move], split_into_legs(move, frozenset()), one_more)
+
+
+def _add_moves(
+    found: Suggestion, moves: Iterable[Move], legs: Iterable[Leg], one_more: OneMore
+) -> Suggestion:
+    """Add migrations that do not depend on the others, and the fragmentation after all."""
+    moves = (*found.moves, *moves)
+    free = _free_after(one_more.snapshot.free, (*moves, *found.awaited))
+    fragmented = one_more.fragmentation.of(one_more.snapshot.of_tier(Tier.EDGE), free)
+    after = attrs.evolve(found.after, fragmentation=fragmented)
+    return attrs.evolve(found, after=after, moves=moves, legs=(*found.legs, *legs))
 
 
 def _free_after(

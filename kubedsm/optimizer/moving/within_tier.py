@@ -11,7 +11,7 @@ migrated, provided a higher combined score of both nodes; therefore balancing te
 must hold in two consecutive samples, and nodes with recently changed pods are left out.
 """
 
-from collections.abc import Collection, Container, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Self
 
@@ -192,6 +192,10 @@ def list_spreading(
         _Crowd(workload, pods, spread.on_node[workload]) for workload, pods in crowded.items()
     )
 
+    def separate(pod: Pod, target: NodeName) -> float:
+        source = one_more.snapshot.placed[pod.uid]
+        return spread_benefit(spread, pod.workload, source, target)
+
     def turn(crowd: _Crowd) -> tuple[int, bool, float, float, int, Workload]:
         level, weight = gains.level[crowd.workload], qos_targets(crowd.workload).weight
         return level, crowd.part < 1, -weight, -crowd.part, -len(crowd.pods), crowd.workload
@@ -199,29 +203,45 @@ def list_spreading(
     spreadable = (c for c in crowds if c.part == 1 or has_default_spread(c.pods[0]))
     for crowd in sorted(spreadable, key=turn):
         # The benefit equals edge pods while the workload remains unchanged.
-        found = _spread_crowd(one_more, spread, crowd, lasting(crowd.workload))
-        if found is not None:
-            yield found
+        seconds = lasting(crowd.workload)
+        yield from _find_migration(one_more, spread, crowd.list_leaving(), seconds, separate)
 
 
-def _spread_crowd(
-    one_more: OneMore, spread: ReplicaSpread, crowd: "_Crowd", seconds: float
-) -> tuple[Move, float] | None:
-    """Return the first spreading migration of a workload with its benefit; without a target if the
-    benefit is at most the price.
+def _find_migration(
+    one_more: OneMore,
+    spread: ReplicaSpread,
+    pods: Iterable[tuple[Pod, float]],
+    seconds: float,
+    benefit: Callable[[Pod, NodeName], float],
+    *,
+    preferred: bool = False,
+) -> Iterator[tuple[Move, float]]:
+    """Yield the best migration of a workload's pods, at most one, with its benefit; without a
+    target if the benefit is at most the price.
+
+    pods: with the greatest possible benefit of each. benefit: of a migration to a node, in pods at
+    the edge.
     """
-    for pod, most in crowd.list_leaving():
+    price = one_more.limits.price
+    for pod, most in pods:
+        source = one_more.snapshot.placed[pod.uid]
         if one_more.is_out_of_time():
-            break
-        if one_more.movable(pod) or pod.node_name is None:
+            return
+        if one_more.movable(pod):
             continue
-        if one_more.limits.price and most * seconds <= one_more.limits.price:
-            return Move(pod, pod.node_name, pod.node_name, None), most * seconds
-        move = _best_spreading(one_more, spread, pod)
-        if move is not None:
-            benefit = spread_benefit(spread, crowd.workload, pod.node_name, move.target)
-            return move, benefit * seconds
-    return None
+        if price and most * seconds <= price:
+            yield Move(pod, source, source, None), most * seconds
+            return
+        targets = {
+            node.name: gain
+            for node in one_more.list_targets(pod, preferred=preferred)
+            if (gain := benefit(pod, node.name)) > 0
+        }
+        for move in _rank_targets(one_more, spread, pod, targets):
+            tidy = not preferred or _keeps_fragmentation(one_more, move)
+            if tidy and one_more.keeps_rules(move):
+                yield attrs.evolve(move, preferred=preferred), targets[move.target] * seconds
+                return
 
 
 @attrs.frozen(eq=False)
@@ -256,17 +276,6 @@ def _youngest_first(pod: Pod) -> tuple[float, str, str]:
     return -pod.created, pod.namespace, pod.name
 
 
-def _best_spreading(one_more: OneMore, spread: ReplicaSpread, pod: Pod) -> Move | None:
-    source = one_more.snapshot.placed[pod.uid]
-    targets = {
-        node.name: 0.0
-        for node in one_more.list_targets(pod)
-        if spread_benefit(spread, pod.workload, source, node.name) > 0
-    }
-    moves = _rank_targets(one_more, spread, pod, targets)
-    return next(filter(one_more.keeps_rules, moves), None)
-
-
 def _rank_targets(
     one_more: OneMore, spread: ReplicaSpread, pod: Pod, targets: Mapping[NodeName, float]
 ) -> Iterator[Move]:
@@ -296,8 +305,8 @@ def _rank_targets(
         for turn, (node, cost) in enumerate(zip(nodes, costs, strict=True))
     )
     kind = MoveKind.between(source.tier, source.tier)
-    for value, *_, name in ranked:
-        yield Move(pod, source.name, name, kind, rebalances=True, preferred=value < 0)
+    for *_, name in ranked:
+        yield Move(pod, source.name, name, kind, rebalances=True)
 
 
 @attrs.frozen(eq=False)
@@ -339,7 +348,7 @@ def list_preferring(
     snapshot, positions = one_more.snapshot, one_more.snapshot.index.positions
     elsewhere = {move.pod.workload for move in one_more.others}
     known: dict[PodClass, _Preference] = {}
-    found: dict[Workload, list[tuple[float, Pod]]] = {}
+    found: dict[Workload, list[tuple[Pod, float]]] = {}
     for uid, name in snapshot.placed.items():
         pod = snapshot.pods[uid]
         if not pod.pod_class.rules.preferences.node_affinity or pod.workload in elsewhere:
@@ -352,46 +361,20 @@ def list_preferring(
         preference = known[pod.pod_class]
         most = preference.best[tier] - float(preference.parts[positions[name]])
         if most > 0:
-            found.setdefault(pod.workload, []).append((most, pod))
+            found.setdefault(pod.workload, []).append((pod, most))
+
+    def gain(pod: Pod, target: NodeName) -> float:
+        parts = known[pod.pod_class].parts
+        return float(parts[positions[target]] - parts[positions[snapshot.placed[pod.uid]]])
 
     def turn(workload: Workload) -> tuple[int, float, Workload]:
         return gains.level[workload], -qos_targets(workload).weight, workload
 
     for workload in sorted(found, key=turn):
-        pods = sorted(found[workload], key=lambda each: (-each[0], *leaving_turn(each[1])))
-        move = _prefer_node(one_more, known, pods, lasting(workload))
-        if move is not None:
-            yield move
-
-
-def _prefer_node(
-    one_more: OneMore,
-    preferences: Mapping[PodClass, _Preference],
-    pods: Sequence[tuple[float, Pod]],
-    seconds: float,
-) -> tuple[Move, float] | None:
-    """Return the best migration of a workload's pods with its benefit; without a target if the
-    benefit is at most the price.
-    """
-    snapshot, positions = one_more.snapshot, one_more.snapshot.index.positions
-    spread = ReplicaSpread.of(snapshot, {pod.workload for _, pod in pods})
-    for most, pod in pods:
-        source = snapshot.placed[pod.uid]
-        if one_more.is_out_of_time():
-            break
-        if one_more.limits.price and most * seconds <= one_more.limits.price:
-            return Move(pod, source, source, None), most * seconds
-        parts = preferences[pod.pod_class].parts
-        gains = parts - parts[positions[source]]
-        targets = {
-            node.name: gain
-            for node in one_more.list_targets(pod, preferred=True)
-            if (gain := float(gains[positions[node.name]])) > 0
-        }
-        for move in _rank_targets(one_more, spread, pod, targets):
-            if _keeps_fragmentation(one_more, move) and one_more.keeps_rules(move):
-                return move, targets[move.target] * seconds
-    return None
+        pods = sorted(found[workload], key=lambda each: (-each[1], *leaving_turn(each[0])))
+        spread = ReplicaSpread.of(snapshot, {workload})
+        seconds = lasting(workload)
+        yield from _find_migration(one_more, spread, pods, seconds, gain, preferred=True)
 
 
 #: least combined score improvement of both nodes: smaller differences may be rounding

@@ -11,6 +11,7 @@ from kubedsm.kube.client.port import (
     Cluster,
     Request,
 )
+from kubedsm_lab.emulator.paper import pod_spec, workload
 
 _HTTP_ERROR = 400
 #: Expected refusals: a terminating or absent namespace, an existing name.
@@ -79,17 +80,6 @@ class Api:
         return items
 
 
-def pod_spec(requests: dict[str, str], **more: Any) -> dict[str, Any]:
-    """Return the spec of a pod with one container, for KubeDSM, deleted without grace period."""
-    container = {"name": "c", "image": "pause", "resources": {"requests": requests}}
-    return {
-        "schedulerName": "kubedsm",
-        "terminationGracePeriodSeconds": 0,
-        "containers": [container],
-        **more,
-    }
-
-
 def deployment(
     name: str,
     replicas: int,
@@ -97,15 +87,4 @@ def deployment(
     labels: dict[str, str] | None = None,
 ) -> dict[str, Any]:
     """Return a Deployment manifest with `replicas` pods; small pods unless `spec` is given."""
-    labels = {"app": name, **(labels or {})}
-    template = {"metadata": {"labels": labels}, "spec": spec or pod_spec(SMALL_REQUESTS)}
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": name},
-        "spec": {
-            "replicas": replicas,
-            "selector": {"matchLabels": labels},
-            "template": template,
-        },
-    }
+    return workload(name, replicas, spec or pod_spec(SMALL_REQUESTS), labels=labels)

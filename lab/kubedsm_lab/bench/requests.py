@@ -20,11 +20,12 @@ from kubedsm.kube.client.kubernetes import KubernetesCluster
 from kubedsm.process.clock import SystemClock
 from kubedsm.terminal.fitted_table import table
 from kubedsm.terminal.problems import Problem
-from kubedsm_lab.bench.api import APPS, Api, deployment, pod_spec
+from kubedsm_lab.bench.api import APPS, Api, deployment
 from kubedsm_lab.bench.burst.run import REQUESTS
 from kubedsm_lab.bench.processes import Scheduler, emulated_cluster, run_command
 from kubedsm_lab.bench.report import Report, format_duration, format_number
 from kubedsm_lab.emulator.http.audit_log import REQUEST_BYTES, RESPONSE_BYTES
+from kubedsm_lab.emulator.paper import pod_spec
 from kubedsm_lab.replay.hpa.service import NODES
 
 _BIND, _EVENT = "create pods/binding", " events"

@@ -26,6 +26,8 @@ from kubedsm_lab.emulator.api.resources import (
     Resource,
 )
 from kubedsm_lab.emulator.emulated_cluster import EmulatedCluster
+from kubedsm_lab.emulator.paper import pod_spec as make_pod_spec
+from kubedsm_lab.emulator.paper import workload
 
 NAMESPACE = "default"
 MERGE = "application/merge-patch+json"
@@ -88,20 +90,9 @@ class Hands:
 
         With `storage` each pod of a StatefulSet has a volume claim of that size.
         """
-        labels = {"app": name}
-        requests = {"cpu": cpu, "memory": "100Mi"}
-        container = {"name": "c", "image": "pause", "resources": {"requests": requests}}
-        template = {
-            "schedulerName": self._scheduler,
-            "terminationGracePeriodSeconds": 1,
-            "tolerations": TOLERATIONS,
-            "containers": [container],
-        }
-        spec = {
-            "replicas": replicas,
-            "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": template | pod_spec},
-        }
+        template = make_pod_spec({"cpu": cpu, "memory": "100Mi"}, schedulerName=self._scheduler)
+        template |= {"terminationGracePeriodSeconds": 1, "tolerations": TOLERATIONS, **pod_spec}
+        spec = workload(name, replicas, template)["spec"]
         if resource is STATEFUL_SETS:
             spec["serviceName"] = name
         if storage:

@@ -259,8 +259,9 @@ class Process:
 
 #: duration of an interruption in seconds: another replica leads before, even at half speed
 AWAY = 40.0
-#: seconds from sending until the network delivers a request: another replica leads by then
-_LATE = AWAY - 2.0
+#: seconds from sending until the network delivers a request: another replica, unless its clock is
+#: slower, has just begun to lead
+_LATE = 18.0
 #: seconds from SIGTERM until the process runs again
 ENDING = 30.0
 HOUR = 3600.0
@@ -312,9 +313,7 @@ INTERRUPTIONS = {
         "left",
         Process.freeze,
         Process.thaw,
-        delivery=RequestFault(
-            OutcomeUnknown("no response"), applied=True, late=_LATE, delay=LIST_TIMEOUT
-        ),
+        delivery=RequestFault(OutcomeUnknown("no response"), applied=True, late=_LATE, delay=AWAY),
     ),
     "suspended-before": Interruption("before", Process.suspend, Process.thaw),
     "suspended-after": Interruption("after", Process.suspend, Process.thaw),

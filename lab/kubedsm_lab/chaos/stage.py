@@ -25,6 +25,7 @@ from kubedsm_lab.chaos.lying_prometheus import LyingPrometheus
 from kubedsm_lab.chaos.oracles import Invariants, Witness, list_selected
 from kubedsm_lab.chaos.process import Process
 from kubedsm_lab.chaos.seam import ProcessSeam, Seam
+from kubedsm_lab.chaos.versions import NewerVersion, known_to_newer
 from kubedsm_lab.emulator.api.errors import ApiError
 from kubedsm_lab.emulator.api.object_state import is_active, is_terminating, labels_of, node_of
 from kubedsm_lab.emulator.api.pacing import DELIVERY
@@ -43,8 +44,8 @@ RESTART = Doubling(1.0, most=16.0)
 REACTION_TIME = 0.05
 #: seconds within which the suggester runs again
 SOON = 5.0
-#: seconds without writes before the end of a run, and deadline of a run
-QUIET, PATIENCE = 30.0, 300.0
+#: seconds without writes before the end of a run, and deadline: longer than any grace period
+QUIET, PATIENCE = 30.0, 900.0
 #: pods of a run that are never reached unless each fails and is replaced
 MOST_PODS = 300
 
@@ -117,27 +118,41 @@ class Stage:
         #: None for a single scheduler
         self.history = None if times is None else History(self.api)
         self._last_write = 0.0
-        self._keeping: list[asyncio.Task[None]] = []
+        #: by replica
+        self._keeping: dict[str, asyncio.Task[None]] = {}
         self.api.store.subscribe(self._count_pod)
 
     # Schedulers.
 
-    def start_scheduler(self, replica: str, rate: float = 1.0) -> None:
-        """Start a scheduler, and restart it whenever it ends, as the kubelet does."""
-        self._keeping.append(self._tasks.create_task(self._keep_running(replica, rate)))
+    def start_scheduler(self, replica: str, rate: float = 1.0, *, newer: bool = False) -> None:
+        """Start a scheduler, and restart it whenever it ends, as the kubelet does.
+
+        `newer`: of the version that follows this one.
+        """
+        keeping = self._keep_running(replica, rate, newer=newer)
+        self._keeping[replica] = self._tasks.create_task(keeping)
+
+    def remove_scheduler(self, replica: str, *, graceful: bool = True) -> None:
+        """End a scheduler by SIGTERM, or else SIGKILL, and do not restart it."""
+        self._keeping.pop(replica).cancel()
+        for process in self.running:
+            if process.name.startswith(f"{replica}-") and graceful:
+                process.stopping.set()
+            elif process.name.startswith(f"{replica}-"):
+                process.kill()
 
     def stop_schedulers(self) -> None:
         """End all scheduler processes and do not restart any."""
-        for keeping in self._keeping:
+        for keeping in self._keeping.values():
             keeping.cancel()
         for process in self.running:
             process.kill()
 
-    async def _keep_running(self, replica: str, rate: float) -> None:
+    async def _keep_running(self, replica: str, rate: float, *, newer: bool) -> None:
         for incarnation in itertools.count(1):
             name = f"{replica}-{incarnation}"
             try:
-                process = self._create_process(name, rate)
+                process = self._create_process(name, rate, newer=newer)
             except DocumentError as error:
                 self.seam.add_remark(name, NOT_STARTED, str(error))
             else:
@@ -146,15 +161,17 @@ class Stage:
                 self.seam.add_remark(process.name, "ended")
             await self.clock.sleep(RESTART.delay_after(incarnation - 1))
 
-    def _create_process(self, name: str, rate: float) -> Process:
+    def _create_process(self, name: str, rate: float, *, newer: bool) -> Process:
         """Create a scheduler process from the ConfigMap; raise DocumentError if that is invalid."""
+        text = self.hands.read_configuration()
         seam = ProcessSeam(self.seam, name)
         front = EmulatedFront(self.cluster.routes, self.clock, faults=seam, latency=LATENCY)
+        observed = self._observe_requests(front, name)
         process = Process(
             name,
-            self._observe_requests(front, name),
+            NewerVersion(observed) if newer else observed,
             self._tasks,
-            _parse_configuration(self.hands.read_configuration()),
+            _parse_configuration(known_to_newer(text) if newer else text),
             CONFIGURATION,
             rate=rate,
             times=self._times,

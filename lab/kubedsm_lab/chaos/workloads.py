@@ -14,6 +14,7 @@ from kubedsm_lab.chaos.hands import NAMESPACE
 from kubedsm_lab.chaos.lying_prometheus import PERIOD, TOLD_AFTER
 from kubedsm_lab.chaos.oracles import is_detached
 from kubedsm_lab.chaos.stage import End, Placed, Stage
+from kubedsm_lab.chaos.versions import NEW_DOCUMENT
 from kubedsm_lab.emulator.api.object_state import is_terminating, labels_of, node_of
 from kubedsm_lab.emulator.api.resources import NAMESPACES, PODS, STATEFUL_SETS, Object
 from kubedsm_lab.emulator.api.store import ObjectChange
@@ -32,6 +33,8 @@ WEB, SHOP = {"web": Placed(2)}, {"shop": Placed(1)}
 NEIGHBOURS = {"before": Placed(1), "beside": Placed(1)}
 #: seconds to wait for a migration to begin
 _BEGUN = 10.0
+#: seconds to wait for another leader
+_HANDED_OVER = 20.0
 #: seconds to wait for a neighbour's migration
 _AT_LAST = 120.0
 HOSTNAME = "kubernetes.io/hostname"
@@ -233,10 +236,7 @@ async def _migrate_neighbours(stage: Stage) -> None:
     (guarantee I9).
     """
     for name in ("before", "beside"):
-        reach = {"matchExpressions": [{"key": HOSTNAME, "operator": "In", "values": ["c1", name]}]}
-        terms = {"nodeSelectorTerms": [reach]}
-        affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
-        stage.hands.create_workload(name, 1, cpu="5m", affinity=affinity)
+        stage.hands.create_workload(name, 1, cpu="5m", affinity=_restrict_to("c1", name))
     await stage.clock.sleep(4.0)
     usual = await _time_migration(stage, "before")
     stage.hands.add_node(EDGE)
@@ -244,6 +244,13 @@ async def _migrate_neighbours(stage: Stage) -> None:
     stage.neighbour_took = (usual, await _time_migration(stage, "beside"))
     await stage.clock.sleep(LASTING)
     _hold_pods(stage, held=False)
+
+
+def _restrict_to(*nodes: str) -> Object:
+    """Return the affinity of pods that may run on the named nodes only."""
+    reach = {"matchExpressions": [{"key": HOSTNAME, "operator": "In", "values": list(nodes)}]}
+    terms = {"nodeSelectorTerms": [reach]}
+    return {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
 
 
 def _is_leaving(stage: Stage) -> bool:
@@ -389,6 +396,40 @@ async def _change_leader(stage: Stage) -> None:
         stage.leader.stopping.set()
 
 
+async def _change_version(stage: Stage) -> None:
+    """Roll a newer version out and back, as a Deployment does, amid binds and migrations.
+
+    The ConfigMap has a key of the newer version from the upgrade until after the downgrade began.
+    The newer leader is killed while a pod is detached.
+    """
+    stage.hands.create_workload("web", 2)
+    stage.hands.create_workload("shop", 1)
+    await _open_edge(stage)
+    await stage.wait_until(lambda: _list_detached(stage), _BEGUN)
+    for number, former in enumerate(("kubedsm-1", "kubedsm-0")):
+        stage.start_scheduler(f"newer-{number}", newer=True)
+        await stage.clock.sleep(1.0)
+        stage.remove_scheduler(former)
+    stage.hands.scale_workload("web", 3)
+    stage.hands.write_configuration(NEW_DOCUMENT)
+    await stage.wait_until(lambda: _is_led_by(stage, "newer"), _HANDED_OVER)
+    stage.hands.create_workload("bank", 1, affinity=_restrict_to("c1", "e2"))
+    await stage.clock.sleep(4.0)
+    stage.hands.add_node(node("e2", "edge", "1", "8Gi"))
+    await stage.wait_until(lambda: "bank" in _list_detached(stage), _BEGUN)
+    stage.start_scheduler("kubedsm-2")
+    for number in (0, 1):
+        stage.remove_scheduler(f"newer-{number}", graceful=False)
+    stage.hands.create_workload("late", 1, affinity=_restrict_to("c1"))
+    await stage.clock.sleep(2.0)
+    stage.hands.write_configuration({})
+    stage.start_scheduler("kubedsm-3")
+
+
+def _is_led_by(stage: Stage, replica: str) -> bool:
+    return stage.leader is not None and stage.leader.name.startswith(replica)
+
+
 async def _serve_lies(stage: Stage) -> None:
     """Enable load balancing with a fake Prometheus that sends false measurements."""
     load: Object = {
@@ -478,6 +519,13 @@ WORKLOADS = {
             rates=(1.0, 1.0),
         ),
         Workload("leader-change", _change_leader, WEB | SHOP, nodes=(CLOUD,), rates=(1.0, 1.0)),
+        Workload(
+            "version-change",
+            _change_version,
+            {"web": Placed(3), "bank": Placed(1), "late": Placed(0, 1)} | SHOP,
+            nodes=(CLOUD,),
+            rates=(1.0, 1.0),
+        ),
         Workload("slow-leader", _change_leader, WEB | SHOP, nodes=(CLOUD,), rates=(0.5, 2.0)),
         Workload("fast-leader", _change_leader, WEB | SHOP, nodes=(CLOUD,), rates=(2.0, 0.5)),
     )

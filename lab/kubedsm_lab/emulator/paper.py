@@ -5,6 +5,9 @@ Source: arXiv 2501.07130; the autoscalers' windows are those of its authors' man
 (AUT-Cloud-Lab/ecmus). The papers' master node is omitted: it runs no pods.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 import attrs
 
 from kubedsm_lab.emulator.api.resources import Object
@@ -60,6 +63,46 @@ def node(name: str, tier: str, cpu: str, memory: str, pods: int = 110, zone: str
         "metadata": {"name": name, "labels": labels},
         "spec": {},
         "status": {"capacity": amounts, "allocatable": amounts},
+    }
+
+
+def pod_spec(requests: Mapping[str, str], **fields: Any) -> Object:
+    """Return the spec of a pod with one container, for KubeDSM, deleted without grace period;
+    `fields` are added or replaced.
+    """
+    container = {"name": "c", "image": "pause", "resources": {"requests": requests}}
+    return {
+        "schedulerName": "kubedsm",
+        "terminationGracePeriodSeconds": 0,
+        "containers": [container],
+        **fields,
+    }
+
+
+def workload(
+    name: str,
+    replicas: int,
+    spec: Object,
+    kind: str = "Deployment",
+    labels: Mapping[str, str] | None = None,
+    **fields: Any,
+) -> Object:
+    """Return the manifest of a Deployment, StatefulSet or ReplicaSet with the given pod spec.
+
+    Pods have the workload's name as label `app`, and `labels`; `fields` of the workload's spec are
+    added or replaced.
+    """
+    own = {"app": name, **(labels or {})}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": kind,
+        "metadata": {"name": name},
+        "spec": {
+            "replicas": replicas,
+            "selector": {"matchLabels": own},
+            "template": {"metadata": {"labels": own}, "spec": spec},
+            **fields,
+        },
     }
 
 
@@ -121,30 +164,17 @@ def service_objects(
 def _deployment(
     name: str, cpu: str, memory: str, scheduler_name: str, replicas: int, grace_seconds: int
 ) -> Object:
-    labels = {"app": name}
-    container = {
-        "name": "server",
-        "image": "registry.k8s.io/pause:3.9",
-        "ports": [{"name": "http", "containerPort": _PORT}],
-        "resources": {"requests": {"cpu": cpu, "memory": memory}},
-    }
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": name, "namespace": NAMESPACE, "labels": labels},
-        "spec": {
-            "replicas": replicas,
-            "selector": {"matchLabels": labels},
-            "template": {
-                "metadata": {"labels": labels},
-                "spec": {
-                    "schedulerName": scheduler_name,
-                    "terminationGracePeriodSeconds": grace_seconds,
-                    "containers": [container],
-                },
-            },
-        },
-    }
+    spec = pod_spec(
+        {"cpu": cpu, "memory": memory},
+        schedulerName=scheduler_name,
+        terminationGracePeriodSeconds=grace_seconds,
+    )
+    [container] = spec["containers"]
+    container |= {"name": "server", "image": "registry.k8s.io/pause:3.9"}
+    container["ports"] = [{"name": "http", "containerPort": _PORT}]
+    made = workload(name, replicas, spec)
+    made["metadata"] |= {"namespace": NAMESPACE, "labels": {"app": name}}
+    return made
 
 
 def _service(name: str) -> Object:

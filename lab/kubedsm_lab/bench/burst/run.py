@@ -21,7 +21,7 @@ from kubedsm.kube.wire.decoding import PODS
 from kubedsm.model.events import ClusterEvent, PodApplied
 from kubedsm.model.model import Pod, Uid
 from kubedsm.process.clock import Clock
-from kubedsm_lab.bench.api import APPS, CORE, Api, deployment, pod_spec
+from kubedsm_lab.bench.api import APPS, CORE, Api, deployment
 from kubedsm_lab.bench.burst.result import (
     BurstResult,
     Figures,
@@ -32,6 +32,7 @@ from kubedsm_lab.bench.burst.result import (
 )
 from kubedsm_lab.bench.hollow_nodes import RUN, on_hollow_nodes
 from kubedsm_lab.emulator.emulated_cluster import EMULATED_RUNTIME
+from kubedsm_lab.emulator.paper import pod_spec
 
 REQUESTS = {"cpu": "10m", "memory": "16Mi"}
 _POLL_PERIOD = 0.05

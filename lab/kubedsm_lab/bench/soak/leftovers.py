@@ -15,11 +15,12 @@ from kubedsm.kube.client.port import ObjectName
 from kubedsm.kube.wire.annotations import MOVE_ANNOTATION
 from kubedsm.model.model import MIGRATING_LABEL
 from kubedsm.process.clock import Clock
-from kubedsm_lab.bench.api import APPS, CORE, Api, pod_spec
+from kubedsm_lab.bench.api import APPS, CORE, Api
 from kubedsm_lab.bench.processes import Scheduler
 from kubedsm_lab.bench.soak.pod_watch import PodWatch
 from kubedsm_lab.bench.soak.tenants import ODD_NAMESPACE
 from kubedsm_lab.emulator.api.admission import NAMESPACES_AT_START
+from kubedsm_lab.emulator.paper import pod_spec
 
 #: Seconds for pending pods and migrations to finish when the tenants stop.
 SETTLING = 90.0

@@ -15,7 +15,8 @@ import orjson
 from kubedsm.kube.wire.annotations import MOVE_ANNOTATION
 from kubedsm.model.model import MIGRATING_LABEL
 from kubedsm.process.clock import Clock
-from kubedsm_lab.bench.api import APPS, CORE, POLICY, Api, deployment, pod_spec
+from kubedsm_lab.bench.api import APPS, CORE, POLICY, Api, deployment
+from kubedsm_lab.emulator.paper import pod_spec
 
 ODD_NAMESPACE = "odd"
 #: One new Deployment in `BURST_EVERY` is part of a burst.
