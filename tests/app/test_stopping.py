@@ -4,7 +4,14 @@ import asyncio
 
 from kubedsm.model.model import MIGRATING_LABEL as MIGRATING
 from kubedsm_lab.emulator.emulated_cluster import Timing
-from support.move_scenes import CONFIGURATION, LARGE_CLOUD, SMALL_EDGE, labelled, open_edge
+from support.move_scenes import (
+    CONFIGURATION,
+    LARGE_CLOUD,
+    SMALL_EDGE,
+    ReadyPods,
+    labelled,
+    open_edge,
+)
 from support.replicas import replicas
 
 #: seconds from a binding to Ready
@@ -25,12 +32,7 @@ async def moving(several, grace, configuration=CONFIGURATION):
 
 
 def ready(world):
-    pods = [pod for pod in world.pods("web") if "deletionTimestamp" not in pod["metadata"]]
-    return sum(
-        c["type"] == "Ready" and c["status"] == "True"
-        for pod in pods
-        for c in pod["status"].get("conditions", ())
-    )
+    return ReadyPods(world, "web").count()
 
 
 async def test_moves_that_can_end_in_time_do():

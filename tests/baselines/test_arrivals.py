@@ -7,7 +7,8 @@ import attrs
 from kubedsm.model.model import Tier
 from kubedsm_lab.baselines.arrivals import simulate_arrivals
 from kubedsm_lab.baselines.kube_scheduler import kube_scheduler
-from support.policy_clusters import MI, node, pod, snapshot
+from support.placement_instances import snapshot
+from support.policy_clusters import MI, node, pod
 
 
 def of_priority(name, priority, cores=1, **more):

@@ -19,7 +19,8 @@ from kubedsm_lab.bench.burst.result import summarize_evenness
 from kubedsm_lab.replay.variants import contender
 from support import placement_instances, rule_instances
 from support.drawing import drawn
-from support.policy_clusters import MI, TARGETS, node, pod, snapshot
+from support.placement_instances import snapshot
+from support.policy_clusters import MI, TARGETS, node, pod
 from support.rule_instances import ZONE, app, evenly
 from support.wire_pods import made_pod
 

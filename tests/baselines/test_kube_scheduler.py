@@ -26,7 +26,8 @@ from kubedsm_lab.baselines.kube_scheduler import (
 )
 from kubedsm_lab.baselines.registry import POLICIES
 from support.drawing import drawn
-from support.policy_clusters import MI, PAPER, TARGETS, node, pod, snapshot
+from support.placement_instances import snapshot
+from support.policy_clusters import MI, PAPER, TARGETS, node, pod
 
 KUBE_SCHEDULER = InTurn(kube_scheduler, *TARGETS)
 

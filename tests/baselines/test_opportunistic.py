@@ -16,7 +16,8 @@ from kubedsm.model.selectors import Requirement
 from kubedsm_lab.baselines.in_turn import InTurn, NodeUsage
 from kubedsm_lab.baselines.kube_scheduler import KubeScheduler, scores, total_scores
 from support.drawing import drawn
-from support.policy_clusters import TARGETS, node, pod, snapshot
+from support.placement_instances import snapshot
+from support.policy_clusters import TARGETS, node, pod
 
 HOSTNAME = "kubernetes.io/hostname"
 WEB = (Requirement("app", "In", ("web",)),)

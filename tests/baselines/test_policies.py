@@ -8,7 +8,8 @@ import pytest
 from kubedsm.model.model import Share, Tier, Workload
 from kubedsm.plugins.plugin import Rejection
 from kubedsm_lab.baselines.registry import POLICIES
-from support.policy_clusters import MI, TARGETS, node, pod, snapshot
+from support.placement_instances import snapshot
+from support.policy_clusters import MI, TARGETS, node, pod
 
 #: free cores: big 4, small 2; the cloud has two nodes
 BIG = node("big", Tier.EDGE, 4, 8000 * MI)

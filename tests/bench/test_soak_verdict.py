@@ -7,12 +7,13 @@ import attrs
 import pytest
 
 from kubedsm.model.events import NodeApplied, PodApplied, PodDeleted
-from kubedsm.model.model import Node, Pod, PodClass, Resources, SchedulingRules, Uid, Workload
+from kubedsm.model.model import Node, Resources, Uid
 from kubedsm_lab.bench.processes import LogCount, MemorySample
 from kubedsm_lab.bench.soak.leftovers import Leftovers
 from kubedsm_lab.bench.soak.pod_watch import PodWatch, Wait
 from kubedsm_lab.bench.soak.tenants import ODD_NAMESPACE
 from kubedsm_lab.bench.soak.verdict import SoakResult
+from support.pods import made_pod
 
 #: 100 calm seconds, then 500 with the odd tenant; one pod, one look at the memory a second
 GOOD = SoakResult(
@@ -161,10 +162,8 @@ class SetClock:
 
 
 def pod(uid, node=None, namespace="shop", **more):
-    requests = PodClass(Resources(cpu=100), SchedulingRules())
-    workload = Workload(namespace, "Deployment", "web")
-    pod = Pod(Uid(uid), namespace, uid, workload, requests, "kubedsm", node_name=node)
-    return PodApplied(attrs.evolve(pod, **more))
+    requests = Resources(cpu=100)
+    return PodApplied(made_pod(uid, namespace=namespace, requests=requests, node_name=node, **more))
 
 
 def watched(*events):

@@ -16,7 +16,6 @@ from kubedsm.objective.lasting import Quiet
 from kubedsm.planner.hypothesis import Hypothesis
 from kubedsm.planner.requests import PlanningContext
 from kubedsm.planner.what_if import WhatIfRequest
-from kubedsm_lab.emulator.api.resources import POD_DISRUPTION_BUDGETS
 from support.asked import lines_of, section
 from support.fixed_clock import FixedClock
 from support.placement_instances import node, pod, resources
@@ -95,12 +94,7 @@ async def test_the_page_reads_the_budgets_of_a_drain(monkeypatch):
         world = there.world
         world.deploy("half", 2)
         await world.until_bound(2, 10)
-        selector = {"matchLabels": {"app": "half"}}
-        never = {
-            "metadata": {"name": "never", "namespace": "default"},
-            "spec": {"minAvailable": 5, "selector": selector},
-        }
-        world.api.create(POD_DISRUPTION_BUDGETS, never, namespace="default")
+        world.budget("half", "never", minAvailable=5)
 
         async def ask(change):
             async with session.get(f"{url.rstrip('/')}/page/what-if?{change}") as found:

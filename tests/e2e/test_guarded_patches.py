@@ -11,7 +11,6 @@ from kubedsm_lab.emulator.access.rbac import User
 from kubedsm_lab.emulator.api.resources import (
     DEPLOYMENTS,
     NODES,
-    POD_DISRUPTION_BUDGETS,
     PODS,
     RESOURCE_QUOTAS,
 )
@@ -89,9 +88,7 @@ async def test_all_that_we_patch_goes_through():
         world.cluster.routes = orphaning = PatchesOfPods(world)
         async with world.scheduler():
             await settle_on_cloud(world, "web", 2)
-            spec = {"maxUnavailable": 1, "selector": {"matchLabels": {"app": "web"}}}
-            budget = {"metadata": {"name": "b"}, "spec": spec}
-            world.api.create(POD_DISRUPTION_BUDGETS, budget, namespace="default")
+            world.budget("web", maxUnavailable=1)
             open_edge(world)
             await world.until(lambda: any(map(is_detached, world.pods())), 10)
             world.api.delete(DEPLOYMENTS, "default", "web")

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
+from kubedsm_lab.emulator.api.object_state import is_ready
 from loadgen.scenario import Api, Interval, Scenario, dumps
 from support.processes import PATIENCE, Process, Server, write
 
@@ -21,8 +22,7 @@ def bind(server, pod, node):
 
 
 def ready(server, pod):
-    status = server.call("GET", f"/api/v1/namespaces/default/pods/{pod}")["status"]
-    return any((c["type"], c["status"]) == ("Ready", "True") for c in status["conditions"])
+    return is_ready(server.call("GET", f"/api/v1/namespaces/default/pods/{pod}"))
 
 
 def load_report(pod, began, ended):

@@ -9,6 +9,7 @@ import urllib.request
 import pytest
 
 from kubedsm.kube.calls.writes import CONTROLLER
+from kubedsm_lab.emulator.api.object_state import is_ready
 from kubedsm_lab.emulator.paper import node
 from support.command_line import kubedsm
 from support.processes import PATIENCE, Scheduler, Server, write
@@ -58,12 +59,7 @@ def pods(server):
 
 def ready(server):
     """Return the nodes of the Ready pods."""
-    return [
-        pod["spec"].get("nodeName")
-        for pod in pods(server)
-        for condition in pod["status"].get("conditions", ())
-        if (condition["type"], condition["status"]) == ("Ready", "True")
-    ]
+    return [pod["spec"].get("nodeName") for pod in pods(server) if is_ready(pod)]
 
 
 def moving(server):

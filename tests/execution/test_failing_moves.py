@@ -12,7 +12,6 @@ from kubedsm_lab.emulator.api.resources import (
     DEPLOYMENTS,
     NAMESPACES,
     NODES,
-    POD_DISRUPTION_BUDGETS,
     PODS,
     REPLICA_SETS,
     RESOURCE_QUOTAS,
@@ -156,11 +155,7 @@ async def test_the_deployment_changes_while_its_pod_moves(change, moment):
 
 async def test_a_budget_that_never_allows_an_eviction_takes_the_move_back():
     async with on_cloud(2) as world:
-        never = {
-            "metadata": {"name": "never", "namespace": "default"},
-            "spec": {"minAvailable": 100, "selector": {"matchLabels": {"app": "web"}}},
-        }
-        world.api.create(POD_DISRUPTION_BUDGETS, never, namespace="default")
+        world.budget("web", minAvailable=100)
         ready = ReadyPods(world, "web").watch()
         open_edge(world, node("e1", "edge", "1", "8Gi"))
         await world.until(lambda: any(map(is_detached, world.pods())), 10)
@@ -218,14 +213,6 @@ migration: {cooldown: 1s, drainDelay: 1s, deadline: 10s}
 EDGE = node("e1", "edge", "1", "4Gi")
 
 
-def budget(name, **spec):
-    selector = {"matchLabels": {"app": name}}
-    return {
-        "metadata": {"name": name, "namespace": "default"},
-        "spec": {"selector": selector, **spec},
-    }
-
-
 def detached(world):
     return [p for p in world.pods() if "kubedsm.io/migrating" in p["metadata"]["labels"]]
 
@@ -259,7 +246,7 @@ async def _delete_in_mid_migration(world, spec):
     world.deploy("web", 2)
     await world.until_bound(2, 2)
     await asyncio.sleep(2)
-    world.api.create(POD_DISRUPTION_BUDGETS, budget("web", **spec), namespace="default")
+    world.budget("web", **spec)
     world.api.create(NODES, EDGE)
     await world.until(lambda: detached(world), 10)
     world.api.delete(DEPLOYMENTS, "default", "web")
@@ -271,9 +258,7 @@ async def test_no_pod_outlives_its_replica_set_beside_a_new_one(gone):
         world.deploy("web", 2)
         await world.until_bound(2, 2)
         await asyncio.sleep(2)
-        world.api.create(
-            POD_DISRUPTION_BUDGETS, budget("web", maxUnavailable=0), namespace="default"
-        )
+        world.budget("web", maxUnavailable=0)
         world.api.create(NODES, EDGE)
         await world.until(lambda: detached(world), 10)
         [old] = world.api.list(REPLICA_SETS, "default")

@@ -6,7 +6,6 @@ from kubedsm.config.settings import load
 from kubedsm_lab.emulator.api.resources import (
     ENDPOINTS,
     NODES,
-    POD_DISRUPTION_BUDGETS,
     SERVICES,
     STATEFUL_SETS,
 )
@@ -51,11 +50,7 @@ async def test_a_single_replica_moves_to_the_edge_without_ever_being_missing():
 
 async def test_three_replicas_move_within_their_budget():
     async with migrating(LARGE_CLOUD) as world, world.scheduler():
-        budget = {
-            "metadata": {"name": "web", "namespace": "default"},
-            "spec": {"maxUnavailable": 1, "selector": {"matchLabels": {"app": "web"}}},
-        }
-        world.api.create(POD_DISRUPTION_BUDGETS, budget, namespace="default")
+        world.budget("web", maxUnavailable=1)
         await settle_on_cloud(world, "web", 3)
         ready = ReadyPods(world, "web").watch()
         open_edge(world, node("e1", "edge", "3", "8Gi"))

@@ -13,19 +13,16 @@ from kubedsm.explain.decisions import PendingPods
 from kubedsm.model.model import Node as CoreNode
 from kubedsm.model.model import (
     NodeName,
-    Pod,
-    PodClass,
     Resources,
-    SchedulingRules,
     Tier,
     Uid,
-    Workload,
 )
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.optimizer.placing.decision import Binding, Decision
 from kubedsm_lab.emulator.api.resources import NODES, PODS, SERVICES
 from kubedsm_lab.replay.virtual_time import VirtualClock
 from support.asked import as_sent
+from support.pods import made_pod
 from support.worlds import CLOUD, EDGE, emulated
 
 MOVING = load(
@@ -246,13 +243,9 @@ async def test_moves_that_fail_or_are_only_proposed_say_so():
         assert [m.outcome for m in entries[0].moves] == ["proposed"]
 
 
-WEB = Workload("shop", "Deployment", "web")
-ONE = PodClass(Resources(cpu=1000), SchedulingRules())
-
-
 def snapshot_with(number):
     node_ = CoreNode(NodeName("e1"), {}, Resources(cpu=10**6), tier=Tier.EDGE)
-    pod = Pod(Uid(f"u{number}"), "shop", f"web-{number}", WEB, ONE, "kubedsm")
+    pod = made_pod(f"web-{number}", uid=f"u{number}", cpu=1000)
     return Snapshot({node_.name: node_}, {pod.uid: pod}, {node_.name: node_.allocatable}, {}), pod
 
 

@@ -1,3 +1,4 @@
+import attrs
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -5,7 +6,6 @@ from hypothesis import strategies as st
 from kubedsm.model.model import (
     Node,
     NodeName,
-    Pod,
     PodClass,
     Resources,
     SchedulingRules,
@@ -18,6 +18,7 @@ from kubedsm.model.model import (
     Workload,
 )
 from kubedsm.model.snapshot import Snapshot
+from support.pods import made_pod
 
 NAMES = ["cpu", "memory", "pods", "ephemeral-storage", "example.com/gpu"]
 amounts = st.dictionaries(st.sampled_from(NAMES), st.integers(-(10**15), 10**15))
@@ -27,17 +28,8 @@ SMALL = PodClass(Resources(cpu=1000, memory=2**30, pods=1), SchedulingRules())
 
 
 def pod(name, **given):
-    return Pod(
-        **{
-            "uid": Uid(f"uid-{name}"),
-            "namespace": "shop",
-            "name": name,
-            "workload": CART,
-            "pod_class": SMALL,
-            "scheduler_name": "kubedsm",
-        }
-        | given
-    )
+    made = made_pod(name, uid=f"uid-{name}", requests=SMALL.requests)
+    return attrs.evolve(made, **{"workload": CART, **given})
 
 
 def node(name, tier=None):

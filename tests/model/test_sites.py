@@ -5,10 +5,7 @@ import pytest
 
 from kubedsm.model.model import (
     Node,
-    Pod,
-    PodClass,
     Resources,
-    SchedulingRules,
     Share,
     Taint,
     Tier,
@@ -17,6 +14,7 @@ from kubedsm.model.model import (
 from kubedsm.model.node_index import site_of
 from kubedsm.model.sites import SITE_LABELS, Away, is_partitioned, sites_of
 from kubedsm.model.snapshot import Snapshot
+from support.pods import made_pod
 
 LOST = Taint("node.kubernetes.io/unreachable", "", "NoExecute")
 LOST_AT_FIRST = Taint("node.kubernetes.io/unreachable", "", "NoSchedule")
@@ -31,8 +29,9 @@ def node(name, site="", taint=None, tier=Tier.EDGE, **labels):
 
 
 def pod(name, workload, on=None, **state):
-    pod_class = PodClass(Resources(1000, 2**20, 1), SchedulingRules())
-    return Pod(name, "ns", name, workload, pod_class, "kubedsm", on, **state)
+    requests = Resources(1000, 2**20, 1)
+    named = {"namespace": "ns", "workload": workload.name}
+    return made_pod(name, **named, requests=requests, node_name=on, **state)
 
 
 def snapshot(nodes, pods):

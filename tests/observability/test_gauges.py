@@ -12,7 +12,7 @@ from kubedsm_lab.emulator.api.resources import CONFIGMAPS, DEPLOYMENTS, NAMESPAC
 from kubedsm_lab.emulator.front import Delivery, RequestFault
 from kubedsm_lab.emulator.paper import node
 from support.metered import Metered
-from support.preemptions import DISABLED, bound, budget, filled, preempting, urgent
+from support.preemptions import DISABLED, bound, filled, preempting, urgent
 from support.worlds import CLOUD, EDGE, emulated
 
 MERGE = "application/merge-patch+json"
@@ -205,7 +205,7 @@ async def test_pods_that_may_not_go_are_no_victims_and_without_preemption_nothin
         metered = Metered(world)
         async with world.scheduler(instruments=metered.instruments):
             await filled(world)
-            budget(world, 0)
+            world.budget("low", maxUnavailable=0)
             urgent(world)
             await world.until(lambda: world.events("PreemptionFailed"), 5)
             assert metered(ATTEMPTS) >= 1

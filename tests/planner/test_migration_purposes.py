@@ -3,10 +3,11 @@
 import attrs
 import pytest
 
-from kubedsm.model.model import Pod, PodClass, Resources, SchedulingRules, Share, Uid, Workload
+from kubedsm.model.model import Share, Workload
 from kubedsm.objective.objective import QosTarget
 from kubedsm.optimizer.moving.suggestion import Move, MoveKind
 from kubedsm.planner.what_if import describe_purpose
+from support.pods import made_pod
 
 A, B = (Workload("default", "Deployment", name) for name in "ab")
 SHARES = {A: Share(3, 4), B: Share(2, 3)}
@@ -17,9 +18,7 @@ def qos_targets(workload):
 
 
 def move(service, kind, **changes):
-    owner = Workload("default", "Deployment", service)
-    pod_class = PodClass(Resources(cpu=1, pods=1), SchedulingRules())
-    pod = Pod(Uid(service), "default", f"{service}-1", owner, pod_class, "kubedsm")
+    pod = made_pod(f"{service}-1", namespace="default", workload=service)
     return Move(pod, "n1", "n2", kind, **changes)
 
 

@@ -10,7 +10,7 @@ from kubedsm.config.settings import Configuration
 from kubedsm.explain.pod import explain_pod
 from kubedsm.explain.rendering import render_text
 from kubedsm_lab.emulator.actors.kubelet import NEVER_READY
-from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, JOBS, POD_DISRUPTION_BUDGETS, PODS
+from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, JOBS, PODS
 from kubedsm_lab.emulator.paper import node
 from kubedsm_lab.replay.changed_settings import with_settings
 from support.move_scenes import MERGE
@@ -183,9 +183,7 @@ async def test_after_a_failed_migration_they_start_in_the_cloud():
 
 async def test_the_wait_is_bounded_however_slow_the_migrations_are():
     async with full_edge(**{"batch.migrationWait": "8s"}) as world:
-        spec = {"maxUnavailable": 0, "selector": {"matchLabels": {"app": "lead"}}}
-        budget = {"metadata": {"name": "lead"}, "spec": spec}
-        world.api.create(POD_DISRUPTION_BUDGETS, budget, namespace="default")
+        world.budget("lead", maxUnavailable=0)
         world.api.store.subscribe(lambda change: spoil(world, change))
         world.deploy("gold", 2)
         await asyncio.sleep(7)

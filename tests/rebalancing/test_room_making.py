@@ -19,7 +19,7 @@ from support.move_scenes import (
     is_ready,
 )
 from support.packings import APPLY, Counting, half_full, in_pieces, large, placed, settled
-from support.preemptions import HIGH, Evictions, budget
+from support.preemptions import HIGH, Evictions
 
 #: so that there is time for something else to happen
 SLOW = Timing(start_delay=5.0, stop_delay=5.0)
@@ -268,7 +268,7 @@ async def test_pods_of_lower_priority_go_for_others_only_by_leave_of_their_budge
         await world.until_bound(2, 3)
         await asyncio.sleep(2)
         if protected:
-            budget(world, 0)
+            world.budget("low", maxUnavailable=0)
             await asyncio.sleep(1)
         ready = ReadyPods(world, "web").watch()
         large(world, priorityClassName=HIGH)

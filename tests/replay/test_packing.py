@@ -27,7 +27,8 @@ from kubedsm_lab.replay.packing.tables import sections
 from kubedsm_lab.replay.tables import as_markdown
 from support.command_line import kubedsm
 from support.evaluations import lines_in
-from support.policy_clusters import MI, node, pod, snapshot
+from support.placement_instances import snapshot
+from support.policy_clusters import MI, node, pod
 
 TINY = Shape(4, 4, 4, 95)
 #: seconds, far more than is needed: what is found does not depend on them

@@ -19,7 +19,6 @@ from support.preemptions import (
     SMALL,
     Evictions,
     bound,
-    budget,
     filled,
     preempting,
     settled,
@@ -86,7 +85,7 @@ async def test_a_budget_that_refuses_costs_nothing():
     async with preempting(faults=calls) as world:
         async with world.scheduler():
             before = await filled(world)
-            budget(world, 0)
+            world.budget("low", maxUnavailable=0)
             await asyncio.sleep(1)
             urgent(world)
             await world.until(lambda: world.events("PreemptionFailed"), 5)
@@ -113,7 +112,7 @@ async def test_the_protected_pod_is_kept_where_another_will_do():
         world.deploy("other", 1)
         await world.until_bound(2, 3)
         await asyncio.sleep(1)
-        budget(world, 0)
+        world.budget("low", maxUnavailable=0)
         await asyncio.sleep(1)
         urgent(world)
         await world.until(lambda: world.placed("urgent") == {"e1": 1}, 5)

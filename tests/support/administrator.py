@@ -4,32 +4,24 @@ import asyncio
 import json
 import time
 import uuid
+from pathlib import Path
 
 import kubernetes_asyncio
 import requests
 import yaml
 
+from kubedsm_lab.bench.watched_api import path_to
+from kubedsm_lab.emulator.api.object_state import is_ready, is_terminating
+from kubedsm_lab.emulator.api.resources import SERVED
+from kubedsm_lab.emulator.http.server import kubeconfig
 from kubedsm_lab.emulator.paper import pod_spec, workload
 from support.processes import PATIENCE
 
 SCHEDULER = "kubedsm-e2e"
 TIER = "e2e.kubedsm.io/tier"
-POLICY = "ValidatingAdmissionPolicy"
 MERGE = "application/merge-patch+json"
-#: group by kind
-GROUPS = {
-    "": (
-        *("Namespace", "Node", "ConfigMap", "Pod", "PersistentVolumeClaim"),
-        *("ResourceQuota", "ServiceAccount"),
-    ),
-    "events.k8s.io": ("Event",),
-    "apps": ("Deployment", "StatefulSet"),
-    "storage.k8s.io": ("StorageClass",),
-    "coordination.k8s.io": ("Lease",),
-    "rbac.authorization.k8s.io": ("Role", "RoleBinding", "ClusterRole", "ClusterRoleBinding"),
-    "admissionregistration.k8s.io": (POLICY, f"{POLICY}Binding"),
-}
-BASES = {kind: f"/apis/{group}/v1" for group, kinds in GROUPS.items() for kind in kinds}
+#: by kind; Events by their newer group
+RESOURCES = {resource.kind: resource for resource in SERVED}
 
 
 class Administrator:
@@ -67,13 +59,8 @@ class Administrator:
         return response.json()
 
     def path(self, kind, name=""):
-        base = BASES[kind].replace("/apis//", "/api/")
-        if not kind.startswith(("Namespace", "Node", "Cluster", "StorageClass", POLICY)):
-            base += f"/namespaces/{self.namespace}"
-        plural = f"{kind.lower()}{'es' if kind[-1] == 's' else 's'}"
-        if kind[-1] == "y":
-            plural = f"{kind.lower()[:-1]}ies"
-        return f"{base}/{plural}/{name}".rstrip("/")
+        name, _, subresource = name.partition("/")
+        return path_to(RESOURCES[kind], self.namespace, name, subresource)
 
     def create(self, kind, given):
         return self.call("POST", self.path(kind), given)
@@ -134,11 +121,8 @@ class Administrator:
             pod["spec"]["nodeName"]
             for pod in self.list("Pod")
             if pod["metadata"].get("labels", {}).get("app") == app
-            and "deletionTimestamp" not in pod["metadata"]
-            and any(
-                (condition["type"], condition["status"]) == ("Ready", "True")
-                for condition in pod["status"].get("conditions", ())
-            )
+            and not is_terminating(pod)
+            and is_ready(pod)
         ]
 
     def reasons(self):
@@ -156,18 +140,8 @@ class Administrator:
 
     def kubeconfig_for(self, token):
         """Write the kubeconfig of an account that has this token."""
-        cluster = {"server": self.url}
-        if self.ca:
-            cluster["certificate-authority"] = str(self.ca)
-        document = {
-            "apiVersion": "v1",
-            "kind": "Config",
-            "clusters": [{"name": "c", "cluster": cluster}],
-            "users": [{"name": "u", "user": {"token": token}}],
-            "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}],
-            "current-context": "c",
-        }
         path = self.folder / f"kubeconfig-{uuid.uuid4()}"
-        path.write_text(yaml.dump(document))
+        ca = Path(self.ca).read_bytes() if self.ca else None
+        path.write_text(json.dumps(kubeconfig(self.url, token, ca)))
         path.chmod(0o600)
         return path

@@ -13,6 +13,7 @@ from kubedsm.model.model import Uid
 from kubedsm.optimizer.moving.migration_graph import Order
 from kubedsm.optimizer.moving.suggestion import Move
 from kubedsm.rebalancing.suggester import order_of
+from kubedsm_lab.emulator.api.object_state import is_ready, is_terminating
 from kubedsm_lab.emulator.api.resources import NODES, PODS
 from kubedsm_lab.emulator.front import Faults
 from kubedsm_lab.emulator.paper import node
@@ -42,14 +43,8 @@ class ReadyPods:
         self._world, self._app = world, app
 
     def count(self):
-        return sum(
-            not pod["metadata"].get("deletionTimestamp")
-            and any(
-                c["type"] == "Ready" and c["status"] == "True"
-                for c in pod["status"].get("conditions", ())
-            )
-            for pod in self._world.pods(self._app)
-        )
+        pods = self._world.pods(self._app)
+        return sum(is_ready(pod) and not is_terminating(pod) for pod in pods)
 
     def watch(self):
         self.lowest = self.count()
@@ -183,11 +178,6 @@ def replacement(world):
 
 def is_bound(pod):
     return "nodeName" in pod["spec"]
-
-
-def is_ready(pod):
-    conditions = pod["status"].get("conditions", ())
-    return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
 
 
 def both(one, other):

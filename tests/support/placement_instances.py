@@ -8,19 +8,17 @@ from kubedsm.model.model import (
     Node,
     NodeName,
     Pod,
-    PodClass,
     Resources,
     SchedulingRules,
     Taint,
     Tier,
     Toleration,
-    Uid,
     Wishes,
-    Workload,
 )
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.objective import QosTarget, scores_and_unevenness
 from kubedsm.objective.qos_targets import cap_slower_edge
+from support.pods import made_pod
 
 GPU = "example.com/gpu"
 NO_RULES = SchedulingRules()
@@ -46,15 +44,9 @@ def node(
 
 
 def pod(name, service, requests, *, rules=NO_RULES, created=0.0, priority=0, on=None):
-    return Pod(
-        uid=Uid(f"uid-{name}"),
-        namespace="shop",
-        name=name,
-        workload=Workload("shop", "Deployment", service),
-        pod_class=PodClass(requests, rules, priority),
-        scheduler_name="kubedsm",
-        node_name=NodeName(on) if on else None,
-        created=created,
+    classed = {"requests": requests, "rules": rules, "priority": priority}
+    return made_pod(
+        name, uid=f"uid-{name}", workload=service, node_name=on or None, created=created, **classed
     )
 
 

@@ -1,19 +1,8 @@
 """Tiny snapshots for tests of policies."""
 
-from kubedsm.model.model import (
-    Node,
-    NodeName,
-    Pod,
-    PodClass,
-    Resources,
-    SchedulingRules,
-    Taint,
-    Tier,
-    Uid,
-    Workload,
-)
-from kubedsm.model.snapshot import Snapshot
+from kubedsm.model.model import Node, NodeName, Resources, Taint, Tier
 from kubedsm.objective.objective import Objective, QosTarget
+from support.pods import made_pod
 
 MI = 2**20
 TARGETS = (lambda _: QosTarget(), Objective())
@@ -39,26 +28,6 @@ PAPER = (
 
 
 def pod(name, *, cores=1, memory=950 * MI, service="a", on=None, **more):
-    return Pod(
-        uid=Uid(f"uid-{name}"),
-        namespace="default",
-        name=name,
-        workload=Workload("default", "Deployment", service),
-        pod_class=PodClass(Resources(int(cores * 1000), memory, 1), SchedulingRules()),
-        scheduler_name="kubedsm",
-        node_name=None if on is None else NodeName(on),
-        **more,
-    )
-
-
-def snapshot(nodes, pods):
-    free = {n.name: n.allocatable for n in nodes}
-    for one in pods:
-        if one.node_name is not None:
-            free[one.node_name] -= one.requests
-    return Snapshot(
-        nodes={n.name: n for n in nodes},
-        pods={p.uid: p for p in pods},
-        free=free,
-        placed={p.uid: p.node_name for p in pods if p.node_name is not None},
-    )
+    requests = Resources(int(cores * 1000), memory, 1)
+    named = {"uid": f"uid-{name}", "namespace": "default", "workload": service}
+    return made_pod(name, **named, requests=requests, node_name=on, **more)

@@ -5,7 +5,6 @@ import asyncio
 import attrs
 
 from kubedsm.config.settings import load
-from kubedsm_lab.emulator.api.resources import POD_DISRUPTION_BUDGETS
 from kubedsm_lab.emulator.emulated_cluster import Timing
 from kubedsm_lab.emulator.front import Faults
 from kubedsm_lab.emulator.paper import node
@@ -67,17 +66,6 @@ async def filled(world, replicas=2, **more):
     await world.until(lambda: bound(world, "low") == replicas, 3)
     await asyncio.sleep(1)
     return {pod["metadata"]["name"] for pod in world.pods("low")}
-
-
-def budget(world, allowed):
-    world.api.create(
-        POD_DISRUPTION_BUDGETS,
-        {
-            "metadata": {"name": "low", "namespace": "default"},
-            "spec": {"maxUnavailable": allowed, "selector": {"matchLabels": {"app": "low"}}},
-        },
-        namespace="default",
-    )
 
 
 def settled(world):

@@ -8,6 +8,7 @@ import time
 import urllib.error
 import urllib.request
 
+from kubedsm_lab.emulator.http.server import kubeconfig
 from kubedsm_lab.emulator.paper import pod_spec, workload
 
 PATIENCE = 120.0
@@ -116,12 +117,5 @@ def write(tmp_path, name, text):
 
 
 def unreachable(tmp_path):
-    cluster = {"name": "c", "cluster": {"server": f"http://127.0.0.1:{free_port()}"}}
-    context = {"name": "c", "context": {"cluster": "c", "user": "c"}}
-    config = {
-        "clusters": [cluster],
-        "contexts": [context],
-        "users": [{"name": "c", "user": {}}],
-        "current-context": "c",
-    }
+    config = kubeconfig(f"http://127.0.0.1:{free_port()}")
     return write(tmp_path, "kubeconfig", json.dumps(config))

@@ -9,8 +9,6 @@ from kubedsm.model.model import (
     EVERY_ADDRESS,
     ClaimReference,
     HostPort,
-    NodeName,
-    Pod,
     PodAffinityTerm,
     PodClass,
     Preferences,
@@ -33,6 +31,7 @@ from kubedsm.model.surroundings import (
     Volume,
 )
 from support.placement_instances import node, resources, snapshot
+from support.pods import made_pod
 
 HOST = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"
@@ -56,17 +55,18 @@ def pod(
     priority=0,
     **rules,
 ):
-    return Pod(
-        uid=Uid(f"uid-{name}"),
+    made = made_pod(
+        name,
+        uid=f"uid-{name}",
         namespace=namespace,
-        name=name,
-        workload=Workload(namespace, "Pod", name),
-        pod_class=PodClass(requests or resources(1, 1), SchedulingRules(**rules), priority),
-        scheduler_name="kubedsm",
-        node_name=NodeName(on) if on else None,
+        requests=requests or resources(1, 1),
+        rules=SchedulingRules(**rules),
+        priority=priority,
+        node_name=on or None,
         terminating=terminating,
         labels=dict(labels),
     )
+    return attrs.evolve(made, workload=Workload(namespace, "Pod", name))
 
 
 def zoned(name, zone=None, **more):

@@ -2,17 +2,10 @@
 
 import random
 
-from kubedsm.model.model import (
-    HostPort,
-    NodeName,
-    Pod,
-    PodClass,
-    SchedulingRules,
-    Tier,
-    Uid,
-    Workload,
-)
-from support.placement_instances import resources
+import attrs
+
+from kubedsm.model.model import HostPort, PodClass, SchedulingRules, Tier
+from support.placement_instances import pod, resources
 from support.rule_instances import HOST, ZONE, app, cluster, evenly, near, zoned
 
 
@@ -79,14 +72,5 @@ def ruled_batch(seed, least=8, most=24, edge=(2, 3, 4), cloud=(1, 2, 3)):
 
 
 def _member(name, service, on, pod_class, created=0.0):
-    return Pod(
-        uid=Uid(f"uid-{name}"),
-        namespace="shop",
-        name=name,
-        workload=Workload("shop", "Deployment", service),
-        pod_class=pod_class,
-        scheduler_name="kubedsm",
-        node_name=NodeName(on) if on else None,
-        created=created,
-        labels={"app": service},
-    )
+    made = pod(name, service, pod_class.requests, on=on, created=created)
+    return attrs.evolve(made, pod_class=pod_class, labels={"app": service})

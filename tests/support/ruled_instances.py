@@ -4,39 +4,28 @@ import random
 
 import attrs
 
-from kubedsm.model.model import (
-    HostPort,
-    NodeName,
-    Pod,
-    PodClass,
-    SchedulingRules,
-    Tier,
-    Uid,
-    Workload,
-)
+from kubedsm.model.model import HostPort, SchedulingRules, Tier
 from kubedsm.objective.objective import QosTarget
 from kubedsm.optimizer.moving.suggestion import SuggestLimits
 from support.literal_rules import literal_rule
-from support.placement_instances import Instance, resources, snapshot
+from support.placement_instances import Instance, pod, resources, snapshot
 from support.rule_instances import HOST, ZONE, app, evenly, near, zoned
 from support.suggest_instances import OBJECTIVES, Case
 
 
 def member(name, service, on=None, *, requests=None, priority=0, created=0.0, **rules):
     """Return a pod of a Deployment with the label app; running if it has a node."""
-    return Pod(
-        uid=Uid(f"uid-{name}"),
-        namespace="shop",
-        name=name,
-        workload=Workload("shop", "Deployment", service),
-        pod_class=PodClass(requests or resources(1, 1), SchedulingRules(**rules), priority),
-        scheduler_name="kubedsm",
-        node_name=NodeName(on) if on else None,
-        phase="Running" if on else "Pending",
-        ready=on is not None,
+    made = pod(
+        name,
+        service,
+        requests or resources(1, 1),
+        rules=SchedulingRules(**rules),
+        priority=priority,
         created=created,
-        labels={"app": service},
+        on=on,
     )
+    phase = "Running" if on else "Pending"
+    return attrs.evolve(made, phase=phase, ready=on is not None, labels={"app": service})
 
 
 def apart(*services, key=HOST):
@@ -101,15 +90,15 @@ def ruled_case(seed, rules=_rules):
     pods = []
     for i in range(rng.randint(4, 7)):
         service = rng.choice(services)
-        pod = member(f"{service}-{i}", service, created=float(i % 3), **made[service])
+        each = member(f"{service}-{i}", service, created=float(i % 3), **made[service])
         shot = snapshot(nodes, pods)
-        fitting = [n for n in nodes if literal_rule(shot, pod, n) is None]
+        fitting = [n for n in nodes if literal_rule(shot, each, n) is None]
         if rng.random() < 0.6:  # a crowded edge is what makes a choice
             fitting = [n for n in fitting if n.tier is Tier.EDGE] or fitting
         if fitting and rng.random() < 0.95:
             on = rng.choice(fitting).name
-            pod = attrs.evolve(pod, node_name=on, phase="Running", ready=rng.random() < 0.95)
-        pods.append(pod)
+            each = attrs.evolve(each, node_name=on, phase="Running", ready=rng.random() < 0.95)
+        pods.append(each)
     targets = {s: QosTarget(rng.choice((0.0, 0.5, 1.0, 1.0)), rng.choice((1, 2))) for s in services}
     limits = SuggestLimits(
         max_moves=rng.choice((1, 2, 3, 3)),

@@ -12,7 +12,12 @@ from kubedsm.config.settings import Configuration
 from kubedsm.observability.measured_cluster import MeasuredCluster
 from kubedsm.process.clock import Clock
 from kubedsm_lab.chaos.oracles import Invariants, Witness
-from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, EVENTS, PODS
+from kubedsm_lab.emulator.api.resources import (
+    DEPLOYMENTS,
+    EVENTS,
+    POD_DISRUPTION_BUDGETS,
+    PODS,
+)
 from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster, Timing
 from kubedsm_lab.emulator.front import EmulatedFront
 from kubedsm_lab.emulator.paper import node, pod_spec, workload
@@ -94,6 +99,12 @@ class World:
     def deploy(self, name, replicas, cpu="1", memory="950Mi", namespace="default", **pod_spec):
         spec = small_pod({"cpu": cpu, "memory": memory}, **pod_spec)
         return self.api.create(DEPLOYMENTS, workload(name, replicas, spec), namespace=namespace)
+
+    def budget(self, app, name="", **limit):
+        """Create a PodDisruptionBudget for the pods of an app."""
+        spec = {**limit, "selector": {"matchLabels": {"app": app}}}
+        given = {"metadata": {"name": name or app}, "spec": spec}
+        self.api.create(POD_DISRUPTION_BUDGETS, given, namespace="default")
 
     def scale(self, name, replicas):
         patch = {"spec": {"replicas": replicas}}

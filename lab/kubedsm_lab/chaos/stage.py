@@ -44,8 +44,8 @@ RESTART = Doubling(1.0, most=16.0)
 REACTION_TIME = 0.05
 #: seconds within which the suggester runs again
 SOON = 5.0
-#: seconds without writes before the end of a run, and deadline of a run
-QUIET, PATIENCE = 30.0, 300.0
+#: seconds without writes before the end of a run, and deadline: longer than any grace period
+QUIET, PATIENCE = 30.0, 900.0
 #: pods of a run that are never reached unless each fails and is replaced
 MOST_PODS = 300
 

@@ -12,6 +12,7 @@ import attrs
 import structlog
 
 from kubedsm.kube.watching.reflector import LIST_TIMEOUT, SILENT_AFTER
+from kubedsm.rebalancing.packer import IN_VAIN
 from kubedsm_lab.chaos.faults import (
     APPLIED_LATE,
     CALL,
@@ -285,16 +286,18 @@ async def _run_workload(
 def _is_settled(stage: Stage, reference: Outcome | None) -> bool:
     due = reference is None or stage.clock.monotonic() >= stage.seam.ended + QUIET
     due = due and not any(each.hides for each in stage.seam.perturbations)
+    quiet = QUIET
     if _has_incident(stage):
-        as_usual = not stage.resting and not any(
-            out_of_place(stage.api, stage.hands.list_pods(), NAMESPACE)
-        )
+        pods = stage.hands.list_pods()
+        as_usual = not stage.resting and not any(out_of_place(stage.api, pods, NAMESPACE))
+        if not all(map(node_of, pods)):
+            quiet += IN_VAIN.most  # until packing makes its next attempt
     elif reference is None:
         as_usual = not stage.resting
     else:
         as_usual = stage.count_placements() == reference.end
     unfinished = stage.list_leftovers() or any(stage.list_mirror_errors())
-    return due and as_usual and stage.quiet_for >= QUIET and not unfinished
+    return due and as_usual and stage.quiet_for >= quiet and not unfinished
 
 
 def _has_incident(stage: Stage) -> bool:

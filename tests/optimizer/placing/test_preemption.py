@@ -9,12 +9,8 @@ from hypothesis import strategies as st
 
 from kubedsm.model.model import (
     NodeName,
-    Pod,
-    PodClass,
     SchedulingRules,
     Tier,
-    Uid,
-    Workload,
 )
 from kubedsm.model.selecting import Budget
 from kubedsm.objective.objective import Objective, QosTarget
@@ -22,23 +18,15 @@ from kubedsm.optimizer.placing.preemption import Preemption, PreemptionSearch, m
 from support.examples import examples
 from support.literal_rules import literal_rule
 from support.placement_instances import node, resources, snapshot
+from support.pods import made_pod
 from support.rule_instances import app, drawn
 
 
 def pod(name, cpu, priority=0, on=None, *, created=0.0, labels=(), **more):
-    preempts = more.pop("preempts", True)
-    return Pod(
-        Uid(name),
-        more.pop("namespace", "shop"),
-        name,
-        Workload("shop", "Deployment", name.partition("-")[0]),
-        PodClass(resources(cpu), SchedulingRules(**more.pop("rules", {})), priority, preempts),
-        "kubedsm",
-        NodeName(on) if on else None,
-        created=created,
-        labels=dict(labels),
-        **more,
-    )
+    rules = SchedulingRules(**more.pop("rules", {}))
+    given = {"requests": resources(cpu), "rules": rules, "priority": priority, **more}
+    given |= {"node_name": on or None, "created": created, "labels": dict(labels)}
+    return made_pod(name, workload=name.partition("-")[0], **given)
 
 
 def search(cluster, waiting, *, qos=1.0, **more):
