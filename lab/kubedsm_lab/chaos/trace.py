@@ -106,7 +106,9 @@ def longest_wait(fault: Fault, handover: float, slowest: float, *, replaced: boo
     if fault.family == PROCESS:
         interruption = INTERRUPTIONS[fault.what]
         is_served = replaced and interruption.end is not None
-        return USUAL + handover + (0.0 if is_served else interruption.lasts)
+        # A Lease that is renewed late counts from the arrival.
+        late = 0.0 if interruption.delivery is None else interruption.delivery.late
+        return USUAL + handover + late + (0.0 if is_served else interruption.lasts)
     return handover + _longest_disturbance(fault) / slowest
 
 
