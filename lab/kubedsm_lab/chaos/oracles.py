@@ -201,10 +201,14 @@ class Invariants:
 
 
 class Delays:
-    """Test oracle of liveness: pods that wait although they fit, and pods that stay detached."""
+    """Test oracle of liveness: pods that wait although they fit, and pods that stay detached.
 
-    def __init__(self, api: ApiServer) -> None:
+    `handover` is the most seconds from the end of a leader until another scheduler leads.
+    """
+
+    def __init__(self, api: ApiServer, handover: float) -> None:
         self._api = api
+        self._handover = handover
         #: by pod and state: time since which the state lasts
         self._since: dict[str, float] = {}
         self.wrong: dict[str, None] = {}
@@ -225,9 +229,9 @@ class Delays:
         for pod in filter(is_active, pods):
             name, grace = pod["metadata"]["name"], pod["spec"]["terminationGracePeriodSeconds"]
             if is_detached(pod):
-                yield f"{name} stays detached", RESTORED + grace
+                yield f"{name} stays detached", RESTORED + grace + self._handover
             elif not node_of(pod) and nodes_for(self._api, pod):
-                yield f"{name} waits although it fits", BOUND
+                yield f"{name} waits although it fits", BOUND + self._handover
 
 
 @attrs.frozen

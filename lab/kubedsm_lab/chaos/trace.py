@@ -217,7 +217,7 @@ async def _play_injection(injection: Injection, reference: Outcome | None) -> Ou
                 )
                 stage.hidden_until = partial(_hidden_until, seam, min(workload.rates))
                 seam.on_strike = partial(_notice_strike, stage, bystander)
-                delays = Delays(cluster.api)
+                delays = Delays(cluster.api, workload.handover)
                 sampling = tasks.create_task(_sample_delays(delays, stage, workload))
                 await _run_workload(workload, stage, bystander, reference)
                 sampling.cancel()
