@@ -2,6 +2,7 @@
 
 import pytest
 
+from kubedsm.scheduling.scheduling_queue import SchedulingQueue
 from kubedsm_lab.chaos.faults import Fault, UnknownFaultError
 from kubedsm_lab.chaos.sweep import reference
 from kubedsm_lab.chaos.trace import Injection, play
@@ -45,6 +46,14 @@ def test_a_pod_that_waits_takes_the_room_of_a_reservation_that_is_forgotten(monk
     lost_answers_forget_reservations(monkeypatch)
     violations = play(Injection("burst", (answer,)), usual).violations
     assert any(violation.startswith("I2: ") for violation in violations)
+
+
+def test_a_pod_that_nobody_tells_of_room_that_is_free_again_is_seen(monkeypatch):
+    usual, answer = reference("contended", 0), Fault.parse("call:patch-pods.detach:0:timeout")
+    assert play(Injection("contended", (answer,)), usual).violations == ()
+    monkeypatch.setattr(SchedulingQueue, "help", lambda *_: None)
+    violations = play(Injection("contended", (answer,)), usual).violations
+    assert any("camera" in text and "waits although it fits" in text for text in violations)
 
 
 @pytest.mark.parametrize("text", ["", "call:x:1", "call:x:one:404", "call:a:b:1:404"])

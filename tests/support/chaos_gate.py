@@ -7,8 +7,9 @@ from pathlib import Path
 
 #: faults at every point; at binds; and those that keep a leader from its Lease
 ANY, BIND, LEASE = "", "create-pods/binding:", "leases-lost|stopped-before|-leases:.*/minute"
-#: workload that reaches the code of each bug, and a pattern of the faults there; up to `INJECTIONS`
-#: of these are drawn as `kubedsm chaos` draws them, whose long run has each kind at each point
+#: workload that reaches the code of each bug, and a pattern of the faults there, and of the second
+#: faults during the recovery, if it takes two; up to `INJECTIONS` of these runs are drawn as
+#: `kubedsm chaos` draws them, whose long run has each kind at each point
 BUGS = {
     "binds/500-is-refused": ("burst", BIND),
     "binds/conflict-is-refused": ("burst", BIND),
@@ -28,11 +29,11 @@ BUGS = {
     "leaders/taken-early": ("slow-leader", f"process:{BIND}.*leases-lost"),
     "left-behind/not-restored-again": ("namespace-deleted", "patch-pods.reattach"),
     "moves/budget-keeps-an-orphan": ("budgeted", ANY),
-    "moves/claim-not-ended": ("cloud-to-edge", ANY),
+    "moves/claim-not-ended": ("contended", "patch-pods.detach"),
     "moves/detach-unknown-is-refused": ("cloud-to-edge", "patch-pods.detach"),
     "moves/evicts-the-last": ("single-replica", "pods.MODIFIED"),
     "moves/refused-eviction-forgotten": ("budgeted", ANY),
-    "moves/replacement-not-released": ("cloud-to-edge", ANY),
+    "moves/replacement-not-released": ("cloud-to-edge", f"{BIND}2:400$", "world:.*pod-deleted$"),
     "moves/replacement-that-cannot-come": ("cloud-to-edge", "world:"),
     "moves/room-not-released": ("cloud-to-edge", "patch-pods.detach"),
     "placement/lost-replacement-holds": ("cloud-to-edge", ANY),
@@ -53,7 +54,8 @@ BUGS = {
     "world/older-state": ("scaling", BIND),
     "world/reserved-again": ("burst", BIND),
     "world/reserved-is-free": ("burst", BIND),
-    "world/silent-release": ("burst", BIND),
+    "world/silent-release": ("contended", "patch-pods.detach"),
+    "world/terminating-holds-nothing": ("edge-to-cloud", ANY),
 }
 #: bugs that must raise an alarm
 NOTICED = frozenset({
@@ -70,7 +72,9 @@ NOTICED = frozenset({
     "leaders/hung-renewal",
     "leaders/taken-early",
     "moves/budget-keeps-an-orphan",
+    "moves/claim-not-ended",
     "moves/refused-eviction-forgotten",
+    "moves/replacement-not-released",
     "moves/room-not-released",
     "placement/no-drain-delay",
     "placement/refused-bind-holds",
@@ -82,6 +86,8 @@ NOTICED = frozenset({
     "plans/evicts-before-settled",
     "plans/live-read-ignored",
     "world/reserved-is-free",
+    "world/silent-release",
+    "world/terminating-holds-nothing",
 })  # fmt: skip
 #: a workload's share of `kubedsm chaos --short`
 INJECTIONS = 110
@@ -89,28 +95,31 @@ INJECTIONS = 110
 _PLAY = """
 import re
 import sys
-from kubedsm_lab.chaos.sweep import choose_injections, judge, list_injections
+from kubedsm_lab.chaos.sweep import choose_injections, judge, list_injections, list_next, replay
 try:
     found = list_injections([sys.argv[1]], 0)
 except RuntimeError as error:
     print(f"0 {error}")
     sys.exit()
-found = [each for each in found if re.search(sys.argv[3], str(each.faults[0]))]
+for number, pattern in enumerate(sys.argv[3:]):
+    if number:
+        found = [pair for first in found for pair in list_next(replay(first), nearest=2)]
+    found = [each for each in found if re.search(pattern, str(each.faults[-1]))]
 chosen = choose_injections(found, int(sys.argv[2]), 0)
-for number, injection in enumerate(sorted(chosen, key=lambda each: hash(str(each.faults[0]))), 1):
+for number, injection in enumerate(sorted(chosen, key=lambda each: hash(str(each.faults[-1]))), 1):
     verdict = judge(injection)
     if verdict.violations:
-        print(f"{number} {injection.faults[0]}: {verdict.violations[0]}")
+        print(f"{number} {' '.join(map(str, injection.faults))}: {verdict.violations[0]}")
         break
 """
 
 
 def find_alarm(copy: Path, bug: str, patience: int) -> tuple[str, str]:
     """Return the first alarm of chaos runs in a copy of the tree, or why none is known."""
-    workload, faults = BUGS[bug]
+    workload, *faults = BUGS[bug]
     limited = ("prlimit", f"--cpu={patience}", sys.executable, "-c", _PLAY)
     done = subprocess.run(
-        (*limited, workload, str(INJECTIONS), faults),
+        (*limited, workload, str(INJECTIONS), *faults),
         cwd=copy,
         env={**os.environ, "PYTHONPATH": f"{copy}:{copy / 'lab'}", "PYTHONHASHSEED": "0"},
         capture_output=True,

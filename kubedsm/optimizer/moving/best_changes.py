@@ -8,7 +8,6 @@ only. One DP over the nodes, with a state for each vector of differences and the
 cost, knows the optimum: greatest net benefit, then fewest migrations, then (by a second DP) least
 replica spread cost, then least fragmentation.
 
-Departures are limited to nodes with scarce capacity; with headroom, to the edge as a whole.
 Differences are tried in batches by their upper bound of net benefit, and a DP only passes states
 with a reachable difference of the batch within the limits. A relaxation prunes differences first:
 with weights for items, a difference exceeding the sum of all node contributions is unreachable.
@@ -25,7 +24,7 @@ from numpy.typing import NDArray
 
 from kubedsm.objective.fragmentation import SCALE, Ints
 from kubedsm.objective.gains import Gain, rank_gains, select_worthwhile
-from kubedsm.optimizer.matching.match import UNREACHABLE, place_values
+from kubedsm.optimizer.matching.match import UNREACHABLE
 from kubedsm.optimizer.matching.node_walk import Options, Walk, walk_nodes
 from kubedsm.optimizer.matching.problem import group_equal_rows
 from kubedsm.optimizer.moving.edge_problem import EdgeProblem
@@ -114,20 +113,11 @@ class Changes:
     columns: NDArray[np.int16]
     #: X: number of touches
     touched: Ints
-    #: X x I: index of the vector with a single departure fewer; -1 without departures
-    relieved: Ints
 
     @classmethod
     def of(cls, vectors: Ints) -> "Changes":
-        width = vectors.max(axis=0) - vectors.min(axis=0) + 1
-        places = place_values(width.tolist())
-        codes = (vectors - vectors.min(axis=0)) @ places  # sorted, since the vectors are
-        relieved = np.full(vectors.shape, -1, dtype=np.int64)
-        for item in range(vectors.shape[1]):
-            leaving = np.flatnonzero(vectors[:, item] < 0)
-            relieved[leaving, item] = np.searchsorted(codes, codes[leaving] + places[item])
         columns = np.ascontiguousarray(vectors.T, dtype=np.int16)
-        return cls(vectors, columns, np.abs(vectors).sum(axis=1), relieved)
+        return cls(vectors, columns, np.abs(vectors).sum(axis=1))
 
     def possible(
         self, problem: EdgeProblem, nodes: Ints, present: Ints, free: Ints
@@ -149,16 +139,6 @@ class Changes:
         for needed, room, asked in zip(demand.T, free[nodes].T, asking.T, strict=True):
             fits &= (needed <= room[:, None]) | (asked == 0)
         return fits
-
-    def drop_needless(self, possible: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Remove candidate changes of a node in which pods leave although the arriving pods fit
-        without their departure.
-        """
-        kept = possible.copy()
-        for item in range(self.vectors.shape[1]):
-            leaving = np.flatnonzero(self.relieved[:, item] >= 0)
-            kept[:, leaving] &= ~possible[:, self.relieved[leaving, item]]
-        return kept
 
 
 @attrs.frozen
@@ -385,9 +365,7 @@ class _Search:
         changes).
         """
         problem = self.problem
-        possible = self.changes.possible(problem, problem.changeable, problem.present, problem.free)
-        # Edge-wide headroom may require departures from any node.
-        return possible if problem.limits.headroom else self.changes.drop_needless(possible)
+        return self.changes.possible(problem, problem.changeable, problem.present, problem.free)
 
     def _list_options(self, states: Ints, most: int, digits: Digits | None) -> list[Options]:
         """Return the alternative changes of each edge node with costs, for paths through the given

@@ -11,7 +11,6 @@ from types import MappingProxyType
 from typing import Self
 
 import attrs
-import numpy as np
 
 from kubedsm.model.model import (
     NodeName,
@@ -282,9 +281,11 @@ def _group_cloud_kinds(
 ) -> tuple[tuple[Kind, ...], Mapping[Alike, int]]:
     """Return the kinds of the pods in the cloud, and the kind of each equivalence class.
 
-    Capacity of movable pods in the cloud counts as free. Classes without a cloud node are left out.
+    Nodes count as empty. Classes without a cloud node are left out.
     """
-    emptied = attrs.evolve(cloud, room=_free_after_leaving(groups.values(), cloud))
+    axes = axes_of(group.one.requests for group in groups.values())
+    sizes = {axis: cloud.index.size(axis) for axis in axes}
+    emptied = attrs.evolve(cloud, room=FreeCapacity(cloud.index, {}, sizes))
     one_of = {alike: group.one for (_, alike), group in groups.items()}
     if rules is None:
         found = group_kinds(one_of.values(), emptied)
@@ -297,23 +298,6 @@ def _group_cloud_kinds(
         pod.uid: at for at, kind in enumerate(found) if kind.nodes.any() for pod in kind.pods
     }
     return found, {alike: kind_of[pod.uid] for alike, pod in one_of.items() if pod.uid in kind_of}
-
-
-def _free_after_leaving(groups: Iterable[_Group], cloud: NodeRows) -> FreeCapacity:
-    """Return the free capacity of cloud nodes as if all movable pods had left the cloud."""
-    leaving = [group for group in groups if group.in_cloud]
-    positions = cloud.index.positions
-    left = np.array(
-        [positions[pod.node_name] for g in leaving for pod in g.in_cloud if pod.node_name],
-        dtype=np.intp,
-    )
-    number = [len(group.in_cloud) for group in leaving]
-    columns = {}
-    for axis in axes_of(group.one.requests for group in groups):
-        amounts = np.array([group.one.requests.amount(axis) for group in leaving], np.int64)
-        columns[axis] = cloud.room.column(axis).copy()
-        np.add.at(columns[axis], left, np.repeat(amounts, number))
-    return FreeCapacity(cloud.index, {}, columns)
 
 
 def _merge_groups(

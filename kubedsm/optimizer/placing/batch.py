@@ -337,10 +337,11 @@ class Batch:
 
     def plain_proof(self, bindings: Sequence[Binding]) -> Proof:
         """Return the optimality proof of a placement without search: all pods are placed, or all
-        are on the edge.
+        are on the edge. With demand by site, pods on the edge may be at other sites than the best.
         """
         on_edge = sum(binding.tier is Tier.EDGE for binding in bindings)
-        placed, qos = len(bindings) == len(self.pods), on_edge == len(self.pods)
+        placed = len(bindings) == len(self.pods)
+        qos = on_edge == len(self.pods) and self.sites is None
         return attrs.evolve(NO_PROOF, placed=placed, qos=qos)
 
     def decision(

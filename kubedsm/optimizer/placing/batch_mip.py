@@ -1,10 +1,9 @@
-"""Integer programme (MIP) that places a batch of pods too large for exact search, with bounds and
-independent parts.
+"""Integer programme (MIP) that places a batch of pods too large for exact search, with bounds.
 
 The lexicographic goals are those of `make_decision`: placed pods by turn, QoS by level, evenness
 by level, preference penalties. Variables count the pods of each kind on each node. Additional
 variables count edge pods by workload, and steps of QoS. A cloud that holds the whole batch is one
-node of unlimited capacity. Kinds without common workloads or nodes are independent parts.
+node of unlimited capacity.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -25,7 +24,7 @@ from kubedsm.optimizer.placing.heuristics import (
     is_utmost,
     steepest_slopes,
 )
-from kubedsm.optimizer.placing.split import Demand, Picks, connect_kinds
+from kubedsm.optimizer.placing.split import Demand, Picks
 from kubedsm.optimizer.programming.in_order import (
     NO_PROOF,
     Certificate,
@@ -326,58 +325,6 @@ def derive_proof(certificates: Iterable[Certificate]) -> Proof:
     )
 
 
-Choose = Callable[[PlacementProblem, CloudRoom, Sequence[Demand], Bounds], Chosen]
-
-
-def split_kinds(edge: PlacementProblem, cloud: CloudRoom, members: Sequence[Demand]) -> list[Ints]:
-    """Return the independent parts of a batch: sets of groups of interchangeable pods without
-    shared nodes.
-    """
-    nodes = (
-        [edge.feasible] if cloud.endless is not None else [edge.feasible, cloud.problem.feasible]
-    )
-    together = [member.kinds() for member in members]
-    takes = {of_node.tobytes(): of_node for of_node in np.concatenate(nodes)}
-    together += [np.flatnonzero(of_node).tolist() for of_node in takes.values()]
-    return [np.array(kinds) for kinds in connect_kinds(together, len(edge.kinds))]
-
-
-def choose_by_parts(
-    parts: Sequence[Ints],
-    edge: PlacementProblem,
-    cloud: CloudRoom,
-    members: Sequence[Demand],
-    bounds: Bounds,
-    choose: Choose,
-) -> Chosen:
-    """Choose the placement of each independent part of the batch separately, and combine the
-    placements.
-    """
-    picks: Picks = {}
-    on_edge, in_cloud = edge.nothing(), cloud.problem.nothing()
-    made = []
-    for at, kinds in enumerate(parts):
-        part = choose(
-            edge.only(kinds),
-            cloud.only(kinds, bounds),
-            [attrs.evolve(m, counts=m.counts[kinds]) for m in members if m.counts[kinds].any()],
-            attrs.evolve(bounds, deadline=bounds.deadline.part(1 / (len(parts) - at))),
-        )
-        made.append(part)
-        on_edge[:, kinds], in_cloud[:, kinds] = part.placement.on_edge, part.placement.in_cloud
-        for (workload, kind), number in part.placement.picks.items():
-            picks[workload, int(kinds[kind])] = number
-    if cloud.endless is not None:
-        in_cloud = cloud.place(edge.counts - on_edge.sum(axis=0))
-    known = zip(*(attrs.astuple(part.proof) for part in made), strict=True)
-    return Chosen(
-        Placement(picks, on_edge, in_cloud),
-        Proof(*map(all, known)),
-        tuple(each for part in made for each in part.certificates),
-        sum(part.charged for part in made),
-    )
-
-
 #: Amounts by goal and qualifier, in order.
 Amounts = Mapping[tuple[str, str], int]
 
@@ -396,23 +343,18 @@ def list_shortfalls(
 ) -> Iterator[Certificate]:
     """Enumerate optimality certificates for the goals whose value is below the upper bound.
 
-    certificates: unproven goals of `best`. Several certificates of one goal belong to independent
-    parts, and are summed.
+    certificates: unproven goals of `best`.
     """
-    gaps: dict[tuple[str, str], int] = {}
-    notes: dict[tuple[str, str], str] = {}
-    for each in certificates:
-        if each.note:
-            notes[each.goal, each.of] = each.note
-        if each.bound is not None and each.value is not None:
-            goal = each.goal, each.of
-            gaps[goal] = gaps.get(goal, 0) + each.bound - each.value
+    unproven = {(each.goal, each.of): each for each in certificates}
     several = {name: sum(name == each for each, _ in reached) > 1 for name in (PLACED, QOS)}
     for (name, of), value in reached.items():
-        bound = best[name, of] + gaps.get((name, of), 0)
+        known, bound, note = unproven.get((name, of)), best[name, of], ""
+        if known is not None:
+            note = known.note
+            if known.bound is not None and known.value is not None:
+                bound += known.bound - known.value
         if value < bound:
             whose, unit = of if several[name] else "", int(NANO) if name == QOS else 1
-            note = notes.get((name, of), "")
             yield Certificate(name, Status.FEASIBLE, value, bound, of=whose, unit=unit, note=note)
         if value < best[name, of]:
             return

@@ -229,15 +229,6 @@ class CloudRoom:
         room = cls(problem, place_least_allocated(problem, problem.counts), None)
         return None if room.endless is None else room
 
-    def only(self, kinds: Ints, bounds: Bounds) -> "CloudRoom":
-        """Return the cloud capacity for a part of the batch: some groups of interchangeable pods,
-        given by index.
-        """
-        problem = self.problem.only(kinds)
-        if self.endless is None:
-            return CloudRoom.of(problem, bounds)
-        return CloudRoom(problem, self.whole[:, kinds], None)
-
     @property
     def endless(self) -> Ints | None:
         """Number of pods of each group that the cloud takes, if capacity suffices for all pods with

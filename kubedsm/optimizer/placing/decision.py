@@ -7,7 +7,6 @@ compares sums of resources, whereas here `match` must find a placement of the ve
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
 from typing import NamedTuple
 
 import attrs
@@ -27,12 +26,7 @@ from kubedsm.optimizer.matching.match import (
     vector_sums,
 )
 from kubedsm.optimizer.matching.problem import PlacementProblem, Targets
-from kubedsm.optimizer.placing.batch_mip import (
-    Chosen,
-    choose_by_parts,
-    choose_by_solver,
-    split_kinds,
-)
+from kubedsm.optimizer.placing.batch_mip import Chosen, choose_by_solver
 from kubedsm.optimizer.placing.cloud import CloudRoom, SampledNodes
 from kubedsm.optimizer.placing.heuristics import Placement, pick_greedily
 from kubedsm.optimizer.placing.replica_spreading import (
@@ -174,17 +168,12 @@ def choose_counts(
     objective: Objective,
     fragmentation: Fragmentation,
 ) -> Chosen:
-    """Choose how many pods of each group go to the edge and the cloud: by exact tables, independent
-    parts, or heuristics.
+    """Choose how many pods of each group go to the edge and the cloud: by exact tables, or by
+    heuristics and the solver.
     """
     table = build_table(edge, fragmentation, bounds) if edge.weights is not None else None
     split = split_vectors(members, table.limits, bounds) if table else None
     charged = 0
-    if table is None or split is None or not cloud.exact:
-        parts = split_kinds(edge, cloud, members)
-        if len(parts) > 1:
-            choose = partial(choose_counts, objective=objective, fragmentation=fragmentation)
-            return choose_by_parts(parts, edge, cloud, members, bounds, choose)
     if table is None or split is None:
         room = BestFit(edge)
         picks, loads = pick_greedily(edge, members, room), room.loads

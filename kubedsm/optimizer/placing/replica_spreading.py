@@ -8,7 +8,6 @@ node slots chosen by `match`, and then improves the assignment by local search w
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
 from itertools import cycle
 from typing import Any, Self
 
@@ -33,129 +32,35 @@ from kubedsm.optimizer.matching.problem import (
 _FAR = 2**40
 
 
-@attrs.frozen(eq=False)
-class Transport:
-    """Transportation problem of replica groups and nodes: min-cost flow by cycle cancelling.
+def share_places(
+    crowds: Ints, zones: Codes, indifferent: NDArray[np.bool_], sizes: Ints, slots: Ints
+) -> Ints:
+    """Assign the pods of replica groups to all free places greedily; return counts, shape (groups,
+    places).
 
-    First each group in turn fills the nodes with the fewest replicas of its workload. Then
-    exchanges along negative cycles reduce the cost until no negative cycle remains. The result is
-    optimal with a single zone. With several zones, a cycle is evaluated as if it passed a zone at
-    most once. Another pod of a group costs the group's pods on the node and in the zone.
+    Each group in turn, largest first, fills the places with the fewest replicas of its workload:
+    another pod costs the group's pods on the node and in the zone.
+    crowds: shape (groups, places), replicas in the place and in its zone before. zones: zone of
+    each place. indifferent: groups without spread cost. slots: free places.
     """
-
-    #: G x N, pods of each group in the place and in the zone before
-    crowds: Ints
-    #: N, numbers of zones
-    zones: NDArray[np.intp]
-    #: G: groups without spread cost
-    indifferent: NDArray[np.bool_]
-
-    @cached_property
-    def _zoned(self) -> Ints:
-        """Zone of each place as an array of zeros and ones, shape (places, zones); all zeros with a
-        single zone.
-        """
-        zones = np.array(sorted({*self.zones.tolist()}))
-        zoned: Ints = ((self.zones[:, None] == zones) & (len(zones) > 1)).astype(np.int64)
-        return zoned
-
-    def _count_in_zones(self, shares: Ints) -> Ints:
-        """Return the number of each group's pods in the zone of each place."""
-        in_zones: Ints = shares @ self._zoned @ self._zoned.T
-        return in_zones
-
-    def assign_places(self, sizes: Ints, slots: Ints) -> Ints:
-        """Return the assignment (replica groups x nodes) that fills all free places with least
-        spread cost.
-        """
-        shares = self._fill_greedily(sizes, slots)
-        cost = self._total_cost(shares)
-        while cost and (circled := self._cancel_cycle(shares)) is not None:
-            less = self._total_cost(circled)
-            if less >= cost:
-                break
-            shares, cost = circled, less
-        return shares
-
-    def _fill_greedily(self, sizes: Ints, slots: Ints) -> Ints:
-        shares = np.zeros_like(self.crowds)
-        left = slots.copy()
-        # Ties go to the place with the most slots left; the first, for single pods.
-        unit = int(slots.max()) + 1
-        for group in np.lexsort((np.arange(len(sizes)), -sizes, self.indifferent)).tolist():
-            rated = self._marginal_costs(shares, group) * unit - left * (sizes[group] > 1)
-            rated = np.where(left > 0, rated, _FAR)
-            for _ in range(int(sizes[group])):
-                place = int(rated.argmin())
-                shares[group, place] += 1
-                left[place] -= 1
-                if not self.indifferent[group]:
-                    rated += unit * (self._zoned @ self._zoned[place])
-                    rated[place] += unit
-                rated[place] = rated[place] + 1 if left[place] > 0 else _FAR
-        return shares
-
-    def _marginal_costs(self, shares: Ints, group: int) -> Ints:
-        """Return the spread cost added by another pod of the group in each place."""
-        if self.indifferent[group]:
-            return np.zeros_like(shares[group])
-        company: Ints = self.crowds[group] + shares[group] + self._count_in_zones(shares[group])
-        return company
-
-    def _total_cost(self, shares: Ints) -> int:
-        own = shares[~self.indifferent]
-        joined = (own * self.crowds[~self.indifferent]).sum()
-        beside = self._count_in_zones(own) - self._zoned.sum(axis=1)
-        pairs = (own * (own - 1) + own * beside).sum() // 2
-        return int(joined + pairs)
-
-    def _cancel_cycle(self, shares: Ints) -> Ints | None:
-        """Return the assignment after cancelling one negative cycle; None if none exists."""
-        shape = len(self.zones), len(self.zones)
-        cheapest = np.full(shape, _FAR, dtype=np.int64)
-        who = np.zeros(shape, dtype=np.int64)
-        for group, share in enumerate(shares):
-            there, company = np.flatnonzero(share), self._marginal_costs(shares, group)
-            cost = company - company[there, None]
-            if not self.indifferent[group]:
-                # The pod itself no longer counts in the place it leaves, nor in a zone it leaves.
-                zoned = self._zoned[there]
-                cost = cost + 1 + zoned.sum(axis=1, keepdims=True) - zoned @ self._zoned.T
-            who[there] = np.where(cost < cheapest[there], group, who[there])
-            cheapest[there] = np.minimum(cost, cheapest[there])
-        circle = _find_negative_cycle(cheapest)
-        if circle is None:
-            return None
-        circled = shares.copy()
-        for source, target in zip(circle, [*circle[1:], circle[0]], strict=True):
-            circled[who[source, target], source] -= 1
-            circled[who[source, target], target] += 1
-        return circled
-
-
-def _find_negative_cycle(costs: Ints) -> list[int] | None:
-    """Return places along a negative cycle of the cost matrix (Bellman-Ford), or None."""
-    number = len(costs)
-    reached = np.zeros(number, dtype=np.int64)
-    # From where each was reached; beyond the last place is the beginning.
-    source = np.full(number + 1, number, dtype=np.int64)
-    while True:
-        through = reached[:, None] + costs
-        nearer = through.min(axis=0)
-        changed = nearer < reached
-        if not changed.any():
-            return None
-        source[:-1] = np.where(changed, through.argmin(axis=0), source[:-1])
-        reached = np.minimum(reached, nearer)
-        far_back = source
-        for _ in range(number.bit_length()):
-            far_back = far_back[far_back]
-        if (far_back[:-1] < number).any():
-            break
-    circle = [int(far_back[:-1].min())]
-    while (before := int(source[circle[-1]])) != circle[0]:
-        circle.append(before)
-    return circle[::-1]
+    listed = np.array(sorted({*zones.tolist()}))
+    zoned = ((zones[:, None] == listed) & (len(listed) > 1)).astype(np.int64)
+    shares, left = np.zeros_like(crowds), slots.copy()
+    # Ties go to the place with the most slots left; the first, for single pods.
+    unit = int(slots.max()) + 1
+    for group in np.lexsort((np.arange(len(sizes)), -sizes, indifferent)).tolist():
+        costs = np.where(indifferent[group], 0, crowds[group])
+        rated = costs * unit - left * (sizes[group] > 1)
+        rated = np.where(left > 0, rated, _FAR)
+        for _ in range(int(sizes[group])):
+            place = int(rated.argmin())
+            shares[group, place] += 1
+            left[place] -= 1
+            if not indifferent[group]:
+                rated += unit * (zoned @ zoned[place])
+                rated[place] += unit
+            rated[place] = rated[place] + 1 if left[place] > 0 else _FAR
+    return shares
 
 
 @attrs.frozen(eq=False)
@@ -370,13 +275,14 @@ class TierAssignment:
 
     def _share_places(self, nodes: Ints, sizes: dict[_Group, int], slots: Ints) -> Ints:
         crowds = np.array([self._company_of(workload)[nodes] for _, workload in sizes])
-        transport = Transport(
+        return share_places(
             # Constant costs do not matter.
             crowds - crowds.min(axis=1, keepdims=True),
             self.codes[nodes],
             np.array([workload is None for _, workload in sizes]),
+            np.array(list(sizes.values()), dtype=np.int64),
+            slots,
         )
-        return transport.assign_places(np.array(list(sizes.values()), dtype=np.int64), slots)
 
     def _company_of(self, workload: Workload | None) -> Ints:
         """Return the spread cost of one more pod of the workload on each node of the tier."""
@@ -401,9 +307,8 @@ class TierAssignment:
     def even_out(self, deadline: Deadline, unplaced: Sequence[int] = ()) -> int:
         """Spread replicas by local search within the tier; return the number of reassigned pods.
 
-        Pods move to other nodes, or change places with pods of other kinds. No node opens to the
-        unplaced kinds.
-        Each reassignment reduces the spread cost, so the search terminates.
+        No node opens to the unplaced kinds. Each reassignment reduces the spread cost, so the
+        search terminates.
         """
         room = self.problem.room_after(self.loads)
         moves, still, self.unplaced = 0, 0, unplaced
@@ -412,8 +317,6 @@ class TierAssignment:
             if still == len(self.places) or deadline.spend(steps):
                 break
             moved = self._even_out(group, room)
-            while self._exchange_pods(group, room) and not deadline.spend(steps):
-                moved += 2
             still = 0 if moved else still + 1
             moves += moved
         return moves
@@ -446,62 +349,6 @@ class TierAssignment:
                     company[at] += by
                     company[self.codes == self.codes[at]] += by
         return moves
-
-    def _exchange_pods(self, group: _Group, room: Ints) -> bool:
-        """Exchange a pod of the group with a pod of another workload and kind on another node, if
-        this lowers the spread cost; return True on success.
-        """
-        if group[1] is None or not self._is_crowded(group[1], self.places[group]):
-            return False
-        least, best = 0, None
-        for other in self.places:
-            if other[0] != group[0] and other[1] not in (group[1], None):
-                for cost, source, target in self._list_exchanges(group, other, room):
-                    if cost < least:
-                        least, best = cost, (other, source, target)
-        if best is None:
-            return False
-        other, source, target = best
-        for moved, start, end in ((group, source, target), (other, target, source)):
-            for at, by in ((start, -1), (end, 1)):
-                self._put_pods(moved, at, by)
-                self.loads[at, moved[0]] += by
-                room[at] -= by * self.problem.requests[moved[0]]
-        return True
-
-    def _list_exchanges(
-        self, group: _Group, other: _Group, room: Ints
-    ) -> Iterator[tuple[int, int, int]]:
-        """Yield permitted exchanges of a pod of the group with a pod of another: the added spread
-        cost, less than 0, and the nodes of both pods.
-        """
-        kind, requests = group[0], self.problem.requests
-        more = requests[other[0]] - requests[kind]
-        company, theirs = self._company_of(group[1]), self._company_of(other[1])
-        targets = np.array(sorted(+self.places[other]), dtype=np.intp)
-        targets = targets[(room[targets] + more >= 0).all(axis=1)]
-        for source in sorted(+self.places[group]):
-            if (room[source] < more).any():
-                continue
-            # Each pod counts on its node and in its zone.
-            apart = 2 - (self.codes[targets] == self.codes[source])
-            costs = company[targets] - company[source] + theirs[source] - theirs[targets]
-            costs = costs + 2 * apart
-            for at in np.flatnonzero(costs < 0).tolist():
-                target = int(targets[at])
-                opened = self._opens(source, room[source] - more) or self._opens(
-                    target, room[target] + more
-                )
-                if not opened and self._may_exchange(kind, other[0], source, target):
-                    yield int(costs[at]), source, target
-
-    def _may_exchange(self, kind: int, other: int, source: int, target: int) -> bool:
-        """Return True if both nodes accept each other's pod at no greater penalty."""
-        return source != target and all(
-            self.loads[end, which] < self.problem.most[end, which]
-            and self.problem.penalties[end, which] <= self.problem.penalties[start, which]
-            for which, start, end in ((kind, source, target), (other, target, source))
-        )
 
     def _opens(self, node: int, room: Ints) -> bool:
         """Return True if the node would accept an unplaced pod with this free capacity."""

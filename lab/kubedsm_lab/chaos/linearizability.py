@@ -210,6 +210,14 @@ class History:
         self._time += 1
         begun.ended, begun.applied = self._time, applied
 
+    def end_bind(self, begun: Operation, *, applied: bool | None) -> None:
+        """Record the end of a bind. The refused bind of a deleted pod only shows the deletion: if
+        the write gate delayed the bind, the reservation was released before.
+        """
+        if applied is False and begun.holder in self._deleted:
+            begun.kind, begun.node, applied = "lookup", "", True
+        self.end(begun, applied=applied)
+
     def _record(self, who: str, kind: str, holder: str, node: str = "", amount: int = 0) -> None:
         begun = self.begin(who, kind, holder, node)
         begun.amount = amount
@@ -270,4 +278,4 @@ class _RecordedCluster(Observed):
                 applied = True  # not a page of a proxy
             return response
         finally:
-            self.history.end(begun, applied=applied)
+            self.history.end_bind(begun, applied=applied)

@@ -48,6 +48,9 @@ from kubedsm_lab.emulator.api.resources import (
 )
 from kubedsm_lab.emulator.api.store import ObjectChange
 
+#: seconds within which a pod that fits is bound: the timeout of a request, with a back-off; and one
+#: that is detached is restored or evicted: the next sweep as well
+BOUND, RESTORED = 15.0, 45.0
 #: name of the scheduler under test
 SCHEDULER_NAME = "kubedsm"
 
@@ -195,6 +198,36 @@ class Invariants:
                 self.wrong.append(f"I2: {bound['metadata']['name']} bound before {claim}")
             elif there is not None and not _is_local_to(volume, there):
                 self.wrong.append(f"I2: {bound['metadata']['name']} bound apart from {claim}")
+
+
+class Delays:
+    """Test oracle of liveness: pods that wait although they fit, and pods that stay detached."""
+
+    def __init__(self, api: ApiServer) -> None:
+        self._api = api
+        #: by pod and state: time since which the state lasts
+        self._since: dict[str, float] = {}
+        self.wrong: dict[str, None] = {}
+
+    def sample(self, pods: Sequence[Object], settled: float) -> None:
+        """Check that no pod of the scheduler has been in a state that must end for too long, since
+        `settled` or later.
+        """
+        now = self._api.clock.monotonic()
+        lasting = dict(self._list_states(pods))
+        self._since = {state: self._since.get(state, now) for state in lasting}
+        for state, since in self._since.items():
+            if now - max(since, settled) > lasting[state]:
+                self.wrong[f"I4: {state} for more than {lasting[state]:.0f} s"] = None
+
+    def _list_states(self, pods: Sequence[Object]) -> Iterator[tuple[str, float]]:
+        """Yield states that must end, and the most seconds until then."""
+        for pod in filter(is_active, pods):
+            name, grace = pod["metadata"]["name"], pod["spec"]["terminationGracePeriodSeconds"]
+            if is_detached(pod):
+                yield f"{name} stays detached", RESTORED + grace
+            elif not node_of(pod) and nodes_for(self._api, pod):
+                yield f"{name} waits although it fits", BOUND
 
 
 @attrs.frozen

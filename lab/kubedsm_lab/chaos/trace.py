@@ -25,7 +25,7 @@ from kubedsm_lab.chaos.faults import (
 )
 from kubedsm_lab.chaos.hands import NAMESPACE
 from kubedsm_lab.chaos.incidents import INCIDENTS
-from kubedsm_lab.chaos.oracles import SCHEDULER_NAME, out_of_place
+from kubedsm_lab.chaos.oracles import SCHEDULER_NAME, Delays, out_of_place
 from kubedsm_lab.chaos.perturbations import LATE
 from kubedsm_lab.chaos.process import GRACE, INTERRUPTIONS, STOPPED_LATE
 from kubedsm_lab.chaos.seam import Moment, Seam
@@ -106,7 +106,9 @@ def longest_wait(fault: Fault, handover: float, slowest: float, *, replaced: boo
     if fault.family == PROCESS:
         interruption = INTERRUPTIONS[fault.what]
         is_served = replaced and interruption.end is not None
-        return USUAL + handover + (0.0 if is_served else interruption.lasts)
+        # A Lease that is renewed late counts from the arrival.
+        late = 0.0 if interruption.delivery is None else interruption.delivery.late
+        return USUAL + handover + late + (0.0 if is_served else interruption.lasts)
     return handover + _longest_disturbance(fault) / slowest
 
 
@@ -215,10 +217,14 @@ async def _play_injection(injection: Injection, reference: Outcome | None) -> Ou
                 )
                 stage.hidden_until = partial(_hidden_until, seam, min(workload.rates))
                 seam.on_strike = partial(_notice_strike, stage, bystander)
+                delays = Delays(cluster.api)
+                sampling = tasks.create_task(_sample_delays(delays, stage, workload))
                 await _run_workload(workload, stage, bystander, reference)
+                sampling.cancel()
                 violations = [
                     *_list_violations(workload, stage, reference),
                     *_check_bystander(bystander, seam, workload),
+                    *delays.wrong,
                     *errors,
                 ]
                 stage.record_plans()
@@ -383,9 +389,17 @@ def _compare_with_reference(stage: Stage, reference: Outcome) -> Iterator[str]:
             yield f"{here} pods were {what}, and usually {usual}"
 
 
-def _check_bystander(bystander: Bystander, seam: Seam, workload: Workload) -> Iterator[str]:
-    if any(moment.point == NOT_STARTED for moment in seam.history):
-        return  # with an invalid configuration no scheduler starts
+async def _sample_delays(delays: Delays, stage: Stage, workload: Workload) -> None:
+    """Measure delays from the time on at which another tenant's pod must have been bound."""
+    while True:
+        await stage.clock.sleep(1.0)
+        struck = max(stage.seam.struck.values(), default=0.0)
+        settled = struck + _longest_wait(stage.seam, workload)
+        delays.sample(stage.hands.list_pods(), settled)
+
+
+def _longest_wait(seam: Seam, workload: Workload) -> float:
+    """Return the longest acceptable seconds until a pod is bound after the faults so far."""
     handover, slowest = workload.handover, min(workload.rates)
     interrupted = sum(fault.family == PROCESS for fault in seam.struck)
     replaced = interrupted < len(workload.rates)
@@ -394,6 +408,13 @@ def _check_bystander(bystander: Bystander, seam: Seam, workload: Workload) -> It
         longest += _DOUBLED_BACK_OFF / slowest
     if workload.handover and any(fault.family == WORLD for fault in seam.struck):
         longest += GRACE  # a terminating leader waits for delayed migrations
+    return longest
+
+
+def _check_bystander(bystander: Bystander, seam: Seam, workload: Workload) -> Iterator[str]:
+    if any(moment.point == NOT_STARTED for moment in seam.history):
+        return  # with an invalid configuration no scheduler starts
+    longest = _longest_wait(seam, workload)
     if bystander.is_pending:
         yield "the bystander was never bound"
     for waited in bystander.waited.values():

@@ -53,6 +53,7 @@ WORKLOADS = (
     "long-quiet",
     "lying-prometheus",
     "leader-change",
+    "version-change",
     "slow-leader",
     "fast-leader",
 )

@@ -70,7 +70,7 @@ def test_equals_enumeration():
 
 def test_above_the_limit_never_below_one_at_a_time_and_proof_is_true():
     proven = 0
-    for seed in drawing.drawn(range(3400, 3550)):
+    for seed in [3004, *drawing.drawn(range(3400, 3550))]:
         case = drawn_by_site(seed)
         decision = decided(case, bounds=NO_SEARCH)
         exact = decided(case)

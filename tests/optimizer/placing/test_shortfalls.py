@@ -1,7 +1,5 @@
 """By how much decisions say that they may be less than they could."""
 
-import attrs
-
 from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.placing.batch_mip import PLACED, QOS, list_amounts, list_shortfalls
@@ -57,10 +55,3 @@ def test_of_what_comes_after_a_goal_that_was_missed_nothing_is_known():
     assert list(list_shortfalls(reached, best, ())) == [
         Certificate(PLACED, Status.FEASIBLE, 4, 5, of="priority 0")
     ]
-
-
-def test_what_may_be_missing_of_parts_adds_up():
-    best = list_amounts({(0, 0): 8}, {0: 700})
-    part = Certificate(PLACED, Status.FEASIBLE, 3, 5, of="priority 0")
-    [placed] = list_shortfalls(best, best, [part, attrs.evolve(part, value=5, bound=6)])
-    assert (placed.value, placed.bound, placed.of) == (8, 11, "")
