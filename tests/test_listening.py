@@ -27,6 +27,7 @@ from kubedsm.process.http_limits import (
     listen,
     raise_file_limit,
 )
+from support.waiting import until
 
 pytestmark = pytest.mark.http
 
@@ -106,11 +107,6 @@ async def answer_of(client):
         while piece := await loop.sock_recv(client, 65_536):
             received += piece
     return received
-
-
-async def until(condition):
-    while not condition():  # noqa: ASYNC110 - no event to wait for
-        await asyncio.sleep(0.01)
 
 
 @pytest.fixture

@@ -19,6 +19,7 @@ from kubedsm_lab.emulator.api.errors import ApiError
 from kubedsm_lab.emulator.api.object_state import node_of
 from kubedsm_lab.emulator.api.resources import LEASES, NAMESPACES, NODES, PODS
 from support.processes import Server
+from support.waiting import until
 
 pytestmark = pytest.mark.http
 
@@ -46,12 +47,6 @@ def left_of(server, plan):
         for each in server.call("GET", f"{group}/{path}")["items"]
         if plan.name in each["metadata"]["name"]
     ]
-
-
-async def until(condition):
-    async with asyncio.timeout(60):
-        while not condition():  # noqa: ASYNC110 - what is waited for is in another process
-            await asyncio.sleep(0.05)
 
 
 @pytest.fixture

@@ -19,9 +19,9 @@ from kubedsm.process.clock import SystemClock
 from support.answering_cluster import AnsweringCluster
 from support.serving_pages import served
 from support.told_scene import ToldScene, stream_of
+from support.waiting import until
 
 pytestmark = pytest.mark.http
-PATIENCE = 20
 
 
 @pytest.fixture(autouse=True)
@@ -78,12 +78,6 @@ async def standing_by(token, port, scene, elected, cluster=None):
         async with aiohttp.ClientSession(url, headers=headers) as session:
             yield stream, session, decisions
         running.cancel()
-
-
-async def until(condition):
-    async with asyncio.timeout(PATIENCE):
-        while not condition():  # noqa: ASYNC110 - nobody tells
-            await asyncio.sleep(0.01)
 
 
 def headlines(stream):

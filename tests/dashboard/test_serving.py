@@ -19,6 +19,7 @@ from kubedsm.process.clock import SystemClock
 from kubedsm.process.http_limits import PAGE, listen
 from support.serving_pages import page_showing
 from support.told_scene import ToldScene, stream_of
+from support.waiting import until
 
 pytestmark = pytest.mark.http
 #: seconds after which something hangs
@@ -41,11 +42,6 @@ async def page(scene, access=None, limits=PAGE):
             finally:
                 await runner.cleanup()
                 looking.cancel()
-
-
-async def until(condition):
-    while not condition():  # noqa: ASYNC110 - nobody tells
-        await asyncio.sleep(0.01)
 
 
 @pytest.fixture(autouse=True)

@@ -12,8 +12,8 @@ from kubedsm_lab.emulator.api.resources import CONFIGMAPS, DEPLOYMENTS, EVENTS, 
 from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster, Timing
 from kubedsm_lab.emulator.paper import node, pod_spec, workload
 from support.in_cluster import secured
-from support.processes import PATIENCE
 from support.rights import ACCOUNT, ADMIN_TOKEN, install
+from support.waiting import until
 
 NODES = (node("e1", "edge", "4", "8Gi"), node("c1", "cloud", "4", "8Gi"))
 CONFIGURATION = """
@@ -33,11 +33,6 @@ def deploy(api, name, replicas, **spec):
 @pytest.mark.http
 async def test_the_shipped_manifests_are_what_it_can_live_on(tmp_path):
     spec, clock = ClusterSpec(NODES, Timing(start_delay=0.1, stop_delay=0.1)), SystemClock()
-
-    async def until(condition):
-        async with asyncio.timeout(PATIENCE):
-            while not condition():  # noqa: ASYNC110 - of any kind
-                await asyncio.sleep(0.05)
 
     async with (
         EmulatedCluster(spec, clock, random.Random(0), token=ADMIN_TOKEN) as cluster,

@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import time
 import urllib.request
 from pathlib import Path
 
@@ -11,6 +10,7 @@ import pytest
 
 from support.metered import total
 from support.processes import PATIENCE, Server
+from support.waiting import wait_until
 
 pytestmark = pytest.mark.http
 
@@ -76,17 +76,10 @@ def is_there(pid):
         return False
 
 
-def until(condition):
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
 def test_a_pod_is_a_process_that_is_reached_measured_started_again_and_gone_with_its_pod(tmp_path):
     with Lab(tmp_path) as lab:
         lab.run("p", "--cpu", "30", "--net", "2KB", "--drain", "0s")
-        until(lambda: lab.container()["ready"])
+        wait_until(lambda: lab.container()["ready"])
         ((target,),) = [each["targets"] for each in lab.file("targets")]
         labels = {"job": "pods", "namespace": "default", "pod": "p"}
         labels |= {"node": "e1", "tier": "edge", "app": "cart"}
@@ -108,26 +101,26 @@ def test_a_pod_is_a_process_that_is_reached_measured_started_again_and_gone_with
 
         (pid,) = lab.pods()
         os.kill(pid, signal.SIGKILL)
-        until(lambda: lab.container()["ready"] and lab.container()["restartCount"] == 1)
+        wait_until(lambda: lab.container()["ready"] and lab.container()["restartCount"] == 1)
         assert lab.metric("node_cpu_seconds_total", instance="e1") >= 0.09
 
         lab.call("DELETE", f"{NAMESPACE}/pods/p")
-        until(lambda: lab.call("GET", "/api/v1/pods")["items"] == [])
+        wait_until(lambda: lab.call("GET", "/api/v1/pods")["items"] == [])
         assert lab.pods() == []
-        until(lambda: lab.file("targets") == [])
+        wait_until(lambda: lab.file("targets") == [])
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_no_process_outlives_the_emulator(number, tmp_path):
     with Lab(tmp_path) as lab:
         lab.run("p")
-        until(lambda: lab.container()["ready"])
+        wait_until(lambda: lab.container()["ready"])
         started = children(lab.process.pid) + lab.pods()
         assert len(started) >= 2
         lab.process.send_signal(number)
         lab.process.wait(PATIENCE)
         try:
-            until(lambda: not any(is_there(pid) for pid in started))
+            wait_until(lambda: not any(is_there(pid) for pid in started))
         finally:
             for pid in filter(is_there, started):
                 os.kill(pid, signal.SIGKILL)

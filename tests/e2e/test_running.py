@@ -145,14 +145,6 @@ def test_an_emulated_cluster_shows_its_page_without_a_scheduler(server):
     assert told()["status"]["now"]["role"] == "watching"
 
 
-def wait_until(condition):
-    deadline = time.monotonic() + PATIENCE
-    while not (found := condition()):
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    return found
-
-
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/kubedsm/leases/kubedsm"
 #: generous to a machine that is busy: a window of a fifth of it must be met
 SHORT = (

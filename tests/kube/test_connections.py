@@ -13,6 +13,7 @@ from kubedsm.kube.client.port import OutcomeUnknown, Request, Response, Unreacha
 from kubedsm.process.clock import SystemClock
 from support.loopback import POST, config, talking
 from support.processes import PATIENCE
+from support.waiting import until
 
 pytestmark = pytest.mark.http
 
@@ -65,12 +66,6 @@ async def scripted(tmp_path, *answers, closes=False):
         path = config(tmp_path, server.url)
         async with await KubernetesCluster.from_kubeconfig(path, environ={}) as cluster:
             yield cluster, server
-
-
-async def until(condition):
-    async with asyncio.timeout(PATIENCE):
-        while not condition():  # noqa: ASYNC110 - of any kind, on the server
-            await asyncio.sleep(0.01)
 
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"

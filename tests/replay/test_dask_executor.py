@@ -4,7 +4,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from contextlib import contextmanager
 
 import pytest
@@ -12,6 +11,7 @@ from distributed import Client
 
 from support import command_line
 from support.processes import PATIENCE, Process, free_port, kubedsm
+from support.waiting import wait_until
 
 pytestmark = pytest.mark.http
 
@@ -58,7 +58,7 @@ def test_results_are_those_of_processes_also_if_a_worker_is_lost(cluster):
         Process(*REPLAY, "--executor", f"dask={address}") as running,
         Client(address, timeout=PATIENCE) as client,
     ):
-        until(lambda: sum(map(len, client.processing().values())) >= 2)
+        wait_until(lambda: sum(map(len, client.processing().values())) >= 2)
         first.send_signal(signal.SIGKILL)
         out, _ = running.process.communicate(timeout=600)
         assert out == expected.stdout
@@ -72,18 +72,11 @@ def test_an_interrupt_ends_the_command_and_cancels_its_runs(cluster):
         Process(*many, "--executor", f"dask={address}") as running,
         Client(address, timeout=PATIENCE) as client,
     ):
-        until(lambda: any(client.processing().values()))
+        wait_until(lambda: any(client.processing().values()))
         code, _, err = running.stop(signal.SIGINT)
         assert code not in (0, None)
         assert "Traceback" not in err
-        until(lambda: not any(client.processing().values()))
-
-
-def until(condition):
-    deadline = time.monotonic() + PATIENCE
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+        wait_until(lambda: not any(client.processing().values()))
 
 
 @pytest.mark.parametrize(
