@@ -34,6 +34,9 @@ _GREATEST = UNREACHABLE // 2
 #: Differences tried at once; the last batch takes the rest.
 _BATCHES = (6, 48, 384)
 _FAR = -(2**61)
+#: Resolution of weights, and their limit: any weights are valid, if sums are exact.
+_UNIT = 10**6
+_MOST_PARTS = 2**45
 #: Migrations above which the relaxation costs more time than it saves.
 _MOST_RELAXED = 16
 #: Vector comparisons in the time of one DP step.
@@ -138,6 +141,11 @@ class Changes:
             fits &= column <= np.minimum(highest, column.max()).astype(column.dtype)[:, None]
         for needed, room, asked in zip(demand.T, free[nodes].T, asking.T, strict=True):
             fits &= (needed <= room[:, None]) | (asked == 0)
+        for on, coming, there in problem.clashes:
+            # Arrivals of an item are incompatible with present pods of the conflicting item.
+            rows = np.flatnonzero(on[nodes])
+            left = self.columns[there] + present[rows, there, None] - (coming == there)
+            fits[rows] &= (self.columns[coming] <= 0) | (left <= 0)
         return fits
 
 
@@ -255,9 +263,7 @@ class _Search:
         )
         found = found[select_worthwhile(self._net(found, touched[found]))]
         if len(found) and problem.limits.max_moves <= _MOST_RELAXED:
-            # Each resource, and each item, bounds the changes.
-            one_each = np.eye(len(problem.items), dtype=np.int64)
-            weighing = np.vstack((problem.requests.T, one_each))
+            weighing = item_weights(problem)
             added = bound_weights(vectors, self._worthwhile, weighing, problem.limits.max_moves)
             reachable = filter_reachable(vectors[found], self._allowed(found), added, weighing)
             found = found[reachable]
@@ -281,7 +287,11 @@ class _Search:
             for item, number in zip(problem.items, difference.tolist(), strict=True)
             for pod in item.fetchable(number)
         ]
-        return problem.cloud.after_leaving(problem.cloud_room(fetched)).holds(counts)
+        vacated = problem.cloud_room(fetched)
+        packing = problem.cloud.packing
+        free = np.maximum(packing.free, 0).sum(axis=0) + vacated.sum(axis=0)
+        possible = bool((counts @ packing.requests <= free).all())
+        return possible and problem.cloud.after_leaving(vacated).holds(counts)
 
     def _may_begin(self, difference: Ints, counts: Ints) -> bool:
         """Determine whether a first departure from the edge or arrival at the edge is feasible."""
@@ -416,6 +426,26 @@ def split_options(kept: NDArray[np.bool_], vectors: Ints, costs: Ints) -> list[O
     ends = kept.sum(axis=1).cumsum().tolist()
     parts = (slice(start, end) for start, end in pairwise([0, *ends]))
     return [Options(vectors[which[part]], costs[part]) for part in parts]
+
+
+def item_weights(problem: EdgeProblem) -> Ints:
+    """Return weights for groups of interchangeable pods, shape (weights, groups), by which node
+    capacity bounds the pod count changes (relaxation).
+
+    The weights are each resource, mixtures of CPU and memory, each item, and all items alike.
+    """
+    number = len(problem.items)
+    largest = np.maximum(problem.allocatable.max(axis=0, initial=0), 1).tolist()
+    parts = np.array(
+        [
+            [min(n * _UNIT // most, _MOST_PARTS) for n, most in zip(row, largest, strict=True)]
+            for row in problem.requests.tolist()
+        ],
+        dtype=np.int64,
+    ).reshape(number, len(problem.axes))
+    cpu, memory = parts[:, 0], parts[:, 1]
+    mixed = [cpu + memory, 2 * cpu + memory, cpu + 2 * memory, 4 * cpu + memory, cpu + 4 * memory]
+    return np.vstack((problem.requests.T, *mixed, np.eye(number, dtype=np.int64), cpu * 0 + 1))
 
 
 def bound_weights(vectors: Ints, options: NDArray[np.bool_], weighing: Ints, most: int) -> Ints:

@@ -2,7 +2,7 @@
 the edge.
 
 Rules between pods depend on the other migrations. `EdgeRules` has only verdicts of nodes and fixed
-pods; `move_order` validates complete migration sets.
+pods, and incompatible pairs of pods; `move_order` validates complete migration sets.
 """
 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
@@ -11,14 +11,18 @@ from types import MappingProxyType
 from typing import Self
 
 import attrs
+import numpy as np
 
+from kubedsm.model.deadline import Deadline
 from kubedsm.model.model import (
+    Node,
     NodeName,
     Pod,
     PodClass,
     Resources,
     SchedulingRules,
     Tier,
+    Toleration,
     Uid,
     Workload,
     serving_order,
@@ -37,7 +41,13 @@ from kubedsm.optimizer.moving.movable import Movable
 from kubedsm.plugins.feasibility import EquivalenceClass, Feasibility
 from kubedsm.plugins.plugins import fitting_nodes, open_nodes
 
+#: Mask of nodes, N, and two incompatible items.
+Clash = tuple[Mask, int, int]
+
+#: Steps of work for a pair of items that may be incompatible.
+_PAIR_STEPS = 15_000
 _NO_RULES = SchedulingRules()
+_TOLERANT = (Toleration(operator="Exists"),)
 
 
 @attrs.frozen(eq=False)
@@ -46,7 +56,10 @@ class EdgeRules:
     feasibility: Feasibility
     #: without movable pods
     _staying: Feasibility
+    #: without any pod
+    _empty: Feasibility
     _open_to: dict[EquivalenceClass, Mask] = attrs.field(factory=dict)
+    _clashes: dict[tuple[Uid, ...], list[Clash]] = attrs.field(factory=dict)
 
     @classmethod
     def of(cls, snapshot: Snapshot, movable: Iterable[Pod]) -> "EdgeRules | None":
@@ -66,6 +79,7 @@ class EdgeRules:
         return cls(
             Feasibility.of(snapshot),
             Feasibility.of(snapshot.without(pod.uid for pod in movable)),
+            Feasibility.of(snapshot.without(snapshot.placed)),
         )
 
     def look(self, pod: Pod) -> EquivalenceClass:
@@ -86,28 +100,72 @@ class EdgeRules:
         """
         kind = self.feasibility.equivalence(pod)
         if kind not in self._open_to:
-            self._open_to[kind] = self._staying.taking(_without_others(pod))
+            rules = attrs.evolve(pod.pod_class.rules, affinity=(), spread=())
+            self._open_to[kind] = self._staying.taking(_with_rules(pod, rules))
         return self._open_to[kind]
 
-    def list_accepting(self, pod: Pod) -> set[NodeName]:
-        """Return the nodes that accept the pod next to the pods that run there now.
+    def clashes(
+        self, pods: Sequence[Pod], nodes: Sequence[Node], deadline: Deadline
+    ) -> list[Clash]:
+        """Return pairs of pod groups that must not share a node or domain, each represented by a
+        pod, with the nodes concerned.
 
-        Capacity, affinity and spread constraints are ignored.
+        Nodes with equal topology labels are alike. After the deadline the list is incomplete: every
+        migration is checked again.
         """
-        now = self.feasibility
-        if pod.node_name is not None:
-            now = now.without_pod(pod.uid)
-        return set(now.feasible(_without_others(pod)))
+        known = tuple(pod.uid for pod in pods)
+        if known not in self._clashes:
+            self._clashes[known] = self._find_clashes(pods, nodes, deadline)
+        return self._clashes[known]
+
+    def _find_clashes(
+        self, pods: Sequence[Pod], nodes: Sequence[Node], deadline: Deadline
+    ) -> list[Clash]:
+        repelling = [_repels_pods(pod) for pod in pods]
+        if not any(repelling):
+            return []
+        keys = {term.topology_key for p in pods for term in p.pod_class.rules.anti_affinity}
+        alike: dict[frozenset[str], list[int]] = {}
+        for at, node in enumerate(nodes):
+            alike.setdefault(frozenset(keys & node.labels.keys()), []).append(at)
+        found: list[Clash] = []
+        for positions in alike.values():
+            mask = np.zeros(len(nodes), dtype=np.bool_)
+            mask[positions] = True
+            name = nodes[positions[0]].name
+            for there, resident in enumerate(pods):
+                if deadline.spend(_PAIR_STEPS * len(pods)):
+                    return found
+                occupied = self._empty.with_pod(resident, name)
+                found += [
+                    (mask, coming, there)
+                    for coming, pod in enumerate(pods)
+                    if (repelling[coming] or repelling[there])
+                    and occupied.rejection(
+                        _with_rules(pod, _exclusive_rules(pod)), name, tier=False
+                    )
+                ]
+        return found
+
+
+def _repels_pods(pod: Pod) -> bool:
+    rules = pod.pod_class.rules
+    return bool(rules.anti_affinity or rules.ports or rules.disks)
+
+
+def _exclusive_rules(pod: Pod) -> SchedulingRules:
+    rules = pod.pod_class.rules
+    return SchedulingRules(
+        tolerations=_TOLERANT,
+        ports=rules.ports,
+        anti_affinity=rules.anti_affinity,
+        disks=rules.disks,
+    )
 
 
 def _with_rules(pod: Pod, rules: SchedulingRules) -> Pod:
     """Return a copy of the pod with the given scheduling rules and without resource requests."""
     return attrs.evolve(pod, pod_class=PodClass(Resources(), rules))
-
-
-def _without_others(pod: Pod) -> Pod:
-    """Return a copy of the pod without affinity, spread constraints and resource requests."""
-    return _with_rules(pod, attrs.evolve(pod.pod_class.rules, affinity=(), spread=()))
 
 
 def taking_no_room(pod: Pod) -> Pod:

@@ -32,7 +32,7 @@ from kubedsm.objective.objective import NANO
 from kubedsm.objective.replica_spread import has_default_spread
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.matching.problem import UNLIMITED, PlacementProblem
-from kubedsm.optimizer.moving.edge_items import EdgePods, EdgeRules, Item
+from kubedsm.optimizer.moving.edge_items import Clash, EdgePods, EdgeRules, Item
 from kubedsm.optimizer.moving.movable import Movable
 from kubedsm.optimizer.moving.move_order import Impasse
 from kubedsm.optimizer.moving.suggestion import (
@@ -292,6 +292,13 @@ class EdgeProblem:
             fits = ((requests <= self.free) | (requests == 0)).all(axis=1)
             changeable |= fits & np.frombuffer(mask, dtype=np.bool_)
         return np.flatnonzero(changeable)
+
+    @cached_property
+    def clashes(self) -> Sequence[Clash]:
+        """Pairs of groups of interchangeable pods that must not share a node or topology domain."""
+        pods = [item.like for item in self.items]
+        deadline = self.bounds.deadline
+        return () if self.rules is None else self.rules.clashes(pods, self.nodes, deadline)
 
     def item_of(self, pod: Pod) -> Item:
         """Return the item (group of interchangeable pods) that contains the pod."""

@@ -179,7 +179,7 @@ def _exclude_rejected(problem: EdgeProblem, impasse: Impasse) -> EdgeProblem:
     """Return the problem with equivalent migrations capped at the number before the rejection.
 
     Pods are counted on the source for a forbidden departure, else on the target. A target outside
-    the edge represents the cloud. Nodes with pods that repel the rejected pod accept none like it.
+    the edge represents the cloud.
     """
     move, item = impasse.move, problem.item_of(impasse.move.pod)
     alike = [other for other in impasse.done if other.pod.uid in item.pods]
@@ -191,9 +191,6 @@ def _exclude_rejected(problem: EdgeProblem, impasse: Impasse) -> EdgeProblem:
         return problem.replace_item(item, attrs.evolve(item, away=away))
     came = sum(other.target == move.target for other in alike)
     at_most = {**item.at_most, move.target: came}
-    if problem.rules is not None:
-        accepting = problem.rules.list_accepting(move.pod)
-        at_most |= {name: 0 for name in problem.rows if name not in accepting}
     return problem.replace_item(item, attrs.evolve(item, at_most=at_most))
 
 
@@ -227,6 +224,6 @@ def find_first_feasible(problem: EdgeProblem, engine: Engine) -> Proposal:
                 best, chosen = this, Proposal(moves)
             if best is not None and best.rank >= solution.rank:
                 break
-    # Of several stopovers, fewer might break the cycles.
-    certain = count_stopovers(chosen.moves) <= 1
+    # After the deadline, fewer stopovers may remain undiscovered.
+    certain = not count_stopovers(chosen.moves) or not problem.bounds.deadline.passed
     return attrs.evolve(chosen, proven=certain and not passed_over, states=states)

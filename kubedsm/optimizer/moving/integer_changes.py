@@ -3,7 +3,7 @@
 Variables count, for each item, the pods coming to and leaving each node. QoS gained by a workload
 is a sum of consecutive steps, a variable for each additional pod on the edge, for arbitrary
 functions of the difference. Departures to the cloud need capacity there, available or released by
-other migrations. Migration cycles and rules between pods are checked afterwards.
+other migrations. Migration cycles and rules between pods, clashes aside, are checked afterwards.
 """
 
 from collections.abc import Iterator, Sequence
@@ -43,6 +43,7 @@ class ChangesProgramme:
         #: 4 x I: within the edge; pending; from the cloud; to the cloud
         self._moved = self._add_flow_balance()
         self._add_capacity()
+        self._add_clashes()
         if limits.headroom:
             self._add_headroom()
         #: edge pods of each workload: the fewest, and the variables of a further pod each
@@ -119,7 +120,8 @@ class ChangesProgramme:
         """Return the nodes to change; of equivalent nodes as many as permitted migrations."""
         problem = self._problem
         at = problem.changeable
-        seen = np.column_stack((problem.free[at], problem.present[at], problem.most[at]))
+        clashing = [mask[at] for mask, _, _ in problem.clashes]
+        seen = np.column_stack((problem.free[at], problem.present[at], problem.most[at], *clashing))
         _, which = np.unique(seen, axis=0, return_inverse=True)
         kept, number = [], dict[int, int]()
         for node, look in zip(at.tolist(), which.ravel().tolist(), strict=True):
@@ -195,6 +197,31 @@ class ChangesProgramme:
                     rows.add(*taken, (comes, -free), most=0)
                 else:
                     rows.add(*taken, most=free)
+
+    def _add_clashes(self) -> None:
+        """Add constraints that forbid arrivals of an item's pods next to pods of an incompatible
+        item.
+        """
+        rows, problem, most = self._rows, self._problem, self._limits.max_moves
+        coming: dict[int, int] = {}
+        for on, comes, there in problem.clashes:
+            for at in np.flatnonzero(on[self._nodes]).tolist():
+                one = int(self._come[at, comes])
+                if one == NO_VARIABLE:
+                    continue
+                if one not in coming:
+                    [coming[one]] = rows.variables([1]).tolist()
+                    rows.add(([one], 1), ([coming[one]], -most), most=0)
+                present = int(problem.present[self._nodes[at], there]) - (comes == there)
+                if self._come[at, there] != NO_VARIABLE or present > 0:
+                    # Without the first item, the row is slack.
+                    spare = max(present, 0) + most
+                    rows.add(
+                        (self._come[at, [there]], 1),
+                        (self._leave[at, [there]], -1),
+                        ([coming[one]], spare),
+                        most=spare - present,
+                    )
 
     def _add_headroom(self) -> None:
         problem = self._problem

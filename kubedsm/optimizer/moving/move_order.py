@@ -72,7 +72,7 @@ def order_migrations(
     for move in moves:
         if move.target in room:
             room[move.target] -= move.pod.requests
-    found = _park_cyclic(feasibility, moves, needs, room)
+    found = next(_park_cyclic(feasibility, moves, needs, room), None)
     if found is None:
         stuck = next(move for move in moves if move.pod.uid not in list_startable(needs))
         return Impasse(stuck, _STUCK, (), moves)
@@ -157,25 +157,20 @@ def _park_cyclic(
     moves: Moves,
     needs: Needs,
     room: Mapping[NodeName, Resources],
-) -> tuple[Feasibility, dict[Uid, NodeName], dict[NodeName, Resources]] | None:
-    """Return the rules, the stopovers breaking all cycles, and the cloud capacity that remains;
-    None if a cycle is left.
-    """
-    state, left = feasibility, dict(room)
-
-    def find_stopover(move: Move) -> NodeName | None:
-        nonlocal state
-        if move.kind is not MoveKind.EDGE_TO_EDGE:
-            return None
-        gone = state.without_pod(move.pod.uid)
-        node = choose_stopover(gone, move.pod, left)
-        if node is not None:
+) -> Iterator[tuple[Feasibility, dict[Uid, NodeName], dict[NodeName, Resources]]]:
+    """Yield the rules and the remaining cloud capacity after stopovers breaking all cycles."""
+    for chosen in break_cycles(moves, needs):
+        state, nodes, left = feasibility, dict[Uid, NodeName](), dict(room)
+        for move in chosen:
+            gone = state.without_pod(move.pod.uid)
+            node = choose_stopover(gone, move.pod, left)
+            if node is None:
+                break
             state = gone.with_pod(move.pod, node)
+            nodes[move.pod.uid] = node
             left[node] -= move.pod.requests
-        return node
-
-    parked, startable = break_cycles(moves, needs, find_stopover)
-    return (state, parked, left) if len(startable) == len(needs) else None
+        else:
+            yield state, nodes, left
 
 
 def choose_stopover(

@@ -121,24 +121,17 @@ def _add_stopovers(problem: EdgeProblem, moves: Moves) -> Moves | None:
     """Return the migrations with stopovers in the cloud where cycles require them; None without
     sufficient cloud capacity.
     """
-    going = [move.pod for move in moves if move.kind is MoveKind.EDGE_TO_CLOUD]
-
-    def find_stopover(move: Move) -> NodeName | None:
-        if move.kind is not MoveKind.EDGE_TO_EDGE:
-            return None
-        nodes = place_in_cloud(problem, [*going, move.pod])
-        if nodes is not None:
-            going.append(move.pod)
-        return None if nodes is None else nodes[move.pod]
-
+    away = [move.pod for move in moves if move.kind is MoveKind.EDGE_TO_CLOUD]
     needs = find_needs(moves, problem.room)
-    stopovers, startable = break_cycles(moves, needs, find_stopover)
-    nodes = place_in_cloud(problem, going) if stopovers else {}
-    if len(startable) < len(needs) or nodes is None:
-        return None
-    return tuple(
-        attrs.evolve(move, stopover=nodes[move.pod])
-        if move.pod.uid in stopovers
-        else attrs.evolve(move, target=nodes.get(move.pod, move.target))
-        for move in moves
-    )
+    for chosen in break_cycles(moves, needs, problem.bounds.deadline):
+        if not chosen:
+            return moves
+        nodes = place_in_cloud(problem, [*away, *(move.pod for move in chosen)])
+        if nodes is not None:
+            return tuple(
+                attrs.evolve(move, stopover=nodes[move.pod])
+                if move in chosen
+                else attrs.evolve(move, target=nodes.get(move.pod, move.target))
+                for move in moves
+            )
+    return None

@@ -24,7 +24,7 @@ from kubedsm.objective.objective import Objective, QosTargets
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.moving.migration_graph import (
     Order,
-    break_cycles,
+    break_cycles_greedily,
     connect_nodes,
     find_needs,
 )
@@ -188,7 +188,7 @@ def _order_startable(
         for move in moves:
             spare[problem.row_of[move.target]] -= problem.asks_of(move.pod)
         find_stopover = partial(_reserve_stopover, problem, spare)
-        stopovers, startable = break_cycles(moves, needs, find_stopover)
+        stopovers, startable = break_cycles_greedily(moves, needs, find_stopover)
         if len(startable) == len(moves):
             ordered = (attrs.evolve(m, stopover=stopovers.get(m.pod.uid)) for m in moves)
             return Order(tuple(ordered), needs)

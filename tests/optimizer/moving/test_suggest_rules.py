@@ -12,10 +12,8 @@ from kubedsm.objective.fragmentation import Fragmentation, request_mix
 from kubedsm.objective.gains import Gains, rank_gains, select_worthwhile
 from kubedsm.objective.objective import NANO, Objective, QosTarget
 from kubedsm.optimizer.moving.edge_problem import EdgeProblem
-from kubedsm.optimizer.moving.move_order import order_migrations
 from kubedsm.optimizer.moving.suggest import SUGGEST_BOUNDS, suggest
-from kubedsm.optimizer.moving.suggestion import Move, MoveKind, SuggestLimits
-from kubedsm.plugins.feasibility import Feasibility
+from kubedsm.optimizer.moving.suggestion import SuggestLimits
 from support import drawing
 from support.placement_instances import node, pod, resources, snapshot
 from support.rule_instances import HOST, app, evenly, zoned
@@ -68,24 +66,23 @@ def test_a_pod_that_keeps_away_from_its_like_goes_where_there_is_none(algorithm)
     pods = [member("a-1", "a", "e1", **alone), member("a-2", "a", "cloud", **alone)]
     found = suggested([edge("e1", 9), edge("e2", 1), cloud()], pods, algorithm=algorithm)
     assert told(found) == {("a-2", "cloud", "e2")}
+    assert found.proven == (algorithm == "exact")
     found = suggested([edge("e1", 9), cloud()], pods, algorithm=algorithm)
     assert not found.moves
     assert "anti-affinity" in why(found)["a-2"]
 
 
 def test_a_move_waits_for_who_keeps_it_away_though_there_is_room():
-    # Two cores are free on e1, and yet b has to go before a may come.
+    # Two cores free on e1, and yet c has to go before a may come.
+    nodes = [edge("e1", 4), edge("e2", 1), cloud("cloud"), cloud("c2")]
     pods = [
         member("b-1", "b", "e1", requests=resources(2, 1), anti_affinity=(apart("a"),)),
         member("a-1", "a", "cloud", requests=resources(2, 1)),
     ]
-    shot = snapshot([edge("e1", 4), cloud("cloud"), cloud("c2")], pods)
-    moves = [
-        Move(pods[1], "cloud", "e1", MoveKind.CLOUD_TO_EDGE),
-        Move(pods[0], "e1", "c2", MoveKind.EDGE_TO_CLOUD),
-    ]
-    order = order_migrations(Feasibility.of(shot), moves, shot.free)
-    assert order.joined["uid-a-1"] == {"uid-b-1"}
+    found = suggested(nodes, pods, {"b": 0.0})
+    assert told(found) == {("b-1", "e1", "c2"), ("a-1", "cloud", "e1")}
+    assert needed(found)["a-1"] == {"b-1"}
+    assert len({move.group for move in found.moves}) == 1
 
 
 def test_a_spread_forbids_the_best_and_the_second_best_is_proposed():
@@ -218,7 +215,7 @@ def test_exact_equals_trying_every_choice_and_keeps_every_rule():
         seen["several"] += len(found.moves) > 1
         seen["needs"] += any(needed(found).values())
     assert seen["best"] >= 0.95 * seen["all"], seen
-    assert seen["proven"] >= 0.5 * seen["all"], seen
+    assert seen["proven"] >= 0.6 * seen["all"], seen
     assert seen["moved"] >= 25, seen
     assert seen["moved and proven"] >= 15, seen
     assert seen["several"] >= 3, seen
