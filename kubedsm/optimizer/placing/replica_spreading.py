@@ -307,8 +307,9 @@ class TierAssignment:
     def even_out(self, deadline: Deadline, unplaced: Sequence[int] = ()) -> int:
         """Spread replicas by local search within the tier; return the number of reassigned pods.
 
-        No node opens to the unplaced kinds. Each reassignment reduces the spread cost, so the
-        search terminates.
+        Pods move to other nodes, or change places with pods of other kinds. No node opens to the
+        unplaced kinds.
+        Each reassignment reduces the spread cost, so the search terminates.
         """
         room = self.problem.room_after(self.loads)
         moves, still, self.unplaced = 0, 0, unplaced
@@ -317,6 +318,8 @@ class TierAssignment:
             if still == len(self.places) or deadline.spend(steps):
                 break
             moved = self._even_out(group, room)
+            while self._exchange_pods(group, room) and not deadline.spend(steps):
+                moved += 2
             still = 0 if moved else still + 1
             moves += moved
         return moves
@@ -349,6 +352,62 @@ class TierAssignment:
                     company[at] += by
                     company[self.codes == self.codes[at]] += by
         return moves
+
+    def _exchange_pods(self, group: _Group, room: Ints) -> bool:
+        """Exchange a pod of the group with a pod of another workload and kind on another node, if
+        this lowers the spread cost; return True on success.
+        """
+        if group[1] is None or not self._is_crowded(group[1], self.places[group]):
+            return False
+        least, best = 0, None
+        for other in self.places:
+            if other[0] != group[0] and other[1] not in (group[1], None):
+                for cost, source, target in self._list_exchanges(group, other, room):
+                    if cost < least:
+                        least, best = cost, (other, source, target)
+        if best is None:
+            return False
+        other, source, target = best
+        for moved, start, end in ((group, source, target), (other, target, source)):
+            for at, by in ((start, -1), (end, 1)):
+                self._put_pods(moved, at, by)
+                self.loads[at, moved[0]] += by
+                room[at] -= by * self.problem.requests[moved[0]]
+        return True
+
+    def _list_exchanges(
+        self, group: _Group, other: _Group, room: Ints
+    ) -> Iterator[tuple[int, int, int]]:
+        """Yield permitted exchanges of a pod of the group with a pod of another: the added spread
+        cost, less than 0, and the nodes of both pods.
+        """
+        kind, requests = group[0], self.problem.requests
+        more = requests[other[0]] - requests[kind]
+        company, theirs = self._company_of(group[1]), self._company_of(other[1])
+        targets = np.array(sorted(+self.places[other]), dtype=np.intp)
+        targets = targets[(room[targets] + more >= 0).all(axis=1)]
+        for source in sorted(+self.places[group]):
+            if (room[source] < more).any():
+                continue
+            # Each pod counts on its node and in its zone.
+            apart = 2 - (self.codes[targets] == self.codes[source])
+            costs = company[targets] - company[source] + theirs[source] - theirs[targets]
+            costs = costs + 2 * apart
+            for at in np.flatnonzero(costs < 0).tolist():
+                target = int(targets[at])
+                opened = self._opens(source, room[source] - more) or self._opens(
+                    target, room[target] + more
+                )
+                if not opened and self._may_exchange(kind, other[0], source, target):
+                    yield int(costs[at]), source, target
+
+    def _may_exchange(self, kind: int, other: int, source: int, target: int) -> bool:
+        """Return True if both nodes accept each other's pod at no greater penalty."""
+        return source != target and all(
+            self.loads[end, which] < self.problem.most[end, which]
+            and self.problem.penalties[end, which] <= self.problem.penalties[start, which]
+            for which, start, end in ((kind, source, target), (other, target, source))
+        )
 
     def _opens(self, node: int, room: Ints) -> bool:
         """Return True if the node would accept an unplaced pod with this free capacity."""

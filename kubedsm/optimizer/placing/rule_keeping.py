@@ -3,18 +3,21 @@
 Pods are placed sequentially, each under the constraints with preceding pods. A rejected pod waits
 if other pods may open its node, and otherwise goes to the best other node, or stays unplaced.
 In the final state all constraints are satisfied, unless this excludes pods that kube-scheduler
-would place. In that case the batch is restarted with the unschedulable pods first.
+would place. In that case the batch is restarted in other orders: unschedulable pods first, or
+affinity groups in one topology domain after another.
 """
 
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 
 import attrs
+import numpy as np
 
 from kubedsm.model.deadline import NO_DEADLINE, Deadline, OutOfTimeError
 from kubedsm.model.model import NodeName, Pod, Uid, serving_order
-from kubedsm.model.node_index import Column
+from kubedsm.model.node_index import Column, Mask
+from kubedsm.model.residents import Selection
 from kubedsm.model.surroundings import Surroundings
 from kubedsm.objective.replica_spread import ReplicaSpread
 from kubedsm.optimizer.placing.settling import GainAtEdge, OpenNodes, Placed, Settling, TurnOf
@@ -22,6 +25,19 @@ from kubedsm.plugins.feasibility import EquivalenceClass, Feasibility, Rejection
 
 #: Rounds of serving unschedulable pods first, and of removing pods that break constraints.
 _ROUNDS = 3
+#: Domains to try for an affinity group.
+_DOMAINS = 8
+
+
+@attrs.frozen(slots=True)
+class _Start:
+    """Restart of a batch: planned nodes, and an affinity group assigned to a topology domain."""
+
+    #: intended nodes
+    wanted: Mapping[Uid, NodeName]
+    #: group drawn to the domain
+    drawn: frozenset[Uid] = frozenset()
+    domain: Mask | None = None
 
 
 def restart_batch(
@@ -31,8 +47,8 @@ def restart_batch(
     most: Container[Uid],
     begin: Callable[[], Settling],
 ) -> Settling:
-    """Return the best of a batch's placement and of placements in other pod orders, each beginning
-    with the previously unschedulable pods, by number of placed pods in scheduling order.
+    """Return the better of a batch's placement and of placements in other pod orders, by number of
+    placed pods in scheduling order.
 
     wanted: planned nodes. most: upper bound on placed pods.
     begin: constructor of an empty batch where subsequent pods may violate preceding constraints.
@@ -44,29 +60,40 @@ def restart_batch(
         return [number[turn] for turn in dict.fromkeys(map(batch.turn, ordered))]
 
     best, enough = batch, count_served(most)
-    first: set[Uid] = set()
     try:
-        for _ in range(_ROUNDS):
+        for start in _list_starts(batch, ordered, wanted, begin):
             if count_served(best.placed) >= enough:
                 break
-            tried = begin()
-            tried.deadline.check()
-            tried.place_in_line(sorted(ordered, key=lambda pod: pod.uid not in first), wanted)
-            homes = _oldest_first(tried, ordered)
-            came = {uid: number for number, uid in enumerate(homes)}
-            line = sorted(ordered, key=lambda pod: came.get(pod.uid, len(came)))
-            in_turns = begin()
-            in_turns.place_in_line(
-                sorted(line, key=in_turns.turn, reverse=True), {**wanted, **homes}
-            )
-            best = max(best, in_turns, key=lambda b: count_served(b.placed))
-            out = {pod.uid for pod in ordered if pod.uid not in tried.placed}
-            if out <= first:
-                break
-            first |= out
+            for other in _restart_rounds(start, ordered, begin):
+                best = max(best, other, key=lambda b: count_served(b.placed))
     except OutOfTimeError:
         pass
     return best
+
+
+def _restart_rounds(
+    start: _Start, ordered: Sequence[Pod], begin: Callable[[], Settling]
+) -> Iterator[Settling]:
+    """Enumerate restarted placements, each beginning with the previously unschedulable pods."""
+    first: set[Uid] = set()
+    for _ in range(_ROUNDS):
+        tried = begin()
+        tried.deadline.check()
+        if start.domain is not None:
+            tried.drawn.update(dict.fromkeys(start.drawn, start.domain))
+        tried.place_in_line(sorted(ordered, key=lambda pod: pod.uid not in first), start.wanted)
+        homes = _oldest_first(tried, ordered)
+        came = {uid: number for number, uid in enumerate(homes)}
+        line = sorted(ordered, key=lambda pod: came.get(pod.uid, len(came)))
+        in_turns = begin()
+        in_turns.place_in_line(
+            sorted(line, key=in_turns.turn, reverse=True), {**start.wanted, **homes}
+        )
+        yield in_turns
+        out = {pod.uid for pod in ordered if pod.uid not in tried.placed}
+        if out <= first:
+            break
+        first |= out
 
 
 def _oldest_first(batch: Settling, ordered: Iterable[Pod]) -> dict[Uid, NodeName]:
@@ -75,6 +102,42 @@ def _oldest_first(batch: Settling, ordered: Iterable[Pod]) -> dict[Uid, NodeName
     for pod in ordered:
         alike[batch.open.like(pod)].append(pod)
     return {alike[batch.open.like(p)].popleft().uid: node for p, node in batch.placed.values()}
+
+
+def _list_starts(
+    batch: Settling,
+    ordered: Sequence[Pod],
+    wanted: Mapping[Uid, NodeName],
+    begin: Callable[[], Settling],
+) -> Iterator[_Start]:
+    """Enumerate restarts: as planned, without plan, and with affinity groups in each domain."""
+    yield _Start(wanted)
+    yield _Start({})
+    out = [pod for pod in ordered if pod.uid not in batch.placed]
+    for terms in dict.fromkeys(pod.pod_class.rules.affinity for pod in out):
+        near = [Selection.of(term) for term in terms]
+        drawn = frozenset(
+            pod.uid
+            for pod in ordered
+            if pod.pod_class.rules.affinity == terms
+            or any(s.covers(pod.namespace, pod.labels, batch.surroundings) for s in near)
+        )
+        others = {uid: node for uid, node in wanted.items() if uid not in drawn}
+        group = [pod for pod in ordered if pod.uid in drawn]
+        for key in sorted({term.topology_key for term in terms}):
+            for domain in _list_domains(key, group, begin()):
+                yield _Start(others, drawn, domain)
+
+
+def _list_domains(key: str, group: Iterable[Pod], batch: Settling) -> list[Mask]:
+    """Return the feasible domains of a topology key, by decreasing free CPU; edge CPU first."""
+    column, likes = batch.nodes.label(key), {batch.open.like(pod): pod for pod in group}
+    openable = [batch.open.feasibility.verdict(pod).openable for pod in likes.values()]
+    open_to = np.any(openable, axis=0)
+    free = np.where(open_to, np.maximum(batch.room.column("cpu"), 0), 0)
+    best = np.lexsort((-column.sums(free, batch.on_edge), -column.sums(free)))
+    number = column.sums(open_to.astype(np.int64))
+    return [column.codes == code for code in best[:_DOMAINS].tolist() if number[code]]
 
 
 @attrs.frozen(slots=True)

@@ -200,6 +200,8 @@ class Settling:
     disordered: bool = False
     #: where pods cannot be for the sake of others
     avoided: dict[Uid, list[Mask]] = attrs.field(factory=dict)
+    #: where pods had better be
+    drawn: dict[Uid, Mask] = attrs.field(factory=dict)
     #: site of each edge node, if any workload has demand by site
     sites: Column | None = None
     #: pods of the batch on the edge, by site
@@ -499,6 +501,8 @@ class Settling:
 
     def _first_of(self, pod: Pod, nodes: Positions) -> NodeName:
         penalties = self.open.penalties(pod, nodes)
+        if pod.uid in self.drawn:
+            nodes = _keep_cheapest(nodes, ~self.drawn[pod.uid][nodes])
         gain = self.gain(pod.workload, self.edge[pod.workload])
         nodes = _keep_cheapest(nodes, -(gain * self.on_edge)[nodes])
         if penalties is not None:

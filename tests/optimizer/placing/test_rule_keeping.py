@@ -13,7 +13,6 @@ from kubedsm.optimizer.placing.decision import Binding
 from kubedsm.optimizer.placing.immediate import immediate_schedule
 from kubedsm.optimizer.placing.rule_keeping import keep_rules
 from kubedsm.plugins.feasibility import Feasibility
-from kubedsm.solvers.available import Highs
 from support import drawing
 from support.hash_seeds import printed_by_hash_seeds
 from support.literal_rules import literal_rule
@@ -194,6 +193,5 @@ def test_a_group_goes_to_the_domain_that_holds_all_of_it():
     pods = [pod(f"p{n}", {"app": "a"}, affinity=(together,)) for n in range(4)]
     large = [zoned(f"e{n}", cpu=16) for n in range(9)]
     there = [pod(f"old{n}", on=f"e{n}", requests=resources(14, 1)) for n in range(9)]
-    shot = cluster([*large, zoned("last", tier=Tier.CLOUD, cpu=5)], [*there, *pods])
-    decision = scheduled(shot, pods, Bounds(solver=Highs()))
+    decision = waiting_in([*large, zoned("last", tier=Tier.CLOUD, cpu=5)], pods, *there)
     assert nodes_of(decision) == ["last"] * 4

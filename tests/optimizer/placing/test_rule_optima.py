@@ -8,9 +8,7 @@ import pytest
 
 from kubedsm.model.model import serving_order
 from kubedsm.objective.objective import Objective
-from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.placing.immediate import immediate_schedule
-from kubedsm.solvers.available import Highs
 from kubedsm_lab.baselines.registry import POLICIES
 from support import drawing
 from support.batch_orders import best_of_all, most_served, qos_targets, served
@@ -19,13 +17,6 @@ from support.rule_instances import drawn_batch
 
 #: in the suite; KUBEDSM_RULE_BATCHES=100000 makes the long form
 BATCHES = int(os.environ.get("KUBEDSM_RULE_BATCHES", "5000"))
-#: it makes the same of equal programmes, however busy the machine is
-SOLVER = Highs(nodes=2000)
-
-
-def decided(snapshot, batch):
-    bounds = Bounds(solver=SOLVER)
-    return immediate_schedule(snapshot, batch, qos_targets, Objective(), bounds=bounds)
 
 
 def test_a_proven_decision_is_the_best_and_the_others_are_mostly():
@@ -34,7 +25,7 @@ def test_a_proven_decision_is_the_best_and_the_others_are_mostly():
         snapshot, batch = drawn_batch(seed)
         if len(batch) > 4 or len(snapshot.nodes) > 4:
             continue
-        decision = decided(snapshot, batch)
+        decision = immediate_schedule(snapshot, batch, qos_targets, Objective())
         homes = {binding.pod.uid: binding.node for binding in decision.bindings}
         reached, best = standing(snapshot, batch, homes, qos_targets), best_of_all(snapshot, batch)
         assert reached <= best
@@ -52,7 +43,7 @@ def test_hardly_ever_does_an_order_exist_in_which_more_are_placed():
     for seed in drawing.drawn(range(1000, 1000 + BATCHES // 10)):
         batches += 1
         snapshot, batch = drawn_batch(seed)
-        decision = decided(snapshot, batch)
+        decision = immediate_schedule(snapshot, batch, qos_targets, Objective())
         if decision.unplaced and len(batch) <= 6:
             most, reached = most_served(snapshot, batch), served(batch, decision)
             assert reached <= most
@@ -63,7 +54,7 @@ def test_hardly_ever_does_an_order_exist_in_which_more_are_placed():
 @pytest.mark.parametrize("seed", [142, 151, 167, 689, 7213, 7231, 8417])
 def test_where_the_first_order_that_comes_to_mind_places_fewer(seed):
     snapshot, batch = drawn_batch(seed)
-    decision = decided(snapshot, batch)
+    decision = immediate_schedule(snapshot, batch, qos_targets, Objective())
     assert served(batch, decision) == most_served(snapshot, batch)
 
 
@@ -71,7 +62,7 @@ def test_hardly_ever_does_kube_scheduler_place_more_one_by_one():
     seen = Counter()
     for seed in drawing.drawn(range(500)):
         snapshot, batch = drawn_batch(seed)
-        ours = decided(snapshot, batch)
+        ours = immediate_schedule(snapshot, batch, qos_targets, Objective())
         kube_scheduler = POLICIES["kube-scheduler"](qos_targets, Objective())
         theirs = kube_scheduler.place(
             snapshot, sorted(batch, key=serving_order), random.Random(seed)
