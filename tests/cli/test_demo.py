@@ -146,7 +146,7 @@ def test_one_fault_is_told_from_where_it_strikes():
     told = done.stdout.splitlines()
     assert "create-pods/binding #1" in told[0]
     assert f"FAULT {FAULT}" in told[1]
-    assert "web: 4 at the edge, 1 in the cloud, 0 waiting" in told
+    assert "web: 4 at the edge, 1 in the cloud, 1 waiting" in told
 
 
 def test_of_what_went_wrong_only_what_is_about_it_is_told(monkeypatch):

@@ -200,7 +200,7 @@ COMMANDS = {
     "--kubeconfig none config check f": "No such option '--kubeconfig'",
     "--contxt c suggest": "No such option '--contxt'. Did you mean '--context'",
     "--context c suggest": "kubeconfig none: no such file",
-    "explain x --kubeconfig k --context prod": "no context 'prod', only c",
+    "explain x --kubeconfig k --context prod": "no context 'prod', only kubedsm-emulated",
     "explain": "name POD, NAMESPACE/POD",
     "explain x --all": "name POD, NAMESPACE/POD",
     "explain a/b/c": "a/b/c cannot be explained, a is no kind: name POD, NAMESPACE/POD",

@@ -394,7 +394,7 @@ async def _sample_delays(delays: Delays, stage: Stage, workload: Workload) -> No
     while True:
         await stage.clock.sleep(1.0)
         struck = max(stage.seam.struck.values(), default=0.0)
-        settled = struck + _longest_wait(stage.seam, workload)
+        settled = max(stage.seam.ended, struck + _longest_wait(stage.seam, workload))
         delays.sample(stage.hands.list_pods(), settled)
 
 
