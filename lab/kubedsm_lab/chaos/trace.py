@@ -390,11 +390,16 @@ def _compare_with_reference(stage: Stage, reference: Outcome) -> Iterator[str]:
 
 
 async def _sample_delays(delays: Delays, stage: Stage, workload: Workload) -> None:
-    """Measure delays from the time on at which another tenant's pod must have been bound."""
+    """Measure delays from the time on at which another tenant's pod must have been bound, and no
+    watch hides a change.
+    """
+    hidden = 0.0
     while True:
         await stage.clock.sleep(1.0)
+        if any(each.hides for each in stage.seam.perturbations):
+            hidden = stage.clock.monotonic()
         struck = max(stage.seam.struck.values(), default=0.0)
-        settled = max(stage.seam.ended, struck + _longest_wait(stage.seam, workload))
+        settled = max(stage.seam.ended, hidden, struck + _longest_wait(stage.seam, workload))
         delays.sample(stage.hands.list_pods(), settled)
 
 
