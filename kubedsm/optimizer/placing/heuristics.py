@@ -1,28 +1,31 @@
 """Placement heuristics above the exact-search limit: greedy, best fit, and ejection chains.
 
 Each heuristic fills edge and cloud as one problem. Then ejection chains place further pods, and
-cloud pods with the greatest gain fill available edge capacity.
+cloud pods with the greatest gain fill available edge capacity. One heuristic is kube-scheduler's
+one pod at a time, therefore the result is never worse.
 """
 
 import heapq
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import attrs
 import numpy as np
+from numpy.typing import NDArray
 
 from kubedsm.model.deadline import Deadline
-from kubedsm.model.model import Workload
+from kubedsm.model.model import Workload, serving_order
 from kubedsm.objective.fragmentation import Ints
 from kubedsm.optimizer.matching.best_fit import (
     BestFit,
+    Filling,
     add_by_ejection_chains,
     best_fit_increasing,
     kind_sizes,
     order_by_size,
 )
 from kubedsm.optimizer.matching.problem import PlacementProblem
-from kubedsm.optimizer.placing.cloud import cap_placement
+from kubedsm.optimizer.placing.cloud import allocation_scores, cap_placement
 from kubedsm.optimizer.placing.split import Demand, Picks
 
 #: Objective value of a placement; greater is better.
@@ -181,14 +184,60 @@ def best_by_heuristics(
     def standing(placement: Placement) -> Standing:
         return _rate_placement(edge, cloud, members, placement)
 
+    utmost = _best_standing(edge, members)
     best = finish(np.concatenate((first.on_edge, first.in_cloud)))
-    steps = int(whole.counts.sum()) * (_POD_STEPS + _NODE_STEPS * len(whole.free))
-    if standing(best) != _best_standing(edge, members) and not deadline.spend(steps):
-        best = max(best, finish(best_fit_increasing(whole)), key=standing)
+    others = _list_placements(whole, number, deadline)
+    while standing(best) != utmost and (other := next(others, None)) is not None:
+        best = max(best, finish(other), key=standing)
     loads = np.concatenate((best.on_edge, best.in_cloud))
     if (loads.sum(axis=0) == whole.counts).all():
         return best
     return max(best, finish(loads, _CHAIN), key=standing)
+
+
+def _list_placements(whole: PlacementProblem, number: int, deadline: Deadline) -> Iterator[Ints]:
+    """Enumerate alternative placements of edge and cloud; number: count of edge nodes."""
+    steps = int(whole.counts.sum()) * (_POD_STEPS + _NODE_STEPS * len(whole.free))
+    if not deadline.spend(steps):
+        yield best_fit_increasing(whole)
+    if not deadline.spend(steps):
+        yield place_one_by_one(whole, number)
+
+
+def place_one_by_one(whole: PlacementProblem, number: int) -> Ints:
+    """Place each pod in scheduling order on the node with kube-scheduler's highest resource score.
+
+    Edge nodes are preferred; number: count of edge nodes, which precede cloud nodes.
+    """
+    filling, size = Filling(whole), np.maximum(whole.allocatable[:, :2], 1)
+    #: S x N
+    ratings = np.empty(filling.fits.shape)
+    for kind, requested in enumerate(whole.requests):
+        rated = _rate(size, filling.room, requested)
+        ratings[kind] = np.where(filling.fits[kind], rated, -np.inf)
+    line = sorted(
+        (serving_order(pod), kind) for kind, of in enumerate(whole.kinds) for pod in of.pods
+    )
+    for _, kind in line:
+        on_edge = ratings[kind, :number]
+        candidates = on_edge if on_edge.max(initial=-np.inf) > -np.inf else ratings[kind]
+        if candidates.max(initial=-np.inf) > -np.inf:
+            node = int(candidates.argmax())
+            filling.put(kind, node)
+            # Only the chosen node changes.
+            rated = _rate(size[node], filling.room[node], whole.requests)
+            ratings[:, node] = np.where(filling.fits[:, node], rated, -np.inf)
+    return filling.loads
+
+
+def _rate(size: Ints, room: Ints, requested: Ints) -> NDArray[np.float64]:
+    """Return LeastAllocated plus BalancedAllocation scores, for kinds and available capacity."""
+    used = size - room[..., :2]
+    then = used + requested[..., :2]
+    balance = np.abs(np.diff(used / size)) - np.abs(np.diff(then / size))
+    return np.asarray(
+        allocation_scores(np.broadcast_to(size, then.shape), then) + 25 * balance[..., 0]
+    )
 
 
 def is_utmost(
