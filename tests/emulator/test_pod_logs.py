@@ -11,7 +11,7 @@ from support.api_requests import asked
 
 LOG = f"/api/v1/namespaces/{NS}/pods/a/log"
 SAID = (
-    "kubedsm emulate: container c (registry.k8s.io/pause:3.9) is reported as running on n1 since "
+    "kubedsm emulate: container c (pause) is reported as running on n1 since "
     "2026-01-01T00:00:00Z. No process runs in it, so it writes nothing.\n"
 )
 

@@ -154,7 +154,7 @@ async def test_a_move_that_is_taken_back_and_one_that_never_begins():
 
     async with migrating(LARGE_CLOUD) as world:
         metered = Metered(world)
-        faults = AtRequest(refused, lambda: None, fault=OUTCOMES["409"])
+        faults = AtRequest(refused, lambda: None, fault=OUTCOMES["403"])
         async with world.scheduler(faults, instruments=metered.instruments):
             await settle_on_cloud(world, "web", 1)
             open_edge(world)

@@ -33,7 +33,7 @@ async def test_moves_that_end_together_are_one_event_on_their_deployment():
 
 async def test_a_move_that_is_taken_back_is_a_warning_with_its_reason():
     faults = AtRequest(
-        lambda request: request.path.endswith("/eviction"), lambda: None, fault=OUTCOMES["409"]
+        lambda request: request.path.endswith("/eviction"), lambda: None, fault=OUTCOMES["403"]
     )
     async with on_cloud(faults=faults) as world:
         open_edge(world)
@@ -42,4 +42,4 @@ async def test_a_move_that_is_taken_back_is_a_warning_with_its_reason():
         [event] = world.events(failed, about="Deployment")
         assert event["type"] == "Warning"
         assert event["message"].startswith("Did not migrate 1 pod: web-")
-        assert ": rolled back, evicting: 409 Conflict" in event["message"]
+        assert ": rolled back, evicting: 403 Forbidden" in event["message"]

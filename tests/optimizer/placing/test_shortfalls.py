@@ -1,6 +1,5 @@
 """By how much decisions say that they may be less than they could."""
 
-
 from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.placing.batch_mip import PLACED, QOS, list_amounts, list_shortfalls
