@@ -21,6 +21,7 @@ from kubedsm.kube.wire.errors import WireError
 from kubedsm.model.events import Change
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import DELETION_COST_ANNOTATION, Node, NodeName, Pod, Tier, Uid, Workload
+from kubedsm.plugins.fit import shortages
 from kubedsm.process.log_throttle import LogThrottle
 from plans.events import CallRefused, OutcomeLost, PlanEvent, PodGone, PodSeen
 from plans.steps import Step
@@ -122,12 +123,12 @@ class BindCalls:
         node = self._mirror.node(name)
         if node is None:
             return ""
-        left = node.allocatable - pod.requests
+        free = node.allocatable
         for other in self._mirror.pods_on(name):
             if other.held is not None and other.uid != pod.uid:
-                left -= other.held[1]
-        short = [r for r, amount in pod.requests.items() if amount and left.amount(r) < 0]
-        return f"node {name} has too little {short[0]} left meanwhile" if short else ""
+                free -= other.held[1]
+        short = shortages(pod.requests, free)
+        return f"node {name} filled up meanwhile: {', '.join(short)}" if short else ""
 
     async def _send_bind(self, step: Step, pod: Pod, report: Report) -> None:
         node = self._mirror.node(NodeName(step.node))
