@@ -75,7 +75,7 @@ class _Asked:
     measured_amounts: Ints
 
 
-@lru_cache(maxsize=256)
+@lru_cache(maxsize=8)  # a mix has a vector per workload, and each new workload makes a new mix
 def _prepare_mix(mix: Mix, axes: tuple[str, ...]) -> tuple[_Asked, ...]:
     """Prepare the request vectors of the mix, without vectors that request only pod slots."""
     pods = sum(count for _, count in mix)

@@ -171,7 +171,7 @@ class Scheduler:
         self._stopping = False
         self._killed = False
         self._began = 0.0
-        self._children: set[int] = set()
+        self._children: dict[int, str] = {}
         self.log = LogCount()
         #: ends other than by `kill`, `stop` or the loss of the Lease
         self.ends = 0
@@ -247,7 +247,7 @@ class Scheduler:
 
     def orphans(self) -> list[int]:
         """Return the ids of child processes that are still alive after the scheduler's exit."""
-        return [pid for pid in self._children if _is_alive(pid)]
+        return [pid for pid, start in self._children.items() if _read_start(pid) == start]
 
     async def read_metrics(self) -> str:
         async with (
@@ -280,7 +280,7 @@ class Scheduler:
         while True:
             await self._clock.sleep(PAUSE)
             with suppress(OSError):  # a process has just ended
-                self._children.update(family(pid)[1:])
+                self._children |= {child: _read_start(child) for child in family(pid)[1:]}
                 self.memory.append(self.sample_memory())
 
 
@@ -303,8 +303,13 @@ def ended_children_seconds(pid: int) -> float:
 
 def _stat_seconds(pid: int, field: int) -> float:
     """Return two adjacent fields of /proc/PID/stat, user and system time, in seconds."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    fields = _read_stat(pid)
     return (int(fields[field]) + int(fields[field + 1])) / os.sysconf("SC_CLK_TCK")
+
+
+def _read_stat(pid: int) -> list[str]:
+    """Return the fields of /proc/PID/stat after the command's name. Raises OSError."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
 
 
 def family(pid: int) -> tuple[int, ...]:
@@ -313,12 +318,16 @@ def family(pid: int) -> tuple[int, ...]:
     return pid, *(each for child in children for each in family(int(child)))
 
 
-def _is_alive(pid: int) -> bool:
-    """Return whether the process exists and is no zombie."""
+def _read_start(pid: int) -> str:
+    """Return the start time of a live process in clock ticks, empty if it has ended.
+
+    Linux reuses process ids, in minutes on a busy machine; id and start time together are unique.
+    """
     try:
-        return "VmRSS" in Path(f"/proc/{pid}/status").read_text()
+        state, *fields = _read_stat(pid)
     except OSError:
-        return False
+        return ""
+    return fields[18] if state != "Z" else ""
 
 
 async def end_process(process: asyncio.subprocess.Process) -> None:
