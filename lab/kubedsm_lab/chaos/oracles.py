@@ -67,6 +67,8 @@ def nodes_for(api: ApiServer, pod: Object) -> list[str]:
     capacity, with the pod's bound volumes.
     """
     wanted, selected = requests_of(pod), pod["spec"].get("nodeSelector", {}).items()
+    affinity = pod["spec"].get("affinity", {}).get("nodeAffinity", {})
+    required = affinity.get("requiredDuringSchedulingIgnoredDuringExecution")
     volumes = [volume for _, volume in volumes_of(api, pod) if volume is not None]
     return [
         node["metadata"]["name"]
@@ -74,6 +76,7 @@ def nodes_for(api: ApiServer, pod: Object) -> list[str]:
         if is_ready(node)
         and not node["spec"].get("unschedulable")
         and selected <= labels_of(node).items()
+        and _matches_terms(required, node)
         and all(_is_local_to(volume, node) for volume in volumes)
         and _fits(wanted, free_capacity(api, node["metadata"]["name"]))
     ]
@@ -90,12 +93,16 @@ def volumes_of(api: ApiServer, pod: Object) -> Iterator[tuple[str, Object | None
 
 def _is_local_to(volume: Object, node: Object) -> bool:
     """Return whether the node reaches the volume; local volumes name a single label."""
-    affinity = volume["spec"].get("nodeAffinity")
-    if affinity is None:
-        return True
-    [term] = affinity["required"]["nodeSelectorTerms"]
-    [rule] = term["matchExpressions"]
-    return labels_of(node).get(rule["key"]) in rule["values"]
+    return _matches_terms(volume["spec"].get("nodeAffinity", {}).get("required"), node)
+
+
+def _matches_terms(selector: Object | None, node: Object) -> bool:
+    """Return whether a node selector, whose operators are In, selects the node; None does."""
+    labels = labels_of(node)
+    return selector is None or any(
+        all(labels.get(rule["key"]) in rule["values"] for rule in term["matchExpressions"])
+        for term in selector["nodeSelectorTerms"]
+    )
 
 
 def list_selected(api: ApiServer) -> Iterator[str]:

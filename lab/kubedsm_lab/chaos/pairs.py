@@ -7,7 +7,7 @@ A trace, which is a run with the first fault alone, lists the injection points o
 import heapq
 import random
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, combinations, islice
 
@@ -63,30 +63,33 @@ def draw_covering(found: Sequence[Injection], number: int, seed: int) -> list[In
     """
     rng = random.Random(seed)
     drawn: Counter[tuple[object, ...]] = Counter()
+    alike = defaultdict[tuple[tuple[object, ...], ...], list[tuple[float, Injection]]](list)
+    for injection in found:
+        alike[_list_combinations(injection)].append((rng.random(), injection))
 
-    def rank(injection: Injection) -> tuple[int, int]:
-        combination, *pairs = _list_combinations(injection)
+    def rank(combination: tuple[object, ...], *pairs: tuple[object, ...]) -> tuple[int, int]:
         return drawn[combination], sum(drawn[pair] for pair in pairs)
 
-    waiting = [((0, 0), rng.random(), injection) for injection in found]
+    for runs in alike.values():
+        runs.sort(reverse=True)
+    waiting = [((0, 0), runs[-1][0], factors, runs) for factors, runs in alike.items()]
     heapq.heapify(waiting)
     chosen: list[Injection] = []
     while waiting and len(chosen) < number:
-        known, draw, injection = heapq.heappop(waiting)
-        now = rank(injection)
-        if now > known:  # ranks only increase, so each is evaluated when it comes first
-            heapq.heappush(waiting, (now, draw, injection))
-            continue
-        chosen.append(injection)
-        drawn.update(_list_combinations(injection))
+        known, _, factors, runs = heapq.heappop(waiting)
+        if rank(*factors) == known:  # ranks only increase, so each is evaluated when it comes first
+            chosen.append(runs.pop()[1])
+            drawn.update(factors)
+        if runs:
+            heapq.heappush(waiting, (rank(*factors), runs[-1][0], factors, runs))
     return sorted(chosen)
 
 
-def _list_combinations(injection: Injection) -> list[tuple[object, ...]]:
+def _list_combinations(injection: Injection) -> tuple[tuple[object, ...], ...]:
     """Return the classes of the faults, and all pairs of factors, each factor with its number."""
     classes = tuple(fault.fault_class for fault in injection.faults)
     factors = enumerate((injection.workload, *chain.from_iterable(classes)))
-    return [classes, *combinations(factors, 2)]
+    return classes, *combinations(factors, 2)
 
 
 def shrink(verdict: Verdict) -> Injection:

