@@ -8,6 +8,7 @@ pods that end by themselves, start at once. After a restart pending pods are con
 """
 
 import asyncio
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from heapq import nlargest
@@ -35,8 +36,11 @@ log = structlog.get_logger()
 #: expected seconds from the start of a migration to the deletion of the old pod, without the drain
 #: delay; replaced by observations
 USUAL = 5.0
-#: limit of the wait for binds in progress, in seconds; and of consecutive plans without migrations
-CALM, TRIES = 2.0, 5
+#: limit of the wait for binds in progress, in seconds; and of consecutive plans that further new
+#: pods or other changes overtake
+CALM, TRIES = 2.0, 3
+#: seconds without waiting pods after the last such plan: under a steady load, plans help no pod
+PAUSE = 30.0
 
 
 @attrs.define
@@ -47,6 +51,8 @@ class NewPods:
     #: end of the wait of each pod that waited, monotonic; until the pod has a node
     _until: dict[Uid, float] = attrs.field(factory=dict, init=False)
     _wake: asyncio.Event = attrs.field(factory=asyncio.Event, init=False)
+    #: end of the pause, monotonic
+    _paused_until: float = attrs.field(default=-math.inf, init=False)
     #: duration of the last migrations for new pods
     _observed: float | None = attrs.field(default=None, init=False)
 
@@ -84,6 +90,7 @@ class NewPods:
         settings = migrator.configuration.current
         return (
             settings.batch.migration_wait > 0
+            and migrator.clock.monotonic() >= self._paused_until
             and settings.suggester.mode == "apply"
             and settings.suggester.algorithm == "exact"
             and not migrator.paused()
@@ -170,6 +177,8 @@ class NewPods:
                 quiet, failed = self.migrator.changes.quiet(), 0
                 while failed < TRIES and (served := await self._serve(quiet)) is not False:
                     failed = 0 if served else failed + 1
+                if failed == TRIES:
+                    self._paused_until = self.migrator.clock.monotonic() + PAUSE
             finally:
                 self._release(self._list_waiting())
                 self.migrator.making_room = False
