@@ -56,6 +56,11 @@ def test_a_pod_that_nobody_tells_of_room_that_is_free_again_is_seen(monkeypatch)
     assert any("camera" in text and "waits although it fits" in text for text in violations)
 
 
+def test_a_pod_whose_affinity_names_a_lost_node_does_not_fit_on_others():
+    lost = Fault.parse("world:patch-pods.detach:0:node-lost")
+    assert play(Injection("slow-termination", (lost,))).violations == ()
+
+
 @pytest.mark.parametrize("text", ["", "call:x:1", "call:x:one:404", "call:a:b:1:404"])
 def test_what_is_no_fault_is_refused(text):
     with pytest.raises(UnknownFaultError):
