@@ -4,8 +4,10 @@ The activeQ is ordered by priority, then age. After a failed bind, a pod waits i
 doubling delays. Cluster changes requeue an unschedulable pod through the queueing hints of the
 rejecting plugins; `FLUSH_INTERVAL` requeues unconditionally.
 
-Extension of kube-scheduler: if an admission webhook or another common cause fails the binds of a
+Extensions of kube-scheduler: if an admission webhook or another common cause fails the binds of a
 namespace, pods are retried sequentially. One successful bind requeues the next pods immediately.
+After a kubelet has rejected a pod, new pods of its workload wait in the backoffQ, as their
+controller replaces rejected pods without any delay.
 """
 
 import asyncio
@@ -22,7 +24,7 @@ import attrs
 
 from kubedsm.model.events import Change, Matter
 from kubedsm.model.mirror import ClusterMirror
-from kubedsm.model.model import Node, Pod, Resources, Uid, serving_order
+from kubedsm.model.model import Node, Pod, Resources, Uid, Workload, serving_order
 from kubedsm.plugins.fit import shortages
 from kubedsm.plugins.plugin import Cluster, EquivalenceClass, Hint
 from kubedsm.plugins.plugins import BY_NAME, PLUGINS, accepts, rejection
@@ -108,6 +110,8 @@ class SchedulingQueue:
         self._failures: dict[Uid, int] = {}
         self._cause: dict[Uid, Cause] = {}
         self._failing: dict[Cause, _FailingBinds] = {}
+        #: rejections by kubelets in a row, and the time of the last
+        self._rejections: dict[Workload, tuple[int, float]] = {}
         self._changed = asyncio.Event()
         #: time of the last arrival in the activeQ, for the batch window
         self.last_arrival = 0.0
@@ -146,9 +150,13 @@ class SchedulingQueue:
         """Apply a changed pod to the queue, and requeue other pods by queueing hints."""
         before, after = change.pod_before, change.pod_after
         pod = after or before
+        if after is not None and (self._rejections or after.phase == "Failed"):
+            self._count_rejections(before, after)
         if pod is not None:
             if after is None or not (after.waits_for_node and mirror.leaves_to_place(after)):
                 self.forget(pod.uid)
+            elif before is None and after.workload in self._rejections:
+                self._delay(after)
             elif before is None or not before.waits_for_node or before.pod_class != after.pod_class:
                 self.add(after)
             else:
@@ -168,6 +176,25 @@ class SchedulingQueue:
         """Requeue all unschedulable pods immediately."""
         if self._unschedulable.wake_all():
             self._notify_arrival()
+
+    def _count_rejections(self, before: Pod | None, after: Pod) -> None:
+        """Count a bound pod that failed before it ran, as kubelets reject pods; end the count when
+        a pod of the workload runs.
+        """
+        now = self._clock.monotonic()
+        if before is None or before.phase != "Pending" or before.node_name is None:
+            return
+        if after.phase == "Running":
+            self._rejections.pop(after.workload, None)
+        elif after.phase == "Failed":
+            recent = {w: r for w, r in self._rejections.items() if now - r[1] < FLUSH_INTERVAL}
+            number, _ = recent.get(after.workload, (0, now))
+            self._rejections = {**recent, after.workload: (number + 1, now)}
+
+    def _delay(self, pod: Pod) -> None:
+        """Add a new pod to the backoffQ after rejections of its workload."""
+        number, at = self._rejections[pod.workload]
+        self._add_to_backoff(pod, at + BACK_OFF.delay_after(number - 1))
 
     # Queues.
 

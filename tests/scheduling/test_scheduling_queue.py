@@ -7,7 +7,7 @@ import pytest
 
 from kubedsm.model.events import Change, Freed
 from kubedsm.model.mirror import ClusterMirror
-from kubedsm.model.model import NodeName, Resources
+from kubedsm.model.model import NodeName, Resources, Workload
 from kubedsm.scheduling.scheduling_queue import (
     FLUSH_INTERVAL,
     MAX_RETRY_DELAY,
@@ -212,3 +212,51 @@ async def test_a_success_brings_forward_those_that_failed_by_its_cause(queue, cl
     queue.forget(first)
     assert len(queue) == REQUEUED_BY_SUCCESS
     assert A.uid not in queue.pop(99)
+
+
+def rejected(queue, mirror, name):
+    """The pod is bound, rejected by the kubelet of its node, and replaced by the next."""
+    bound = attrs.evolve(pod(name), node_name=NodeName("n"))
+    queue.observe(Change(pod_before=bound, pod_after=attrs.evolve(bound, phase="Failed")), mirror)
+    queue.observe(Change(pod_after=pod(f"{name}x")), mirror)
+
+
+async def test_a_pod_waits_longer_after_each_rejection_of_its_workload(queue, clock):
+    mirror, waited = ClusterMirror(), []
+    for number in range(6):
+        started, name = clock.monotonic(), "a" + number * "x"
+        rejected(queue, mirror, name)
+        await queue.wait_active()
+        assert queue.pop(9) == [f"{name}x"]
+        waited.append(clock.monotonic() - started)
+    assert waited == [1, 2, 4, 8, 10, 10]
+
+
+@pytest.mark.parametrize("after", ["another ran", "a minute"])
+async def test_a_rejection_counts_until_a_pod_of_the_workload_runs_or_a_minute_has_passed(
+    queue, clock, after
+):
+    mirror = ClusterMirror()
+    for _ in range(5):
+        rejected(queue, mirror, "a")
+    if after == "another ran":
+        bound = attrs.evolve(pod("b"), node_name=NodeName("n"))
+        queue.observe(
+            Change(pod_before=bound, pod_after=attrs.evolve(bound, phase="Running")), mirror
+        )
+        queue.observe(Change(pod_after=pod("c")), mirror)
+        assert queue.pop(9) == ["c"]
+    else:
+        await clock.sleep(FLUSH_INTERVAL)
+        rejected(queue, mirror, "d")
+        assert "dx" not in queue.pop(9)
+        await clock.sleep(1.0)
+        assert "dx" in queue.pop(9)
+
+
+async def test_another_workload_does_not_wait_after_a_rejection(queue):
+    mirror = ClusterMirror()
+    rejected(queue, mirror, "a")
+    other = attrs.evolve(pod("z"), workload=Workload("default", "Deployment", "other"))
+    queue.observe(Change(pod_after=other), mirror)
+    assert queue.pop(9) == ["z"]
