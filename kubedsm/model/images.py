@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 import numpy as np
 
 from kubedsm.model.model import Node, NodeName, Pod
-from kubedsm.model.node_index import MOST_CLASSES, Ints, NodeIndex
+from kubedsm.model.node_index import Ints, NodeIndex
 
 #: nodeStatusMaxImages, the kubelet's default
 MOST_LISTED = 50
@@ -86,8 +86,6 @@ def _list_localities(images: tuple[str, ...], nodes: NodeIndex) -> Ints:
     """Return the ImageLocality score of each node; cached until a node changes."""
     known = nodes.localities.get(images)
     if known is None:
-        if len(nodes.localities) >= MOST_CLASSES:
-            nodes.localities.clear()
         names = [name for image in images for name in names_of(image) if name in nodes.images]
         share = {name: nodes.images[name] / len(nodes) for name in names}
         known = nodes.localities[images] = np.array(

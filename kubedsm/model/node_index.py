@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import zip_longest
 from operator import attrgetter, methodcaller
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeVar
 
 import attrs
 import numpy as np
@@ -100,8 +100,23 @@ MISSING = 0
 #: 64 bits hold no amount beyond this.
 _LARGEST = 2**63 - 1
 _READERS = {name: attrgetter(name) for name in ("cpu", "memory", "pods")}
-#: cached pod classes
-MOST_CLASSES = 1024
+#: cached pod classes, and cached labels or resources
+MOST_CLASSES, MOST_COLUMNS = 1024, 64
+K = TypeVar("K")
+V = TypeVar("V")
+
+
+class Cache(dict[K, V]):
+    """Cache that is emptied when it is full, since tenants choose its keys."""
+
+    def __init__(self, most: int) -> None:
+        super().__init__()
+        self._most = most
+
+    def __setitem__(self, key: K, value: V) -> None:
+        if len(self) >= self._most:
+            self.clear()
+        super().__setitem__(key, value)
 
 
 @attrs.frozen(slots=True, eq=False)
@@ -177,14 +192,15 @@ class NodeIndex:
     def __init__(self, nodes: Mapping[NodeName, Node]) -> None:
         """Index the nodes of a mapping by name; the mapping must not change afterwards."""
         self._by_name = nodes
-        self._labels: dict[str, Column] = {}
+        self._labels = Cache[str, Column](MOST_COLUMNS)
         self._sites: dict[tuple[str, ...], Column] = {}
-        self._sizes: dict[str, Ints] = {}
-        self._affinities: dict[SchedulingRules, Mask] = {}
+        self._sizes = Cache[str, Ints](MOST_COLUMNS)
+        #: by node selector and required node affinity
+        self._affinities = Cache[object, Mask](MOST_CLASSES)
         #: cache of `plugins.open_nodes`
-        self.open_to: dict[PodClass, Mask] = {}
+        self.open_to = Cache[PodClass, Mask](MOST_CLASSES)
         #: cache of `images.sum_localities`
-        self.localities: dict[tuple[str, ...], Ints] = {}
+        self.localities = Cache[tuple[str, ...], Ints](MOST_CLASSES)
         self._tiers: dict[Tier, Positions] = {}
 
     @classmethod
@@ -196,8 +212,6 @@ class NodeIndex:
         """Return an index of a single node, cached for as long as the node object is the same."""
         known = _SINGLE.get(id(node))
         if known is None or known.nodes[0] is not node:
-            if len(_SINGLE) >= MOST_CLASSES:
-                _SINGLE.clear()
             known = _SINGLE[id(node)] = cls.of([node])
         return known
 
@@ -278,8 +292,7 @@ class NodeIndex:
     def label(self, key: str) -> Column:
         column = self._labels.get(key)
         if column is None:
-            column = Column.of([node.labels.get(key) for node in self.nodes])
-            self._labels[key] = column
+            column = self._labels[key] = Column.of([node.labels.get(key) for node in self.nodes])
         return column
 
     def site(self, labels: tuple[str, ...]) -> Column:
@@ -323,19 +336,20 @@ class NodeIndex:
         """Return the mask of nodes that satisfy the rules' node selector and required node
         affinity.
         """
-        known = self._affinities.get(rules)
+        key = rules.node_selector, rules.node_affinity
+        known = self._affinities.get(key)
         if known is None:
             known = self.every()
             for label, value in rules.node_selector:
                 known &= self.label(label).match_requirement(Requirement(label, "In", (value,)))
             if rules.node_affinity is not None:
                 known &= self.match_terms(rules.node_affinity)
-            self._affinities[rules] = known
+            self._affinities[key] = known
         return known
 
 
 #: Cache by identity of the node; the index keeps the node alive.
-_SINGLE: dict[int, NodeIndex] = {}
+_SINGLE = Cache[int, NodeIndex](MOST_CLASSES)
 
 
 @attrs.frozen(slots=True, eq=False)
@@ -373,7 +387,8 @@ class FreeCapacity:
 
     def now(self, free: Mapping[NodeName, Resources], changed: Iterable[NodeName]) -> Self:
         """Return a copy with the current free capacity of the nodes that changed."""
-        columns = {resource: column.copy() for resource, column in self._columns.items()}
+        kept = self._columns if len(self._columns) <= MOST_COLUMNS else {}
+        columns = {resource: column.copy() for resource, column in kept.items()}
         for name in changed:
             position, amounts = self._nodes.positions[name], dict(free[name].items())
             for resource, column in columns.items():

@@ -7,7 +7,7 @@ already bound.
 from collections.abc import Iterable, Iterator, Mapping
 
 from kubedsm.model.model import Node, NodeName, Pod, PodClass, Resources, SchedulingRules
-from kubedsm.model.node_index import MOST_CLASSES, FreeCapacity, Mask, NodeIndex
+from kubedsm.model.node_index import FreeCapacity, Mask, NodeIndex
 from kubedsm.model.surroundings import Surroundings
 from kubedsm.plugins import (
     fit,
@@ -125,8 +125,6 @@ def open_nodes(pod_class: PodClass, nodes: NodeIndex) -> Mask:
     """Return the feasible nodes regardless of capacity; cached until a node changes."""
     known = nodes.open_to.get(pod_class)
     if known is None:
-        if len(nodes.open_to) >= MOST_CLASSES:
-            nodes.open_to.clear()
         known, scene = nodes.every(), Scene.bare(nodes, FreeCapacity(nodes, {}))
         for _, rejected in findings(STATIC_FILTERS, EquivalenceClass(pod_class), scene):
             known &= ~rejected.nodes
