@@ -119,7 +119,7 @@ def pod_of(shape: schema.Pod) -> Pod:
         detached=mark is not None,
         gated=bool(spec.scheduling_gates),
         created=metadata.creation_timestamp.timestamp() if metadata.creation_timestamp else 0.0,
-        labels=_intern_labels(tuple(labels.items())),
+        labels=_intern_labels(tuple(labels.items())) if len(labels) <= _SHARED else labels,
         resource_version=metadata.resource_version or "",
         gates=tuple(gate.name or "" for gate in spec.scheduling_gates or ()),
         pinned=untouchable or (_LOCAL if local else ""),
@@ -134,6 +134,10 @@ def pod_of(shape: schema.Pod) -> Pod:
 def _image_names(images: tuple[str, ...]) -> tuple[str, ...]:
     """Return container image names, with the default tag added where absent."""
     return tuple(intern(with_tag(image)) for image in images)
+
+
+#: most labels of a set that is kept to be shared; tenants may create pods with thousands
+_SHARED = 16
 
 
 @lru_cache(maxsize=4096)
