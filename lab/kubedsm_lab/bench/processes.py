@@ -247,7 +247,8 @@ class Scheduler:
 
     def orphans(self) -> list[int]:
         """Return the ids of child processes that are still alive after the scheduler's exit."""
-        return [pid for pid, start in self._children.items() if _read_start(pid) == start]
+        children = self._children.items()
+        return [pid for pid, start in children if start and _read_start(pid) == start]
 
     async def read_metrics(self) -> str:
         async with (
