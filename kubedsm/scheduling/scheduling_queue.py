@@ -181,12 +181,12 @@ class SchedulingQueue:
         """Count a bound pod that failed before it ran, as kubelets reject pods; end the count when
         a pod of the workload runs.
         """
-        now = self._clock.monotonic()
         if before is None or before.phase != "Pending" or before.node_name is None:
             return
         if after.phase == "Running":
             self._rejections.pop(after.workload, None)
         elif after.phase == "Failed":
+            now = self._clock.monotonic()
             recent = {w: r for w, r in self._rejections.items() if now - r[1] < FLUSH_INTERVAL}
             number, _ = recent.get(after.workload, (0, now))
             self._rejections = {**recent, after.workload: (number + 1, now)}

@@ -171,6 +171,7 @@ class Scheduler:
         self._stopping = False
         self._killed = False
         self._began = 0.0
+        #: start times by process id
         self._children: dict[int, str] = {}
         self.log = LogCount()
         #: ends other than by `kill`, `stop` or the loss of the Lease
