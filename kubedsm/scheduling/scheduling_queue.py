@@ -12,6 +12,7 @@ controller replaces rejected pods without any delay.
 
 import asyncio
 import heapq
+import math
 import random
 import sys
 from bisect import bisect_left, insort
@@ -43,6 +44,9 @@ REQUEUED_BY_SUCCESS = 10
 FLUSH_INTERVAL = 60.0
 #: maximum retried pods of an equivalence class at a flush
 FLUSH_LIMIT = 16
+#: seconds for which a planner that is always occupied counts as busy, and the shortest pause
+#: between two batches that ends the occupation
+PLANNER_WAIT, PLANNER_PAUSE = 10.0, 1.0
 #: minimum seconds of a timer
 RESOLUTION = 1e-6
 #: practically unlimited number of pods
@@ -107,6 +111,8 @@ class SchedulingQueue:
         self._await_until: dict[Uid, float] = {}
         #: pods of the planned batch, and pods depending on the planned batch
         self._planning: dict[Uid, None] = {}
+        #: beginning of the planner's occupation without pauses, and end of its last batch
+        self._planning_since, self._planning_ended = 0.0, -math.inf
         self._failures: dict[Uid, int] = {}
         self._cause: dict[Uid, Cause] = {}
         self._failing: dict[Cause, _FailingBinds] = {}
@@ -125,8 +131,13 @@ class SchedulingQueue:
 
     @property
     def busy(self) -> bool:
-        """Return True if any pod awaits the next scheduling cycle, or the planner process."""
-        return bool(self._planning) or len(self) > 0
+        """Return True if any pod awaits the next scheduling cycle, or the planner process.
+
+        A planner occupied for longer than `PLANNER_WAIT` does not count, so that a tenant whose
+        pods are hard to place does not hold up everyone's migrations.
+        """
+        occupied = self._clock.monotonic() - self._planning_since
+        return (bool(self._planning) and occupied < PLANNER_WAIT) or len(self) > 0
 
     @property
     def statistics(self) -> QueueStatistics:
@@ -322,6 +333,9 @@ class SchedulingQueue:
         Changes requeue parked pods as usual.
         """
         self.remove(pod.uid)
+        now = self._clock.monotonic()
+        if not self._planning and now - self._planning_ended >= PLANNER_PAUSE:
+            self._planning_since = now
         self._pods[pod.uid] = pod
         self._planning[pod.uid] = None
 
@@ -330,7 +344,10 @@ class SchedulingQueue:
         return self._pods[uid] if uid in self._planning else None
 
     def requeue_planning(self) -> None:
-        """Move all pods that are parked for the planner process to the activeQ."""
+        """At the end of a planned batch, move all pods that are parked for the planner process to
+        the activeQ.
+        """
+        self._planning_ended = self._clock.monotonic()
         for uid in list(self._planning):
             self.add(self._pods[uid])
 

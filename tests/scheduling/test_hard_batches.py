@@ -12,6 +12,7 @@ from kubedsm.planner.requests import NoResponseError
 from kubedsm.scheduling.planned_batches import Application
 from kubedsm_lab.emulator.api.resources import NODES, PODS
 from kubedsm_lab.emulator.paper import node
+from support.move_scenes import LARGE_CLOUD, SMALL_EDGE, migrating, open_edge, settle_on_cloud
 from support.preemptions import HIGH
 from support.sites import NORTH, cut_until_evicted, running, two_sites, where
 from support.slow_planning import SlowPlanner, hard, slow_batches
@@ -192,9 +193,22 @@ async def test_no_move_is_thought_about_beside_a_batch():
         world.deploy("hard", 1)
         await thought_about(world, planner)
         moves.asked.clear()
-        await asyncio.sleep(29)
+        await asyncio.sleep(9)
         assert moves.asked == []
-        await world.until(lambda: moves.asked, 30)
+        await world.until(lambda: moves.asked, 2)
+
+
+async def test_a_tenant_who_keeps_the_planner_occupied_does_not_stop_migrations():
+    async with migrating(LARGE_CLOUD) as world, world.scheduler() as runtime:
+        planner = slow_batches(runtime, 0.9)
+        await settle_on_cloud(world, "web", 2)
+        for number in range(60):
+            world.deploy(f"hard-{number}", 1, nodeSelector={"kubernetes.io/hostname": "c1"})
+            await asyncio.sleep(0.5)
+            if number == 20:
+                open_edge(world, SMALL_EDGE)
+        assert len(planner.asked) > 30
+        assert "e1" in world.placed("web")
 
 
 async def test_without_an_answer_it_is_decided_in_haste():
