@@ -17,7 +17,7 @@ from kubedsm.explain import server
 from kubedsm.kube.client.port import ObjectName
 from kubedsm.solvers.available import LIBRARIES
 from kubedsm_lab.chaos.workloads import WORKLOADS
-from kubedsm_lab.cli import chaos, compare, replay
+from kubedsm_lab.cli import chaos, compare, options, replay
 from kubedsm_lab.comparison.experiments import EXPERIMENTS
 from kubedsm_lab.replay.variants import CONTENDERS
 from support.command_line import kubedsm
@@ -39,6 +39,17 @@ def test_names_and_defaults_are_those_of_what_they_are_of():
         "resource_namespace": lease.namespace,
         "resource_name": lease.name,
     }
+
+
+def test_a_long_command_without_a_terminal_prints_how_far_it_is(monkeypatch, capsys):
+    with options.show_progress("pairs", 1234) as advance:
+        advance()
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr(options, "PROGRESS_INTERVAL", 0.0)
+    with options.show_progress("pairs", 1234) as advance:
+        advance()
+        advance()
+    assert capsys.readouterr().err == "1 of 1,234 pairs\n2 of 1,234 pairs\n"
 
 
 @pytest.mark.parametrize(

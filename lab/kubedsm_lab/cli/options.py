@@ -7,6 +7,12 @@ from pathlib import Path
 
 import click
 
+from kubedsm.process.clock import SystemClock
+from kubedsm.terminal.echo import echo
+
+#: seconds between two lines about the progress of a command without a terminal
+PROGRESS_INTERVAL = 300.0
+
 
 def parse_executor(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
     """Parse the address of a Dask scheduler."""
@@ -77,13 +83,24 @@ def parse_names(_: click.Context, __: click.Parameter, value: str | None) -> tup
 
 @contextmanager
 def show_progress(what: str, total: int) -> Iterator[Callable[[], object]]:
-    """Show a progress bar on stderr during the block, and yield the function that
-    advances the bar.
+    """Show a progress bar on stderr during the block, or without a terminal a line every
+    `PROGRESS_INTERVAL` seconds; yield the function that counts one more.
     """
     from rich.progress import Progress
 
     from kubedsm.terminal.console import Console
 
-    with Progress(console=Console(stderr=True), transient=True) as progress:
+    console, clock = Console(stderr=True), SystemClock()
+    done, printed_at = 0, clock.monotonic()
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
         task = progress.add_task(what, total=total)
-        yield lambda: progress.advance(task)
+
+        def advance() -> None:
+            nonlocal done, printed_at
+            done += 1
+            progress.advance(task)
+            if not console.is_terminal and clock.monotonic() - printed_at >= PROGRESS_INTERVAL:
+                printed_at = clock.monotonic()
+                echo(f"{done:,} of {total:,} {what}", err=True)
+
+        yield advance
