@@ -7,7 +7,6 @@ from pathlib import Path
 
 import click
 
-from kubedsm.process.clock import SystemClock
 from kubedsm.terminal.echo import echo
 
 #: seconds between two lines about the progress of a command without a terminal
@@ -88,6 +87,7 @@ def show_progress(what: str, total: int) -> Iterator[Callable[[], object]]:
     """
     from rich.progress import Progress
 
+    from kubedsm.process.clock import SystemClock
     from kubedsm.terminal.console import Console
 
     console, clock = Console(stderr=True), SystemClock()
