@@ -52,7 +52,7 @@ State = tuple[int, int, Away]
 
 #: pause after a proposal, as a multiple of its solving time: new pods are scheduled meanwhile
 REST = 9
-#: seconds between two checks whether the cluster is stable, and limit of that wait
+#: seconds between two checks whether the cluster is stable or calm, and limit of each wait
 LOOK, PATIENCE = 0.1, 10.0
 
 
@@ -276,6 +276,7 @@ class Suggester:
             started = ended = now()
             if self._is_due():
                 await self._await_stability()
+                await self.migrator.await_calm(PATIENCE)
                 started = ended = now()
             if self._is_due():
                 await self._suggest_moves()

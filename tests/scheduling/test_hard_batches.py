@@ -198,16 +198,23 @@ async def test_no_move_is_thought_about_beside_a_batch():
         await world.until(lambda: moves.asked, 2)
 
 
-async def test_a_tenant_who_keeps_the_planner_occupied_does_not_stop_migrations():
+@pytest.mark.parametrize(("answer", "pause"), [(0.9, 0.5), (2.0, 3.25)])
+async def test_a_tenant_whose_pods_are_always_planned_does_not_stop_migrations(answer, pause):
+    """Batch after batch without a pause, or with pauses that a look once a period misses."""
     async with migrating(LARGE_CLOUD) as world, world.scheduler() as runtime:
-        planner = slow_batches(runtime, 0.9)
+        world.runtime.configuration.replace(
+            "{suggester: {period: 3s}, migration: {price: 100ms, cooldown: 1s, drainDelay: 1s}}",
+            "test",
+            0.0,
+        )
+        planner = slow_batches(runtime, answer)
         await settle_on_cloud(world, "web", 2)
         for number in range(60):
-            world.deploy(f"hard-{number}", 1, nodeSelector={"kubernetes.io/hostname": "c1"})
-            await asyncio.sleep(0.5)
             if number == 20:
                 open_edge(world, SMALL_EDGE)
-        assert len(planner.asked) > 30
+            world.deploy(f"hard-{number}", 1, nodeSelector={"kubernetes.io/hostname": "nowhere"})
+            await asyncio.sleep(pause)
+        assert len(planner.asked) > 20
         assert "e1" in world.placed("web")
 
 
