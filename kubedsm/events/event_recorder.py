@@ -262,7 +262,7 @@ class EventRecorder:
             return
         due, now = self._due_time(key, entry), self._events.clock.monotonic()
         if due > now + RESOLUTION:
-            self._postpone(due, key)
+            self._postpone(due - now, key)
         else:
             self._ready.setdefault(key, now)
             self._latest = now
@@ -275,14 +275,14 @@ class EventRecorder:
         written, at = self._written[key]
         return at + (SAME if written.is_same(entry) else CHANGED)
 
-    def _postpone(self, due: float, key: Key) -> None:
-        known = self._postponed.get(key)
-        if known is not None and known.when() <= due:
+    def _postpone(self, seconds: float, key: Key) -> None:
+        # Not a time: the clock may differ from the event loop's.
+        loop, known = asyncio.get_running_loop(), self._postponed.get(key)
+        if known is not None and known.when() <= loop.time() + seconds:
             return
         if known is not None:
             known.cancel()
-        loop = asyncio.get_running_loop()
-        self._postponed[key] = loop.call_at(due, self._end_pause, key)
+        self._postponed[key] = loop.call_later(seconds, self._end_pause, key)
 
     def _end_pause(self, key: Key) -> None:
         del self._postponed[key]
@@ -334,7 +334,7 @@ class EventRecorder:
             # A newer entry supersedes the failed entry.
             if not (isinstance(error, FINAL) or failures + 1 == TRIES or key in self._newest):
                 self._newest[key], self._failures[key] = entry, failures + 1
-                self._postpone(self._events.clock.monotonic() + RETRY * 2**failures, key)
+                self._postpone(RETRY * 2**failures, key)
             return
         if not isinstance(entry, Notice):
             return

@@ -6,6 +6,7 @@ from kubedsm.scheduling.scheduling_queue import SchedulingQueue
 from kubedsm_lab.chaos.faults import Fault, UnknownFaultError
 from kubedsm_lab.chaos.sweep import reference
 from kubedsm_lab.chaos.trace import Injection, play
+from kubedsm_lab.replay import virtual_time
 from support.faults import lost_answers_forget_reservations
 
 LOST = Fault.parse("call:create-pods/binding:1:timeout-applied")
@@ -38,6 +39,11 @@ def test_a_fault_is_found_where_its_reference_has_it():
     story = play(Injection("burst", (LOST,)), reference("burst", 0))
     assert story.struck
     assert story.violations == ()
+
+
+def test_a_run_that_stands_still_is_an_alarm_and_not_the_end_of_the_sweep(monkeypatch):
+    monkeypatch.setattr(virtual_time, "TURNS", 3)
+    assert play(Injection("burst", (LOST,))).violations[0].startswith("I6: the moment ")
 
 
 def test_a_pod_that_waits_takes_the_room_of_a_reservation_that_is_forgotten(monkeypatch):

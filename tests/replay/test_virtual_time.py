@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from kubedsm_lab.replay import virtual_time
 from kubedsm_lab.replay.virtual_time import StandstillError, run_in_virtual_time
 
 
@@ -23,6 +24,17 @@ def test_waiting_for_ever_is_an_error():
 
     with pytest.raises(StandstillError):
         run_in_virtual_time(forever())
+
+
+def test_a_moment_without_end_is_an_error(monkeypatch):
+    monkeypatch.setattr(virtual_time, "TURNS", 1_000)
+
+    async def spin():
+        for _ in range(5_000):
+            await asyncio.sleep(0)
+
+    with pytest.raises(StandstillError, match="the moment 0 s goes on for 1,000 turns"):
+        run_in_virtual_time(spin())
 
 
 def test_each_moment_is_seen_when_all_of_it_is_done():

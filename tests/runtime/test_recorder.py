@@ -87,9 +87,17 @@ class Scene:
         self.recorder.forget(Change(pod_before=gone))
 
 
+@attrs.frozen
+class SlowClock(VirtualClock):
+    """Clock of which a second takes two seconds of the event loop's."""
+
+    def monotonic(self):
+        return super().monotonic() / 2
+
+
 @asynccontextmanager
-async def recording(answer=lambda request: None):
-    clock, paper, mirror = VirtualClock(), Paper(answer), ClusterMirror()
+async def recording(answer=lambda request: None, clock=None):
+    clock, paper, mirror = clock or VirtualClock(), Paper(answer), ClusterMirror()
     mirror.apply(
         NodeApplied(Node(E1, {"kubedsm.io/tier": "edge"}, Resources(10**6, 2**40, pods=10**6)))
     )
@@ -311,6 +319,13 @@ async def test_that_a_pod_still_waits_is_counted_from_time_to_time():
         (_, first), (_, second) = scene.paper.counts
         assert first == pytest.approx(SAME, abs=2)
         assert second == pytest.approx(2 * SAME, abs=2)
+
+
+async def test_postponed_events_follow_the_clock_and_not_the_event_loops():
+    async with recording(clock=SlowClock()) as scene:
+        scene.add(A)
+        await tried_each_second(scene, 610)
+        assert len(scene.paper.counts) == 1
 
 
 async def test_another_number_is_no_other_event_and_shown_now_and_then():

@@ -37,7 +37,7 @@ from kubedsm_lab.emulator.api.resources import NAMESPACES, PODS
 from kubedsm_lab.emulator.api.store import ObjectChange
 from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster, Timing
 from kubedsm_lab.emulator.paper import node
-from kubedsm_lab.replay.virtual_time import VirtualClock, run_in_virtual_time
+from kubedsm_lab.replay.virtual_time import StandstillError, VirtualClock, run_in_virtual_time
 
 BYSTANDER_NAMESPACE = "beside"
 #: node without capacity for other pods
@@ -196,10 +196,13 @@ class Outcome:
 
 def play(injection: Injection, reference: Outcome | None = None) -> Outcome:
     """Execute a chaos run in virtual time and return the outcome; with `reference`, also compare
-    the final placements.
+    the final placements. A run that stands still has only that violation.
     """
     order = random.Random(injection.seed) if injection.seed else None
-    return run_in_virtual_time(_play_injection(injection, reference), order)
+    try:
+        return run_in_virtual_time(_play_injection(injection, reference), order)
+    except StandstillError as error:
+        return Outcome(injection, {}, 0, 0, {}, True, 0.0, (), (f"I6: {error}",))
 
 
 async def _play_injection(injection: Injection, reference: Outcome | None) -> Outcome:

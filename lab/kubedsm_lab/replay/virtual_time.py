@@ -33,8 +33,14 @@ class VirtualClock:
         return asyncio.sleep(seconds)
 
 
+#: maximum turns of the event loop at one moment
+TURNS = 1_000_000
+
+
 class StandstillError(RuntimeError):
-    """Error: deadlock in virtual time, as all tasks wait and no timer is set."""
+    """Error: virtual time stands still, as all tasks wait and no timer is set, or as callbacks set
+    further callbacks at the same moment without end.
+    """
 
 
 class _Jump(selectors.SelectSelector):
@@ -43,12 +49,17 @@ class _Jump(selectors.SelectSelector):
     def __init__(self, passing: Passing | None) -> None:
         super().__init__()
         self.now = 0.0
+        self._turns = 0
         self._passing = passing
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         if timeout is None:
             raise StandstillError("every task waits, and no timer is set")
         then = self.now + max(0.0, timeout)
+        self._turns = 0 if then > self.now else self._turns + 1
+        if self._turns > TURNS:
+            self._turns = 0
+            raise StandstillError(f"the moment {self.now:g} s goes on for {TURNS:,} turns")
         if self._passing is not None and then > self.now:
             self._passing(then)
         self.now = then
