@@ -14,7 +14,7 @@ from kubedsm_lab.cli.chaos import SHORT
 from support.chaos_gate import BUGS, NOTICED
 
 PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "reliability.md"
-PARTS, BY_DEFAULT = 9, 1
+PARTS = 9
 SHARE = 18
 
 
@@ -28,10 +28,8 @@ def planned():
     return choose_injections(found(), SHORT, seed=0)
 
 
-@pytest.mark.parametrize(
-    "part",
-    [pytest.param(n, marks=() if n < BY_DEFAULT else pytest.mark.long) for n in range(PARTS)],
-)
+@pytest.mark.long
+@pytest.mark.parametrize("part", range(PARTS))
 def test_no_fault_breaks_a_promise(part):
     verdicts = [judge(injection) for injection in planned()[::SHARE][part::PARTS]]
     assert [v for v in verdicts if v.violations or not v.struck] == []

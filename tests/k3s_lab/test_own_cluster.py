@@ -194,6 +194,7 @@ def node(number, name):
     return {"apiVersion": "v1", "kind": "Node", "metadata": metadata, "status": status}
 
 
+@pytest.mark.long
 @needs_kubectl
 def test_it_runs_on_an_emulated_cluster_with_other_node_names(tmp_path):
     names = ("shop-floor-1", "hall-2", "dc-7", "control")
