@@ -52,6 +52,7 @@ State = tuple[int, int, Away]
 
 #: pause after a proposal, as a multiple of its solving time: new pods are scheduled meanwhile
 REST = 9
+BINDS_FAIL = "migrations are deferred: binds of its pods fail"
 #: seconds between two checks whether the cluster is stable or calm, and limit of each wait
 LOOK, PATIENCE = 0.1, 10.0
 
@@ -82,12 +83,15 @@ class Migrator(Controller):
     def about_candidates(self, request: Callable[..., Q], **more: object) -> Q:
         """Construct a planner request of the given class with the current restrictions of
         migrations: workloads migrating, in cooldown or deferred, and sites.
+
+        While binds of a workload's pods fail, the bind of a replacement would fail as well.
         """
         deferred = self.manager.migrations.list_deferred()
+        texts = {workload: str(deferral) for workload, deferral in deferred.items()}
         return request(
             moving=frozenset(self.manager.migrations.moving_each()),
             resting=self.manager.migrations.resting(),
-            deferred={workload: str(deferral) for workload, deferral in deferred.items()},
+            deferred=dict.fromkeys(self.queue.list_failing(), BINDS_FAIL) | texts,
             most_moves=self.manager.migrations.deferrals.count_left(),
             quiet=self.changes.quiet(),
             away=self.sites.away(),

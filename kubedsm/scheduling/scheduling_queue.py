@@ -155,6 +155,11 @@ class SchedulingQueue:
             counts.update(dict.fromkeys(rejected.why.rules, len(rejected.pods.places)))
         return counts
 
+    def list_failing(self) -> frozenset[Workload]:
+        """Return the workloads with pods that wait for another attempt after a failed bind."""
+        waiting = (self._pods.get(uid) for uid in self._failures)
+        return frozenset(pod.workload for pod in waiting if pod is not None)
+
     # Changes of the cluster.
 
     def observe(self, change: Change, mirror: ClusterMirror) -> None:

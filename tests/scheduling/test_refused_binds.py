@@ -11,6 +11,7 @@ from kubedsm.kube.client.port import Response
 from kubedsm_lab.emulator.api.resources import EVENTS, NAMESPACES, PODS
 from kubedsm_lab.emulator.front import Faults, RequestFault
 from kubedsm_lab.emulator.paper import node
+from support.move_scenes import LARGE_CLOUD, SMALL_EDGE, migrating, open_edge, settle_on_cloud
 from support.worlds import EDGE, emulated
 
 CLOUD = node("c1", "cloud", "1000", "2000Gi", pods=1000)
@@ -65,6 +66,21 @@ async def test_a_pod_whose_bind_is_refused_says_so(status):
         event = world.api.list(EVENTS, "shop")[-1]
         assert (event["type"], event["reason"]) == ("Warning", "FailedScheduling")
         assert event["message"].startswith("binding rejected: ")
+
+
+async def test_no_migration_of_a_workload_begins_while_binds_of_its_pods_are_refused():
+    webhook = Webhook("default", refusing=False)
+    async with migrating(LARGE_CLOUD) as world, world.scheduler(faults=webhook):
+        await settle_on_cloud(world, "web", 1)
+        webhook.refusing = True
+        world.scale("web", 2)
+        await asyncio.sleep(3)
+        open_edge(world, SMALL_EDGE)
+        await asyncio.sleep(20)
+        assert len(world.pods("web")) == 2
+        assert world.events("MigrationFailed") == []
+        webhook.refusing = False
+        await world.until(lambda: world.placed("web") == {"e1": 2}, 60)
 
 
 async def test_hundreds_of_refused_binds_cost_little_and_are_logged_once_a_minute():
