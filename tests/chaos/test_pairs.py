@@ -12,7 +12,7 @@ from kubedsm_lab.chaos.incidents import INCIDENTS
 from kubedsm_lab.chaos.perturbations import DELIVERIES, PERTURBATIONS
 from kubedsm_lab.chaos.process import INTERRUPTIONS
 from kubedsm_lab.chaos.sweep import Report, Verdict, judge, list_next, replay
-from kubedsm_lab.chaos.trace import Injection
+from kubedsm_lab.chaos.trace import RESTART, Injection
 from kubedsm_lab.cli.chaos import chaos
 
 LOST = Fault.parse("call:create-pods/binding:1:timeout")
@@ -58,6 +58,23 @@ def test_second_faults_are_those_that_strike_after_the_first():
         verdict = judge(pair)
         assert verdict.struck, pair.command
         assert verdict.violations == (), pair.command
+
+
+def test_no_second_fault_strikes_after_the_restart_that_the_run_is_compared_with():
+    quota = Fault.parse("world:pods.MODIFIED:1:quota/minute")
+    begun = replay(Injection("burst", (quota,)))
+    restarted = next(n for n, m in enumerate(begun.history) if m.point == RESTART)
+    points = {(m.point, m.number) for m in begun.history[restarted:]}
+    assert points
+    assert not points & {(pair.faults[1].point, pair.faults[1].at) for pair in list_next(begun)}
+
+
+def test_a_lost_bookmark_hides_nothing_and_the_run_ends_soon():
+    late = Fault.parse("process:create-pods/binding:4:suspended-after")
+    lost = Fault.parse("watch:configmaps.BOOKMARK:1:unseen")
+    outcome = replay(Injection("burst", (late, lost)))
+    assert outcome.violations == ()
+    assert outcome.history[-1].at < 200
 
 
 def test_a_trace_has_one_pair_of_each_class_that_it_reaches():

@@ -78,7 +78,7 @@ class Unseen(Perturbation):
     def replace_event(self, event: Event) -> Delivery:
         self._plural, self._key = event.plural, event.key
         self._until = loop_time() + UNSEEN
-        self._over = False
+        self._over = not event.key[-1]  # a bookmark has no name, and hides no change
         return Delivery(())
 
     @property

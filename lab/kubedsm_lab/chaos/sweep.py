@@ -10,6 +10,7 @@ import random
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
+from itertools import takewhile
 from typing import Any
 
 import attrs
@@ -22,6 +23,7 @@ from kubedsm_lab.chaos.process import INTERRUPTIONS
 from kubedsm_lab.chaos.seam import Moment
 from kubedsm_lab.chaos.trace import (
     BYSTANDER_NAMESPACE,
+    RESTART,
     Cell,
     Injection,
     Outcome,
@@ -79,9 +81,11 @@ def list_next(outcome: Outcome, nearest: int | None = None) -> Iterator[Injectio
     With `nearest`, only the first requests and events of each injection point after the strike, and
     after the end of the faults: the retry, the next list, another replica that takes over. The
     bystander is left alone: its bind is the measure of the delay of pods that no fault concerns.
+    The restart at the end, with which the run is compared, has no fault.
     """
     workload = WORKLOADS[outcome.injection.workload]
-    later = outcome.history[_find_strike(outcome) :]
+    since_strike = outcome.history[_find_strike(outcome) :]
+    later = list(takewhile(lambda moment: moment.point != RESTART, since_strike))
     met: Counter[tuple[str, str, bool]] = Counter()
     for index, moment in enumerate(later):
         place = (moment.family, moment.point, moment.at >= outcome.ended)

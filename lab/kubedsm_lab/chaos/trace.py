@@ -42,6 +42,8 @@ from kubedsm_lab.replay.virtual_time import StandstillError, VirtualClock, run_i
 BYSTANDER_NAMESPACE = "beside"
 #: node without capacity for other pods
 BYSTANDER_NODE = node("b1", "cloud", "100m", "200Mi")
+#: remark in the history
+RESTART = "the run has ended; restart to compare the placements"
 #: seconds from the fault to the bystander's creation
 ARRIVAL_DELAY = 0.1
 #: seconds until a known pod is bound, also by a newly started scheduler
@@ -435,6 +437,7 @@ async def _compare_with_restart(stage: Stage) -> list[str]:
     if not _has_incident(stage):
         return []
     before = stage.count_placements()
+    stage.seam.add_remark("", RESTART)
     await stage.restart_schedulers()
     after = stage.count_placements()
     return list(_list_differences(before, after, "after a restart of the schedulers"))
