@@ -157,7 +157,7 @@ class SchedulingQueue:
 
     def list_failing(self) -> frozenset[Workload]:
         """Return the workloads with pods that wait for another attempt after a failed bind."""
-        waiting = (self._pods.get(uid) for uid in self._failures)
+        waiting = (self._pods.get(uid) for uid in self._cause)
         return frozenset(pod.workload for pod in waiting if pod is not None)
 
     # Changes of the cluster.
