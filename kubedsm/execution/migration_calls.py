@@ -254,7 +254,12 @@ class MigrationCalls(Controller):
                 self.recorder.record_collection(found.pod, refused)
             case Fate.REATTACH:
                 await writes.reattach(
-                    self.cluster, found.pod, found.template_hash, timeout=self.timeout
+                    self.cluster,
+                    found.pod,
+                    found.template_hash,
+                    found.owner_name,
+                    found.owner_uid,
+                    timeout=self.timeout,
                 )
             case Fate.WAIT:
                 pass

@@ -77,6 +77,35 @@ def test_a_lost_bookmark_hides_nothing_and_the_run_ends_soon():
     assert outcome.history[-1].at < 200
 
 
+@pytest.mark.parametrize(
+    ("workload", "first", "second"),
+    [
+        # A migration began again and again while binds of the workload were refused.
+        (
+            "burst",
+            "call:create-pods/binding:3:400/minute",
+            "call:create-pods/binding:4:crash-applied",
+        ),
+        # An owner that a read did not find counted as deleted, though its other pods ran.
+        (
+            "namespace-deleted",
+            "call:get-deployments:2:html-200",
+            "call:get-replicasets:5:404/minute",
+        ),
+        # A pod was reattached to a ReplicaSet that was deleted since it was read, and stayed.
+        (
+            "owner-deleted",
+            "call:create-pods/binding:5:503/minute",
+            "process:patch-pods.reattach:0:suspended-before",
+        ),
+    ],
+)
+def test_pairs_that_once_broke_a_promise_break_none(workload, first, second):
+    verdict = judge(Injection(workload, (Fault.parse(first), Fault.parse(second))))
+    assert verdict.struck
+    assert verdict.violations == ()
+
+
 def test_a_trace_has_one_pair_of_each_class_that_it_reaches():
     traced = pairs.trace(Injection("burst", (LOST,)))
     classes = [pair.cell for pair in traced.pairs]

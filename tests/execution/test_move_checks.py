@@ -5,6 +5,7 @@ import pytest
 
 from kubedsm.execution.migration_calls import Accepted, Fate, fate
 from kubedsm.kube.calls.reads import LiveOwner
+from kubedsm.kube.client.port import Conflict
 from kubedsm.model.model import Uid
 from kubedsm_lab.emulator.api.resources import (
     DEPLOYMENTS,
@@ -77,14 +78,21 @@ def namesake(still, resource, name):
     still.create(resource, name, spec=old["spec"], **{k: v for k, v in kept.items() if v})
 
 
+def collected(still, resource, name):
+    """An owner that is deleted with its pods, but for the one that is asked about."""
+    still.remove((resource, name))
+    for other in still.others:
+        still.api.delete(PODS, "default", other, grace_seconds=0)
+
+
 def goes(still, resource, name):
     still.patch((resource, name), {"metadata": {"finalizers": ["example.com/stay"]}})
     still.api.delete(resource, "default", name)
 
 
 GONE = {
-    "ReplicaSet gone": lambda s: s.remove((REPLICA_SETS, "web-h1")),
-    "Deployment gone": lambda s: s.remove((DEPLOYMENTS, "web")),
+    "ReplicaSet gone": lambda s: collected(s, REPLICA_SETS, "web-h1"),
+    "Deployment gone": lambda s: collected(s, DEPLOYMENTS, "web"),
     "another ReplicaSet of that name": lambda s: namesake(s, REPLICA_SETS, "web-h1"),
     "another Deployment of that name": lambda s: namesake(s, DEPLOYMENTS, "web"),
     "ReplicaSet about to go": lambda s: goes(s, REPLICA_SETS, "web-h1"),
@@ -98,6 +106,15 @@ async def test_an_owner_that_is_gone_or_another_one_is_none(happens):
     happens(still)
     assert (await still.read_owner()).gone
     assert await still.check(SURGE) == "its owner is gone"
+
+
+@pytest.mark.parametrize("owner", [(REPLICA_SETS, "web-h1"), (DEPLOYMENTS, "web")])
+async def test_an_owner_that_is_not_found_though_its_pods_run_is_not_taken_for_gone(owner):
+    still = Still()
+    still.remove(owner)
+    with pytest.raises(Conflict, match="is not found, but its pod web-"):
+        await still.read_owner()
+    assert (await still.check(SURGE)).startswith("it cannot be checked: ")
 
 
 async def test_the_owner_of_a_detached_pod_is_known_by_the_uid_it_notes():

@@ -18,6 +18,7 @@ from kubedsm.kube.client.port import (
     CORE,
     POLICY,
     Cluster,
+    Conflict,
     NotFound,
     path_of,
 )
@@ -279,20 +280,23 @@ _PODS = Reader("Pod", schema.Pod, _live_pod)
 async def read_owner(cluster: Cluster, live: LivePod, *, timeout: float) -> LiveOwner:
     """Read the pod's owner from the API server, and count the owner's other pods.
 
-    Raises NotFound for a pod without an owner; a deleted owner is reported as `gone`.
+    Raises NotFound for a pod without an owner; a deleted owner is reported as `gone`. An API server
+    that does not find an owner whose pods run is not believed: Conflict.
     """
     if not live.owner_name:
         raise NotFound(404, "NotFound", f"pod {live.pod} names no owner")
     namespace = live.pod.namespace
     kind = "StatefulSet" if live.owner_kind == "StatefulSet" else "ReplicaSet"
-    owner = await _get_workload(cluster, namespace, kind, live.owner_name, live.owner_uid, timeout)
+    owner = await _get_workload(
+        cluster, namespace, kind, live.owner_name, live.owner_uid, timeout, live
+    )
     if owner is None:
         return LiveOwner(gone=True)
     above = controller_of(owner.metadata)
     top = owner
     if above is not None and above.kind == "Deployment":
         found = await _get_workload(
-            cluster, namespace, above.kind, above.name, above.uid or "", timeout
+            cluster, namespace, above.kind, above.name, above.uid or "", timeout, live
         )
         if found is None:
             return LiveOwner(gone=True)
@@ -362,16 +366,41 @@ def _is_rolling_out(top: schema.Workload) -> bool:
 
 
 async def _get_workload(
-    cluster: Cluster, namespace: str, kind: str, name: str, uid: str | None, timeout: float
+    cluster: Cluster,
+    namespace: str,
+    kind: str,
+    name: str,
+    uid: str | None,
+    timeout: float,
+    of: LivePod | None = None,
 ) -> schema.Workload | None:
+    """Read a workload; None if deleted, terminating, or of another uid.
+
+    Raises Conflict if the API server does not find it, though other pods of the owner of `of` run.
+    """
     plural = APPS_RESOURCES[kind]
     try:
         body = await send(cluster, "GET", path_of(APPS, namespace, plural, name), timeout)
     except NotFound:
+        if of is not None:
+            await _check_not_found(cluster, of, f"{kind} {name}", timeout)
         return None
     found = read_json(plural, body, schema.Workload)
     gone = found.metadata.deletion_timestamp or (uid and found.metadata.uid != uid)
     return None if gone else found
+
+
+async def _check_not_found(cluster: Cluster, live: LivePod, what: str, timeout: float) -> None:
+    path = path_of(CORE, live.pod.namespace, "pods")
+    query = {"labelSelector": f"{TEMPLATE_HASH_LABEL}={live.template_hash}"}
+    body = await send(cluster, "GET", path, timeout, query=query if live.template_hash else None)
+    for each in read_json("PodList", body, Items[schema.AnyObject]).items or ():
+        controller, metadata = controller_of(each.metadata), each.metadata
+        is_sibling = controller is not None and controller.uid == live.owner_uid
+        if is_sibling and metadata.uid != live.pod.uid and not metadata.deletion_timestamp:
+            raise Conflict(
+                409, "Conflict", f"{what} is not found, but its pod {metadata.name} runs"
+            )
 
 
 async def _count_ready_others(

@@ -180,17 +180,27 @@ async def detach(
     await _patch_pod(cluster, pod, metadata, timeout)
 
 
-async def reattach(cluster: Cluster, pod: Pod, template_hash: str, *, timeout: float) -> None:
+async def reattach(
+    cluster: Cluster,
+    pod: Pod,
+    template_hash: str,
+    replica_set: str,
+    replica_set_uid: str,
+    *,
+    timeout: float,
+) -> None:
     """Reattach a detached pod: the ReplicaSet adopts the pod and deletes a surplus pod.
 
-    Raises Invalid if the pod was replaced.
+    The pod is also made a dependent of the ReplicaSet, as by `leave_to_collector`: the owner may
+    have been deleted since it was read. Raises Invalid if the pod was replaced.
     """
     metadata = {
         "uid": pod.uid,
         "labels": {TEMPLATE_HASH_LABEL: template_hash, MIGRATING_LABEL: None},
         "annotations": {MOVE_ANNOTATION: None},
+        "ownerReferences": [_dependence(replica_set, replica_set_uid)],
     }
-    await _patch_pod(cluster, pod, metadata, timeout)
+    await _patch_pod(cluster, pod, metadata, timeout, STRATEGIC_MERGE)
 
 
 async def leave_to_collector(
@@ -204,9 +214,12 @@ async def leave_to_collector(
     `blockOwnerDeletion` is omitted, since it requires the right to change the owner's finalizers.
     Raises Invalid if the pod was replaced.
     """
-    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": replica_set, "uid": uid}
-    metadata = {"uid": pod.uid, "ownerReferences": [owner]}
+    metadata = {"uid": pod.uid, "ownerReferences": [_dependence(replica_set, uid)]}
     await _patch_pod(cluster, pod, metadata, timeout, STRATEGIC_MERGE)
+
+
+def _dependence(replica_set: str, uid: str) -> dict[str, str]:
+    return {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": replica_set, "uid": uid}
 
 
 async def annotate(
