@@ -98,6 +98,12 @@ def test_a_lost_bookmark_hides_nothing_and_the_run_ends_soon():
             "call:create-pods/binding:5:503/minute",
             "process:patch-pods.reattach:0:suspended-before",
         ),
+        # Migrations were paused for ever after a line of a watch that was no JSON.
+        (
+            "single-replica",
+            "call:patch-pods.detach:0:500/minute",
+            "watch:configmaps.BOOKMARK:0:garbage",
+        ),
     ],
 )
 def test_pairs_that_once_broke_a_promise_break_none(workload, first, second):

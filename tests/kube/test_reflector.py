@@ -255,8 +255,6 @@ async def test_an_object_that_cannot_be_read_is_reported_and_skipped():
         listed(10, pod("a", 3), broken, pod("b", 4)),
         stream(
             line("MODIFIED", broken),
-            b'{"type": "ADDED", "object": {"metadata"',
-            line("ADDED", {"metadata": 7}),
             line("ADDED", pod("c", 12)),
             FOREVER,
         ),
@@ -264,11 +262,27 @@ async def test_an_object_that_cannot_be_read_is_reported_and_skipped():
     )
     assert played.told == ["+a@3", "+b@4", "+c@12"]
     assert len(played.watches) == 1
-    assert played.statistics.malformed == 4
-    assert len(played.reports) == 3, "the same object is reported once"
+    assert played.statistics.malformed == 2
+    assert len(played.reports) == 1, "the same object is reported once"
     assert played.reports[0].startswith(
         "Pod skipped: Pod shop/bad: spec.containers[0].resources.requests.cpu: '1x'"
     )
+
+
+@pytest.mark.parametrize(
+    "broken", [b'{"type": "ADDED", "object": {"metadata"', line("ADDED", {"metadata": 7})]
+)
+async def test_a_line_that_names_no_object_may_be_any_change_and_leads_to_another_list(broken):
+    played = await play(
+        listed(10, pod("a", 3)),
+        stream(broken, line("ADDED", pod("c", 12)), FOREVER),
+        listed(13, pod("a", 3), pod("b", 11), pod("c", 12)),
+        stream(FOREVER),
+        seconds=3,
+    )
+    assert played.told == ["+a@3", "+b@11", "+c@12"]
+    assert len(played.lists) == 2
+    assert played.reports[0].startswith("Pod watch: Pod: ")
 
 
 async def test_an_object_that_became_unreadable_is_not_told_as_deleted():

@@ -169,7 +169,8 @@ class Reflector(Generic[T, E]):
                 lasted = await self._watch()
             except (ClusterError, WireError) as error:
                 # Without the right to watch, repeated lists substitute the watch.
-                if _spoils_version(error) or isinstance(error, Forbidden):
+                # A line that names no object may have been any change.
+                if _spoils_version(error) or isinstance(error, Forbidden | WireError):
                     self._must_list = True
                 # A single expired version is normal; repeated expiry is a failure.
                 if self._backoff.failures or not isinstance(error, Expired):
@@ -326,6 +327,8 @@ class Reflector(Generic[T, E]):
         try:
             read = self._watched.reader.line(line)
         except WireError as error:
+            if not error.name:
+                raise
             self._skip_object(error)
             return
         match read:
