@@ -104,6 +104,12 @@ def test_a_lost_bookmark_hides_nothing_and_the_run_ends_soon():
             "call:patch-pods.detach:0:500/minute",
             "watch:configmaps.BOOKMARK:0:garbage",
         ),
+        # The run was judged while a silent watch of nodes still hid a site.
+        (
+            "site-demand",
+            "watch:nodes.MODIFIED:4:silence",
+            "world:create-pods/binding:9:node-cordoned",
+        ),
     ],
 )
 def test_pairs_that_once_broke_a_promise_break_none(workload, first, second):

@@ -297,6 +297,7 @@ def _is_settled(stage: Stage, reference: Outcome | None) -> bool:
     due = due and not any(each.hides for each in stage.seam.perturbations)
     quiet = QUIET
     if _has_incident(stage):
+        due = due and stage.clock.monotonic() >= stage.hidden_until() + QUIET
         pods = stage.hands.list_pods()
         as_usual = not stage.resting and not any(out_of_place(stage.api, pods, NAMESPACE))
         if not all(map(node_of, pods)):
