@@ -2,6 +2,7 @@
 
 import json
 import signal
+import time
 from datetime import UTC, datetime
 
 import pytest
@@ -55,6 +56,7 @@ def test_it_ends_with_the_load_or_when_it_is_told_to(tmp_path):
             pod = server.call("GET", "/api/v1/pods")["items"][0]["metadata"]["name"]
             bind(server, pod, "n2")
             server.until(lambda: ready(server, pod))
+            time.sleep(1)  # until the recording sees it, too
             write(tmp_path, "requests.json", json.dumps(load_report(pod, began, datetime.now(UTC))))
             with_load, errors = ends.process.communicate(timeout=PATIENCE)
             assert (ends.process.returncode, errors) == (0, "")
