@@ -59,6 +59,8 @@ log = structlog.get_logger()
 
 #: maximum events in the history of a plan
 HISTORY = 200
+#: timer resolution in seconds
+RESOLUTION = 1e-6
 #: seconds without a finished step, and total seconds, until a plan counts as slow. Suggestions wait
 #: for all other plans: complete knowledge of the cluster requires fewer migrations.
 STALLED, LONGEST = 3.0, 20.0
@@ -157,8 +159,10 @@ class PlacementManager(Controller):
                     async with asyncio.timeout(due and due - self.clock.monotonic()):
                         await self._deadlines_changed.wait()
                 except TimeoutError:
+                    if due is None or due - self.clock.monotonic() > RESOLUTION:
+                        continue  # the clock may differ from the event loop's
                     for plan_id in list(self._plans):
-                        self.report(plan_id, TimePassed(), due or 0.0)
+                        self.report(plan_id, TimePassed(), due)
 
     async def sweep(self) -> None:
         """Restore pods detached by interrupted migrations: immediately, and then periodically."""

@@ -64,12 +64,12 @@ def bound_to(pod, node):
 class Scene:
     """A manager of plans for pods that wait on a cluster with one node."""
 
-    def __init__(self, cluster, pods=(POD,), node=EDGE):
+    def __init__(self, cluster, pods=(POD,), node=EDGE, clock=None):
         self.cluster, self.pods, self.mirror, self.settled = cluster, pods, ClusterMirror(), []
         self.mirror.apply(NodeApplied(node))
         for pod in pods:
             self.mirror.apply(PodApplied(pod))
-        parts = plan_runner(cluster, self.mirror, VirtualClock(), self.settle, LIMITS)
+        parts = plan_runner(cluster, self.mirror, clock or VirtualClock(), self.settle, LIMITS)
         self.manager, self.binds = parts.manager, parts.binds
 
     def settle(self, pod, step):
@@ -101,8 +101,8 @@ def several(count):
 
 
 @asynccontextmanager
-async def binding(cluster):
-    async with Scene(cluster).running() as scene:
+async def binding(cluster, **more):
+    async with Scene(cluster, **more).running() as scene:
         scene.place()
         yield scene
 
@@ -192,6 +192,23 @@ async def test_a_bind_the_watch_never_shows_is_read_at_its_deadline():
         await asyncio.sleep(9.9)
         assert len(cluster.requests) == 1
         await asyncio.sleep(1)
+        assert scene.settled == [("web-1", "done", "")]
+
+
+class StoppedClock(VirtualClock):
+    """Clock of a machine that is suspended from the second second to the 40th."""
+
+    def monotonic(self):
+        now = super().monotonic()
+        return min(now, 2.0) + max(0.0, now - 40.0)
+
+
+async def test_a_deadline_passes_by_the_clock_and_not_by_the_event_loops():
+    cluster = ScriptedCluster([CREATED], [live_pod(node="n2")])
+    async with binding(cluster, clock=StoppedClock()) as scene:
+        await asyncio.sleep(47)
+        assert len(cluster.requests) == 1
+        await asyncio.sleep(3)
         assert scene.settled == [("web-1", "done", "")]
 
 
