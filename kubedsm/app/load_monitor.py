@@ -35,7 +35,7 @@ from kubedsm.kube.watching.config_map import FollowedConfigMap
 from kubedsm.model.events import MeasuredApplied
 from kubedsm.model.measured import NOTHING_MEASURED, Measured
 from kubedsm.model.snapshot import Snapshot
-from kubedsm.scheduling.scheduling_queue import RESOLUTION
+from kubedsm.process.clock import RESOLUTION
 
 log = structlog.get_logger()
 

@@ -37,6 +37,7 @@ from kubedsm.model.events import Change
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import NodeName, Pod, Uid
 from kubedsm.process.backoff import TokenBucket
+from kubedsm.process.clock import RESOLUTION
 from kubedsm.process.supervisor import Supervisor
 
 log = structlog.get_logger()
@@ -49,8 +50,6 @@ BURST_WAIT, BURST_GAP = 3.0, 0.1
 BURST, EACH = 200, 0.01
 #: seconds between identical Events of a pod, and between different Events
 SAME, CHANGED = 300.0, 30.0
-#: timer resolution in seconds
-RESOLUTION = 1e-6
 #: maximum attempts for conditions and labels
 TRIES = 5
 #: initial back-off in seconds, doubled after each attempt

@@ -38,6 +38,7 @@ from kubedsm.model.events import Change, PodApplied
 from kubedsm.model.mirror import ReservationError
 from kubedsm.model.model import MIGRATING_LABEL, NodeName, Pod, Uid
 from kubedsm.optimizer.placing.decision import Binding
+from kubedsm.process.clock import RESOLUTION
 from kubedsm.process.supervisor import Work
 from plans.advance import advance, bind_plan, release_plan
 from plans.events import (
@@ -59,8 +60,6 @@ log = structlog.get_logger()
 
 #: maximum events in the history of a plan
 HISTORY = 200
-#: timer resolution in seconds
-RESOLUTION = 1e-6
 #: seconds without a finished step, and total seconds, until a plan counts as slow. Suggestions wait
 #: for all other plans: complete knowledge of the cluster requires fewer migrations.
 STALLED, LONGEST = 3.0, 20.0

@@ -9,6 +9,9 @@ from collections.abc import Coroutine
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
+#: resolution of timers in seconds, and the minimum of a timer
+RESOLUTION = 1e-6
+
 
 def rfc3339(at: float, *, micro: bool = True) -> str:
     """Format a time, in seconds since the epoch, as Kubernetes' MicroTime; else its Time."""

@@ -40,10 +40,10 @@ from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.optimizer.policies.policy import Policy
 from kubedsm.optimizer.programming.in_order import describe_unproven
 from kubedsm.planner.requests import PlaceRequest, View
-from kubedsm.process.clock import Clock
+from kubedsm.process.clock import RESOLUTION, Clock
 from kubedsm.scheduling.attempts import Attempts, Batch
 from kubedsm.scheduling.preemptor import Preemptor
-from kubedsm.scheduling.scheduling_queue import RESOLUTION, SchedulingQueue
+from kubedsm.scheduling.scheduling_queue import SchedulingQueue
 from kubedsm.scheduling.site_monitor import Sites
 from kubedsm.scheduling.workload_changes import WorkloadChanges
 

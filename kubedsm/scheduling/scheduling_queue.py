@@ -30,7 +30,7 @@ from kubedsm.plugins.fit import shortages
 from kubedsm.plugins.plugin import Cluster, EquivalenceClass, Hint
 from kubedsm.plugins.plugins import BY_NAME, PLUGINS, accepts, rejection
 from kubedsm.process.backoff import Doubling
-from kubedsm.process.clock import Clock
+from kubedsm.process.clock import RESOLUTION, Clock
 
 #: kube-scheduler's podInitialBackoffSeconds and podMaxBackoffSeconds
 BACK_OFF = Doubling(1.0, 10.0)
@@ -47,8 +47,6 @@ FLUSH_LIMIT = 16
 #: seconds for which a planner that is always occupied counts as busy, and the shortest pause
 #: between two batches that ends the occupation
 PLANNER_WAIT, PLANNER_PAUSE = 10.0, 1.0
-#: minimum seconds of a timer
-RESOLUTION = 1e-6
 #: practically unlimited number of pods
 EVERY = sys.maxsize
 

@@ -15,7 +15,7 @@ from kubedsm.model.events import Change
 from kubedsm.model.model import Node, NodeName, Pod, Uid, Workload
 from kubedsm.model.sites import NOTHING_AWAY, Away, is_partitioned, sites_of
 from kubedsm.process.backoff import Doubling
-from kubedsm.scheduling.scheduling_queue import RESOLUTION
+from kubedsm.process.clock import RESOLUTION
 
 log = structlog.get_logger()
 
