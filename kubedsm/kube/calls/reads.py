@@ -391,6 +391,7 @@ async def _get_workload(
 
 
 async def _check_not_found(cluster: Cluster, live: LivePod, what: str, timeout: float) -> None:
+    """Raise Conflict if other pods of the owner run: they would be deleted with the owner."""
     path = path_of(CORE, live.pod.namespace, "pods")
     query = {"labelSelector": f"{TEMPLATE_HASH_LABEL}={live.template_hash}"}
     body = await send(cluster, "GET", path, timeout, query=query if live.template_hash else None)
