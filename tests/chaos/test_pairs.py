@@ -110,6 +110,12 @@ def test_a_lost_bookmark_hides_nothing_and_the_run_ends_soon():
             "watch:nodes.MODIFIED:4:silence",
             "world:create-pods/binding:9:node-cordoned",
         ),
+        # The schedulers did not see that a node shrank, and were blamed for the pods on it.
+        (
+            "configuration",
+            "world:patch-pods.detach:0:node-shrunk",
+            "watch:nodes.MODIFIED:0:unseen",
+        ),
     ],
 )
 def test_pairs_that_once_broke_a_promise_break_none(workload, first, second):

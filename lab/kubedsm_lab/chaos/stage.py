@@ -229,6 +229,11 @@ class Stage:
         until = max(self.clock.monotonic(), self.hidden_until()) + self._reaction_time
         self.invariants.excused_until = self.witness.excused_until = until
 
+    def extend_excuse(self) -> None:
+        """Suspend the test oracles anew, unless schedulers had time to notice all incidents."""
+        if self.clock.monotonic() <= self.invariants.excused_until:
+            self.excuse_losses()
+
     async def restart_schedulers(self) -> None:
         """Kill all scheduler processes, and wait until the restarted ones have had time to act."""
         for process in self.running:
@@ -302,6 +307,13 @@ class Stage:
             process.runtime.manager.migrations.resting() or process.runtime.sites.away().stabilising
             for process in self.running
         )
+
+    @property
+    def has_deferrals(self) -> bool:
+        """Return whether a scheduler defers migrations of a workload, for example after failures;
+        a restarted scheduler may not.
+        """
+        return any(process.runtime.manager.migrations.list_deferred() for process in self.running)
 
     @property
     def quiet_for(self) -> float:

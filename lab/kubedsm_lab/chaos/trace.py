@@ -133,6 +133,8 @@ Cell = tuple[str, ...] | tuple[tuple[str, str], ...]
 
 #: seconds between the starts of two schedulers; the first becomes the leader
 _APART = 0.5
+#: seconds between samples of the state
+_SAMPLE = 1.0
 _TIMING = Timing(start_delay=0.5, stop_delay=0.5, orphan_delay=10.0)
 #: additional migrations caused by a fault, per usual migration: back and forth after a failure;
 #: and by a lasting fault, with repeated attempts
@@ -254,23 +256,22 @@ async def _play_injection(injection: Injection, reference: Outcome | None) -> Ou
 
 def _notice_strike(stage: Stage, bystander: Bystander) -> None:
     bystander.schedule_arrival()
-    if stage.clock.monotonic() <= stage.invariants.excused_until:
-        stage.excuse_losses()
+    stage.extend_excuse()
 
 
 def _hidden_until(seam: Seam, slowest: float) -> float:
     """Return the time until which a fault may hide changes from a scheduler: one of a watch, a
-    list or the process; 0 without any.
+    list or the process; 0 without any. A watch that hides changes now does so until the next
+    sample at least.
     """
-    return max(
-        (
-            struck + longest_wait(fault, 0.0, slowest, replaced=False)
-            for fault, struck in seam.struck.items()
-            if fault.family in (WATCH, PROCESS) or fault.point.startswith(("list-", "watch-"))
-            if fault.family != WORLD
-        ),
-        default=0.0,
+    hides = any(each.hides for each in seam.perturbations)
+    ends = (
+        struck + longest_wait(fault, 0.0, slowest, replaced=False)
+        for fault, struck in seam.struck.items()
+        if fault.family in (WATCH, PROCESS) or fault.point.startswith(("list-", "watch-"))
+        if fault.family != WORLD
     )
+    return max(loop_time() + _SAMPLE if hides else 0.0, max(ends, default=0.0))
 
 
 async def _run_workload(
@@ -286,7 +287,7 @@ async def _run_workload(
     await workload.course(stage)
     course_ended = unsettled = now = stage.clock.monotonic()
     while now < unsettled + SOON and now <= max(course_ended, stage.seam.ended) + PATIENCE:
-        await stage.clock.sleep(1.0)
+        await stage.clock.sleep(_SAMPLE)
         now = stage.clock.monotonic()
         if bystander.is_pending or not _is_settled(stage, reference):
             unsettled = now
@@ -397,13 +398,14 @@ def _compare_with_reference(stage: Stage, reference: Outcome) -> Iterator[str]:
 
 async def _sample_delays(delays: Delays, stage: Stage, workload: Workload) -> None:
     """Measure delays from the time on at which another tenant's pod must have been bound, and no
-    watch hides a change.
+    watch hides a change; meanwhile losses remain excused.
     """
     hidden = 0.0
     while True:
-        await stage.clock.sleep(1.0)
+        await stage.clock.sleep(_SAMPLE)
         if any(each.hides for each in stage.seam.perturbations):
             hidden = stage.clock.monotonic()
+            stage.extend_excuse()
         struck = max(stage.seam.struck.values(), default=0.0)
         settled = max(stage.seam.ended, hidden, struck + _longest_wait(stage.seam, workload))
         delays.sample(stage.hands.list_pods(), settled)
@@ -435,7 +437,7 @@ def _check_bystander(bystander: Bystander, seam: Seam, workload: Workload) -> It
 
 async def _compare_with_restart(stage: Stage) -> list[str]:
     """Return changes of placements after all schedulers restart without memory of the run."""
-    if not _has_incident(stage):
+    if not _has_incident(stage) or stage.has_deferrals:
         return []
     before = stage.count_placements()
     stage.seam.add_remark("", RESTART)
