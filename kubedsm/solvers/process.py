@@ -24,7 +24,7 @@ from kubedsm.solvers.forked_process import ForkedProcess, fork
 #: Seconds beyond its budget after which a solver is killed.
 GRACE = 0.3
 #: Seconds for starting Python and loading the library, excluded from solving budgets.
-_LOADING = 10.0
+LOADING = 10.0
 #: Seconds between attempts after a failed start.
 _RETRY = 30.0
 #: Seconds between deadline checks: urgent requests may shorten a deadline.
@@ -110,7 +110,7 @@ class SolverProcess:
             except OSError:
                 self._process = None
         try:
-            if self._process is not None and ours.poll(_LOADING) and ours.recv() == READY:
+            if self._process is not None and ours.poll(LOADING) and ours.recv() == READY:
                 return True
         except (EOFError, OSError):
             pass
