@@ -116,6 +116,12 @@ def test_a_lost_bookmark_hides_nothing_and_the_run_ends_soon():
             "world:patch-pods.detach:0:node-shrunk",
             "watch:nodes.MODIFIED:0:unseen",
         ),
+        # A pause that began while the machine was suspended lasted as long again.
+        (
+            "long-quiet",
+            "process:create-pods/binding:0:suspended-after",
+            "process:list-configmaps.of-namespace:1:suspended-before",
+        ),
     ],
 )
 def test_pairs_that_once_broke_a_promise_break_none(workload, first, second):

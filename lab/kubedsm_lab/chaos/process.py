@@ -33,6 +33,7 @@ from kubedsm.kube.client.port import (
 from kubedsm.kube.client.write_gate import WriteGate
 from kubedsm.kube.joining import NotJoinedError, join
 from kubedsm.kube.watching.reflector import LIST_TIMEOUT
+from kubedsm.process.clock import RESOLUTION
 from kubedsm_lab.chaos.faults import loop_time
 from kubedsm_lab.emulator.front import RequestFault
 
@@ -65,12 +66,13 @@ class ProcessClock:
         return 1_767_225_600.0 + self.wall_error + loop_time() * self.rate
 
     async def sleep(self, seconds: float) -> None:
-        suspended, due = self.suspended, loop_time() + seconds / self.rate
-        await asyncio.sleep(seconds / self.rate)
-        await self.running.wait()
-        if self.suspended > suspended:
-            left = due + self.suspended - suspended - loop_time()
-            await self.sleep(max(0.0, left) * self.rate)
+        until, left = self.monotonic() + seconds, seconds
+        while True:
+            await asyncio.sleep(left / self.rate)
+            await self.running.wait()
+            left = until - self.monotonic()
+            if left <= RESOLUTION:
+                return
 
     def suspend(self) -> None:
         """Stop the monotonic clock, as that of a suspended machine; the wall clock goes on."""
