@@ -116,6 +116,8 @@ def test_a_lost_bookmark_hides_nothing_and_the_run_ends_soon():
             "world:patch-pods.detach:0:node-shrunk",
             "watch:nodes.MODIFIED:0:unseen",
         ),
+        # A pod was bound before its volume, by another scheduler.
+        ("volumes", "world:pods.MODIFIED:3:rolled-out", "world:pods.ADDED:1:pod-bound"),
         # A pause that began while the machine was suspended lasted as long again.
         (
             "long-quiet",

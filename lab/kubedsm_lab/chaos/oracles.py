@@ -143,7 +143,7 @@ class Invariants:
     def __init__(self, api: ApiServer, scheduler: str = SCHEDULER_NAME) -> None:
         self._api = api
         self._scheduler = scheduler
-        #: time until which schedulers may be unaware of a loss of capacity
+        #: time until which schedulers may be unaware of an incident: lost capacity, a foreign bind
         self.excused_until = 0.0
         self._bound: dict[str, str] = {}
         #: accepted binds of this scheduler's pods, by uid
@@ -170,8 +170,9 @@ class Invariants:
         self._bound[uid] = node
         if pod["spec"]["schedulerName"] == self._scheduler:
             self.binds[uid] += 1
-            self._check_room(pod, node)
-            self._check_volumes(pod, node)
+            if self._api.clock.monotonic() > self.excused_until:
+                self._check_room(pod, node)
+                self._check_volumes(pod, node)
 
     def _count_ready(self, pod: Object) -> None:
         namespace, app = pod["metadata"]["namespace"], labels_of(pod).get("app", "")
@@ -189,8 +190,7 @@ class Invariants:
             self.missed[app] = max(self.missed[app], missing)
 
     def _check_room(self, bound: Object, node: str) -> None:
-        excused = self._api.clock.monotonic() <= self.excused_until
-        if excused or not self._api.exists(NODES, "", node):
+        if not self._api.exists(NODES, "", node):
             return  # as a real API server, which binds to any name
         for resource, amount in free_capacity(self._api, node).items():
             if amount < 0:
