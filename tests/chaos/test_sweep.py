@@ -63,6 +63,7 @@ def test_what_was_mended_stays_so(workload, fault):
     assert verdict.violations == ()
 
 
+@pytest.mark.long
 def test_the_page_of_reliability_has_about_the_numbers_of_injections_and_kinds():
     said = re.search(r"about ([\d,]+) injections with seed 0, of ([\d,]+) kinds", PAGE.read_text())
     numbers = [int(number.replace(",", "")) for number in said.groups()]
