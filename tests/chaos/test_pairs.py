@@ -118,6 +118,18 @@ def test_a_lost_bookmark_hides_nothing_and_the_run_ends_soon():
         ),
         # A pod was bound before its volume, by another scheduler.
         ("volumes", "world:pods.MODIFIED:3:rolled-out", "world:pods.ADDED:1:pod-bound"),
+        # A pod waited for a claim whose event was held back until the next one.
+        (
+            "volumes",
+            "call:create-events:0:reset-applied",
+            "watch:persistentvolumeclaims.ADDED:1:swap",
+        ),
+        # A bind that arrived late took the capacity that a victim had left.
+        (
+            "preemption",
+            "process:create-pods/eviction.dry-run:0:terminated-after",
+            "call:create-pods/binding:4:timeout-applied-late/minute",
+        ),
         # A pause that began while the machine was suspended lasted as long again.
         (
             "long-quiet",

@@ -113,6 +113,10 @@ class Held(Perturbation):
         self._held: Event | None = event
         return Delivery(())
 
+    @property
+    def hides(self) -> bool:
+        return self._held is not None and not self.surroundings.over
+
     def on_line(self, _request: Request, event: Event) -> Delivery | None:
         held = self._held
         if held is None or event.plural != held.plural:
