@@ -230,7 +230,7 @@ class Stage:
         self.invariants.excused_until = self.witness.excused_until = until
 
     def extend_excuse(self) -> None:
-        """Suspend the test oracles anew, unless schedulers had time to notice all incidents."""
+        """Suspend the test oracles again, unless schedulers had time to notice all incidents."""
         if self.clock.monotonic() <= self.invariants.excused_until:
             self.excuse_losses()
 
