@@ -143,8 +143,10 @@ class Invariants:
     def __init__(self, api: ApiServer, scheduler: str = SCHEDULER_NAME) -> None:
         self._api = api
         self._scheduler = scheduler
-        #: time until which schedulers may be unaware of an incident: lost capacity, a foreign bind
+        #: time until which schedulers may be unaware of a loss of capacity
         self.excused_until = 0.0
+        #: true while an incident begins: its binds are those of another scheduler
+        self.is_incident = False
         self._bound: dict[str, str] = {}
         #: accepted binds of this scheduler's pods, by uid
         self.binds: Counter[str] = Counter()
@@ -172,6 +174,7 @@ class Invariants:
             self.binds[uid] += 1
             if self._api.clock.monotonic() > self.excused_until:
                 self._check_room(pod, node)
+            if not self.is_incident:
                 self._check_volumes(pod, node)
 
     def _count_ready(self, pod: Object) -> None:

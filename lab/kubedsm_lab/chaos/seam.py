@@ -128,6 +128,11 @@ class Seam:
         """Add a comment to the run's history; no fault is injected there."""
         self.history.append(Moment(loop_time(), who, "", what, -1, about))
 
+    @property
+    def hides_changes(self) -> bool:
+        """True while a watch perturbation makes a scheduler process miss changes."""
+        return any(perturbation.hides for perturbation in self.perturbations)
+
     def list_at(self, request: Request, revision: int) -> Response:
         """Return the API server's response to a list request as of an earlier revision."""
         query = {"resourceVersion": str(revision), "resourceVersionMatch": "Exact"}

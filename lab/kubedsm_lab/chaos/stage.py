@@ -205,11 +205,14 @@ class Stage:
     def _begin_incident(self, fault: Fault, pod: str, node: str) -> None:
         self.struck_pods[fault] = pod
         self.excuse_losses()
+        self.invariants.is_incident = True
         try:
             end = begin_incident(self.hands, fault.what, pod, node)
         except ApiError as error:
             self.seam.add_remark("", "incident impossible", error.message)
             return
+        finally:
+            self.invariants.is_incident = False
         if end is not None and fault.lasting:
             self.seam.extend_fault(LASTING)
             asyncio.get_running_loop().call_later(LASTING, self._end_incident, end)

@@ -264,14 +264,13 @@ def _hidden_until(seam: Seam, slowest: float) -> float:
     list or the process; 0 without any. A watch that hides changes now does so until the next
     sample at least.
     """
-    hides = any(each.hides for each in seam.perturbations)
     ends = (
         struck + longest_wait(fault, 0.0, slowest, replaced=False)
         for fault, struck in seam.struck.items()
         if fault.family in (WATCH, PROCESS) or fault.point.startswith(("list-", "watch-"))
         if fault.family != WORLD
     )
-    return max(loop_time() + _SAMPLE if hides else 0.0, max(ends, default=0.0))
+    return max(loop_time() + _SAMPLE if seam.hides_changes else 0.0, max(ends, default=0.0))
 
 
 async def _run_workload(
@@ -295,7 +294,7 @@ async def _run_workload(
 
 def _is_settled(stage: Stage, reference: Outcome | None) -> bool:
     due = reference is None or stage.clock.monotonic() >= stage.seam.ended + QUIET
-    due = due and not any(each.hides for each in stage.seam.perturbations)
+    due = due and not stage.seam.hides_changes
     quiet = QUIET
     if _has_incident(stage):
         due = due and stage.clock.monotonic() >= stage.hidden_until() + QUIET
@@ -406,7 +405,7 @@ async def _sample_delays(delays: Delays, stage: Stage, workload: Workload) -> No
     hidden = 0.0
     while True:
         await stage.clock.sleep(_SAMPLE)
-        if any(each.hides for each in stage.seam.perturbations):
+        if stage.seam.hides_changes:
             hidden = stage.clock.monotonic()
             stage.extend_excuse()
         struck = max(stage.seam.struck.values(), default=0.0)
