@@ -166,8 +166,11 @@ async def test_it_binds_a_burst_as_the_manifests_start_it(tmp_path):
         cluster.api.create(CONFIGMAPS, configmap, namespace=NAMESPACE)
         cluster.api.create(DEPLOYMENTS, WEB, namespace="default")
         options = ("--network=host", *restrictions(), *given_by_the_kubelet(tmp_path, server))
+        # Another scheduler may have the default ports of this machine.
+        ports = ("--diagnostics-port=0", "--metrics-address=127.0.0.1:0")
+        command = (IMAGE, *arguments(), *ports)
         # In threads, as the cluster is to answer meanwhile.
-        name = await asyncio.to_thread(podman, "run", "--detach", *options, IMAGE, *arguments())
+        name = await asyncio.to_thread(podman, "run", "--detach", *options, *command)
         try:
             await until_bound(cluster)
             await asyncio.to_thread(podman, "stop", "--time=60", name)
