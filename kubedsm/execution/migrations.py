@@ -35,7 +35,7 @@ WAITS_FOR_REPLACEMENT = frozenset({
 })  # fmt: skip
 
 
-@attrs.frozen(slots=True)
+@attrs.define(slots=True, eq=False)
 class Group:
     """Migration group: migrations whose benefit exceeds the disruption only together."""
 
@@ -47,16 +47,11 @@ class Group:
     #: frees capacity for waiting pods: `worth` is evaluated before each start, and new pods do not
     #: cancel the group
     for_others: bool = False
-
-
-@attrs.define(slots=True, eq=False)
-class _Group:
-    group: Group
     #: some migration of the group has started
-    begun: bool = False
-    cancelled: bool = False
+    begun: bool = attrs.field(default=False, init=False)
+    cancelled: bool = attrs.field(default=False, init=False)
     #: a window, a freeze or a budget has kept the group from starting
-    deferred: bool = False
+    deferred: bool = attrs.field(default=False, init=False)
 
 
 @attrs.define(slots=True, eq=False)
@@ -96,7 +91,7 @@ class Migrations(Controller):
     _on_left_alone: Callable[[Workload, float], None]
     _cooldowns: Cooldowns = attrs.field(init=False)
     deferrals: Deferrals = attrs.field(init=False)
-    groups: dict[str, _Group] = attrs.field(factory=dict, init=False)
+    groups: dict[str, Group] = attrs.field(factory=dict, init=False)
     _moves: dict[str, Migration] = attrs.field(factory=dict, init=False)
     #: start steps awaiting admission by the limits, by migration, in order of arrival
     _waiting: dict[str, Step] = attrs.field(factory=dict, init=False)
@@ -173,7 +168,7 @@ class Migrations(Controller):
     # Groups.
 
     def add(self, plan_id: str, group: Group) -> None:
-        self.groups[plan_id] = _Group(group)
+        self.groups[plan_id] = group
         for order, planned in zip(group.orders, group.moves, strict=True):
             self._moves[order.id] = Migration(order, planned, plan_id)
 
@@ -187,7 +182,7 @@ class Migrations(Controller):
 
     def for_others(self, plan_id: str) -> bool:
         """Return True if the plan's migrations free capacity for other, pending pods."""
-        return plan_id in self.groups and self.groups[plan_id].group.for_others
+        return plan_id in self.groups and self.groups[plan_id].for_others
 
     def touches(self, step: Step, nodes: Container[NodeName]) -> bool:
         """Return True if the step's migration starts or ends on one of the nodes."""
@@ -202,7 +197,7 @@ class Migrations(Controller):
         admitted.
         """
         for plan_id, group in list(self.groups.items()):
-            if not (group.begun or group.group.for_others):
+            if not (group.begun or group.for_others):
                 group.cancelled = True
                 mine = [m for m in self._waiting if self._moves[m].plan_id == plan_id]
                 yield plan_id, [self._waiting.pop(move) for move in mine]
@@ -241,14 +236,14 @@ class Migrations(Controller):
                 move.pod, move.underway = pod, underway
                 yield move, step, pod
 
-    def _find_deferral(self, group: _Group) -> Deferral | None:
+    def _find_deferral(self, group: Group) -> Deferral | None:
         """Return why a group without started migrations may not begin now; then drop the group.
 
         A group that has begun is finished.
         """
         if group.begun:
             return None
-        workloads = [outcome.move.pod.workload for outcome in group.group.moves]
+        workloads = [outcome.move.pod.workload for outcome in group.moves]
         found = [self.deferrals.find(workload, workloads) for workload in dict.fromkeys(workloads)]
         deferral = next(filter(None, found), None)
         group.deferred |= deferral is not None
@@ -261,15 +256,15 @@ class Migrations(Controller):
         move = self._moves[step.move]
         group = self.groups[move.plan_id]
         reason = self._reserve_target(step, pod)
-        evaluate = group.group.for_others or not group.begun
-        if not reason and evaluate and not group.group.worth():
-            group.cancelled |= group.group.for_others
+        evaluate = group.for_others or not group.begun
+        if not reason and evaluate and not group.worth():
+            group.cancelled |= group.for_others
             reason = "the group's benefit no longer exceeds its cost"
         if not reason and (deferral := self._find_deferral(group)):
             reason = str(deferral)
         if not reason:
             if not group.begun:
-                self.deferrals.charge(planned.move.pod.workload for planned in group.group.moves)
+                self.deferrals.charge(planned.move.pod.workload for planned in group.moves)
             group.begun = True
             move.accepted = accepted
             self._on_begun(move.present)
@@ -339,7 +334,7 @@ class Migrations(Controller):
         ended = self.groups.pop(plan.id)
         failed: dict[Workload, bool] = {}
         late: dict[Workload, tuple[str, float]] = {}
-        for order, planned in zip(ended.group.orders, ended.group.moves, strict=True):
+        for order, planned in zip(ended.orders, ended.moves, strict=True):
             del self._moves[order.id]
             workload = planned.move.pod.workload
             # The second leg of a detour has no original pod.
