@@ -5,7 +5,6 @@ Each scheduler has the same outage in virtual time on an emulated cluster: KubeD
 site labels, and kube-scheduler's rules. Measurements count from the first partition to the end.
 """
 
-import asyncio
 import random
 from collections import Counter
 from collections.abc import Iterable
@@ -13,13 +12,10 @@ from typing import Any
 
 import attrs
 
-from kubedsm.app.assembly import Runtime
 from kubedsm.config.sections import SiteSettings
 from kubedsm.config.settings import Configuration
-from kubedsm.kube.client.port import Cluster
-from kubedsm.optimizer.policies.policy import Policy
 from kubedsm.terminal.fitted_table import table
-from kubedsm_lab.baselines.registry import POLICIES
+from kubedsm_lab.baselines.registry import KUBEDSM
 from kubedsm_lab.bench.report import Report
 from kubedsm_lab.emulator.api.object_state import (
     condition_of,
@@ -32,10 +28,9 @@ from kubedsm_lab.emulator.api.object_state import (
 from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, PODS, Object
 from kubedsm_lab.emulator.api.store import ObjectChange
 from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster
-from kubedsm_lab.emulator.front import EmulatedFront
 from kubedsm_lab.emulator.paper import NAMESPACE, node, service_objects
-from kubedsm_lab.replay.plain_bindings import PlainBindings
 from kubedsm_lab.replay.virtual_time import VirtualClock, run_in_virtual_time
+from kubedsm_lab.replay.world import find_policy, scheduled
 
 SITES = {"north": ("north-1", "north-2"), "south": ("south-1", "south-2")}
 PARTITIONED = "north"
@@ -63,7 +58,8 @@ OUTAGES = (
 )
 #: Replicas by service, which determine an edge pod's contribution to the QoS score.
 SERVICES = {"one": 2, "two": 3, "three": 4, "four": 5, "five": 6}
-SCHEDULERS = ("kubedsm", "without sites", "kube-scheduler")
+WITHOUT_SITES = "without sites"
+SCHEDULERS = (KUBEDSM, WITHOUT_SITES, "kube-scheduler")
 
 
 @attrs.define
@@ -125,34 +121,32 @@ def play(outage: Outage, scheduler: str) -> Tally:
 
 async def _play_outage(outage: Outage, scheduler: str) -> Tally:
     clock, tally = VirtualClock(), Tally()
-    async with EmulatedCluster(_cluster_spec(), clock, random.Random(0)) as cluster:
-        front = EmulatedFront(cluster.routes, clock, latency=0.01)
-        runtime = _create_runtime(scheduler, front, clock)
-        async with asyncio.TaskGroup() as tasks:
-            running = tasks.create_task(runtime.run())
-            await runtime.synced.wait()
-            for name, replicas in SERVICES.items():
-                deployment, *_ = service_objects(name, "1", "950Mi")
-                deployment["spec"]["replicas"] = replicas
-                cluster.api.create(DEPLOYMENTS, deployment, namespace=NAMESPACE)
-            await clock.sleep(WARM_UP)
+    cluster = EmulatedCluster(_cluster_spec(), clock, random.Random(0))
+    configuration = Configuration()
+    if scheduler == WITHOUT_SITES:
+        configuration = attrs.evolve(configuration, site=SiteSettings(label=()))
+    policy = find_policy(KUBEDSM if scheduler == WITHOUT_SITES else scheduler, configuration)
+    async with scheduled(cluster, clock, configuration, policy, random.Random(1)) as stage:
+        for name, replicas in SERVICES.items():
+            deployment, *_ = service_objects(name, "1", "950Mi")
+            deployment["spec"]["replicas"] = replicas
+            cluster.api.create(DEPLOYMENTS, deployment, namespace=NAMESPACE)
+        await clock.sleep(WARM_UP)
 
-            def count_pods(change: ObjectChange) -> None:
-                if change.resource is PODS:
-                    tally.created += change.type == "ADDED"
-                    tally.evicted += evicts_by_taint(change)
+        def count_pods(change: ObjectChange) -> None:
+            if change.resource is PODS:
+                tally.created += change.type == "ADDED"
+                tally.evicted += evicts_by_taint(change)
 
-            unsubscribe = cluster.api.store.subscribe(count_pods)
-            sampling = tasks.create_task(_sample_pods(cluster, clock, tally))
-            for _ in range(outage.cuts):
-                cluster.disconnect(*SITES[PARTITIONED])
-                await clock.sleep(outage.away)
-                cluster.reconnect(*SITES[PARTITIONED])
-                await clock.sleep(outage.back)
-            await clock.sleep(outage.after)
-            unsubscribe()
-            sampling.cancel()
-            running.cancel()
+        unsubscribe = cluster.api.store.subscribe(count_pods)
+        stage.begin(_sample_pods(cluster, clock, tally))
+        for _ in range(outage.cuts):
+            cluster.disconnect(*SITES[PARTITIONED])
+            await clock.sleep(outage.away)
+            cluster.reconnect(*SITES[PARTITIONED])
+            await clock.sleep(outage.back)
+        await clock.sleep(outage.after)
+        unsubscribe()
     return tally
 
 
@@ -164,17 +158,6 @@ def _cluster_spec() -> ClusterSpec:
             edge["metadata"]["labels"]["topology.kubernetes.io/zone"] = site
             nodes.append(edge)
     return ClusterSpec(tuple(nodes))
-
-
-def _create_runtime(scheduler: str, front: Cluster, clock: VirtualClock) -> Runtime:
-    configuration, rng = Configuration(), random.Random(1)
-    policy: Policy | None = None
-    if scheduler == "without sites":
-        configuration = attrs.evolve(configuration, site=SiteSettings(label=()))
-    elif scheduler != "kubedsm":
-        policy = POLICIES[scheduler](configuration.qos_target, configuration.objective_function)
-        front = PlainBindings(front)
-    return Runtime(front, configuration, clock, rng, policy=policy)
 
 
 async def _sample_pods(cluster: EmulatedCluster, clock: VirtualClock, tally: Tally) -> None:

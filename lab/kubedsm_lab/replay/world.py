@@ -121,46 +121,74 @@ async def _play_run(run: Run, camera: Camera | None) -> Record:
             return clients[workload].measure_rate(now, endpoints)
         return scenario.rate(workload, now if setup.rest else max(0.0, now))
 
-    async with EmulatedCluster(
-        setup.cluster,
-        clock,
-        run.rng("cluster"),
-        metrics=rate,
-        paced=setup.paced,
-    ) as cluster:
-        recorder = TimelineRecorder(setup.service_names, configuration.tiers)
-        for node in cluster.api.list(NODES):
-            recorder.take(KINDS["Node"].reader.value(node), clock.monotonic())
-        cluster.api.store.subscribe(lambda change: recorder.notice(change, clock.monotonic()))
-        front = EmulatedFront(cluster.routes, clock, latency=API_LATENCY)
-        policy = find_policy(chosen.policy, configuration)
-        listener = None if camera is None else camera.scene
-        rng = run.rng("scheduler")
-        runtime = scheduler_of(front, policy, configuration, clock, rng, listener=listener)
+    cluster = EmulatedCluster(
+        setup.cluster, clock, run.rng("cluster"), metrics=rate, paced=setup.paced
+    )
+    recorder = TimelineRecorder(setup.service_names, configuration.tiers)
+    policy = find_policy(chosen.policy, configuration)
+    rng = run.rng("scheduler")
+    listener = None if camera is None else camera.scene
+    async with scheduled(
+        cluster, clock, configuration, policy, rng, recorder, listener=listener
+    ) as stage:
         if camera is not None:
-            camera.film(runtime, clock, start, scenario.duration)
-        async with in_background(runtime):
-            for service in setup.services:
-                for resource, obj in service.objects(setup.stabilization_seconds):
-                    cluster.api.create(resource, obj, namespace=NAMESPACE)
-            await clock.sleep(start + scenario.duration + setup.rest - clock.monotonic())
-        return recorder.record(start, clock.monotonic())
+            camera.film(stage.runtime, clock, start, scenario.duration)
+        for service in setup.services:
+            for resource, obj in service.objects(setup.stabilization_seconds):
+                cluster.api.create(resource, obj, namespace=NAMESPACE)
+        await clock.sleep(start + scenario.duration + setup.rest - clock.monotonic())
+    return recorder.record(start, clock.monotonic())
+
+
+@attrs.frozen
+class Stage:
+    """Scheduler that runs on an emulated cluster."""
+
+    runtime: Runtime
+    #: starts an additional task, which ends with the scheduler
+    begin: Callable[[Coroutine[Any, Any, None]], None]
 
 
 @asynccontextmanager
-async def in_background(
-    runtime: Runtime,
-) -> AsyncIterator[Callable[[Coroutine[Any, Any, None]], None]]:
-    """Run the scheduler during the block, which begins after the mirror's first synchronisation.
+async def scheduled(
+    cluster: EmulatedCluster,
+    clock: Clock,
+    configuration: Configuration,
+    policy: Policy | None,
+    rng: random.Random,
+    recorder: TimelineRecorder | None = None,
+    *,
+    latency: float = API_LATENCY,
+    listener: Listener | None = None,
+    prometheus: Asker | None = None,
+) -> AsyncIterator[Stage]:
+    """Run an emulated cluster and its scheduler, KubeDSM without a policy, during the block, which
+    begins after the mirror's first synchronisation; the recorder observes all of it.
 
-    Yields a function that starts additional tasks, which end with the block.
+    Baselines bind and preempt as other schedulers do.
     """
-    async with asyncio.TaskGroup() as tasks:
-        running = [tasks.create_task(runtime.run())]
-        await runtime.synced.wait()
-        yield lambda work: running.append(tasks.create_task(work))
-        for task in running:
-            task.cancel()
+    async with cluster:
+        if recorder is not None:
+            for node in cluster.api.list(NODES):
+                recorder.take(KINDS["Node"].reader.value(node), clock.monotonic())
+            notice = recorder.notice
+            cluster.api.store.subscribe(lambda change: notice(change, clock.monotonic()))
+        front = EmulatedFront(cluster.routes, clock, latency=latency)
+        runtime = Runtime(
+            front if policy is None else PlainBindings(front),
+            configuration,
+            clock,
+            rng,
+            policy=policy,
+            listener=listener,
+            prometheus=prometheus,
+        )
+        async with asyncio.TaskGroup() as tasks:
+            running = [tasks.create_task(runtime.run())]
+            await runtime.synced.wait()
+            yield Stage(runtime, lambda work: running.append(tasks.create_task(work)))
+            for task in running:
+                task.cancel()
 
 
 def find_policy(name: str, configuration: Configuration) -> Policy | None:
@@ -168,27 +196,3 @@ def find_policy(name: str, configuration: Configuration) -> Policy | None:
     if name == KUBEDSM:
         return None
     return POLICIES[name](configuration.qos_target, configuration.objective_function)
-
-
-def scheduler_of(
-    front: EmulatedFront,
-    policy: Policy | None,
-    configuration: Configuration,
-    clock: Clock,
-    rng: random.Random,
-    *,
-    listener: Listener | None = None,
-    prometheus: Asker | None = None,
-) -> Runtime:
-    """Return a scheduler runtime with the given policy, or KubeDSM for None; baselines bind and
-    preempt as other schedulers do.
-    """
-    return Runtime(
-        front if policy is None else PlainBindings(front),
-        configuration,
-        clock,
-        rng,
-        policy=policy,
-        listener=listener,
-        prometheus=prometheus,
-    )

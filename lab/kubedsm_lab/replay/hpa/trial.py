@@ -16,7 +16,6 @@ from kubedsm.process.clock import Clock
 from kubedsm_lab.emulator.api.api_server import ApiServer
 from kubedsm_lab.emulator.api.resources import HORIZONTAL_POD_AUTOSCALERS, PODS
 from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster, Timing
-from kubedsm_lab.emulator.front import EmulatedFront
 from kubedsm_lab.emulator.paper import NAMESPACE
 from kubedsm_lab.replay.hpa.service import DEMAND, MOST, NAME, NODES, ModelledService, objects
 from kubedsm_lab.replay.recording import TimelineRecorder
@@ -26,8 +25,7 @@ from kubedsm_lab.replay.virtual_time import VirtualClock, run_in_virtual_time
 from kubedsm_lab.replay.world import (
     API_LATENCY,
     find_policy,
-    in_background,
-    scheduler_of,
+    scheduled,
     seed_rng,
     without_solver,
 )
@@ -153,36 +151,35 @@ async def _play_trial(trial: Trial) -> Outcome:
     clock = VirtualClock()
     service = ModelledService(clock, trial.demand)
     recorder = TimelineRecorder((NAME,), Configuration().tiers)
-    async with _make_cluster(trial, clock, service) as cluster:
-        store = cluster.api.store
-        store.subscribe(lambda change: recorder.notice(change, clock.monotonic()))
-        store.subscribe(service.notice)
-        chosen = contender(trial.policy, (NAME,))
-        configuration = without_solver(chosen.reconfigure(Configuration()))
-        latency = API_LATENCY
-        if trial.later is None:
-            configuration = attrs.evolve(configuration, batch=BatchSettings(idle=0, max=0))
-            latency = 0.0
-        front = EmulatedFront(cluster.routes, clock, latency=latency)
-        policy = find_policy(chosen.policy, configuration)
-        runtime = scheduler_of(front, policy, configuration, clock, _seed_rng(trial, "scheduler"))
-        async with in_background(runtime) as start:
-            # The draws shift metrics-server, autoscaler syncs and load against each other.
-            since = Timing().hpa_sync * _seed_rng(trial, "sync").random()
-            until = since + Timing().hpa_sync * _seed_rng(trial, "load").random()
-            await clock.sleep(STARTING + since - clock.monotonic())
-            for resource, obj in objects():
-                cluster.api.create(resource, obj, namespace=NAMESPACE)
-            await clock.sleep(2 * STARTING + until - clock.monotonic())
-            looks: list[Look] = []
-            start(_sample_autoscaler(cluster.api, clock, looks))
-            clients = await _find_clients(service, trial)
-            hold = clock.monotonic()
-            windows = [
-                await service.window(clients, WINDOW_SECONDS, _seed_rng(trial, f"window {number}"))
-                for number in range(round(HOLD_SECONDS / WINDOW_SECONDS))
-            ]
-        timeline = recorder.timeline(hold, clock.monotonic())
+    cluster = _make_cluster(trial, clock, service)
+    cluster.api.store.subscribe(service.notice)
+    chosen = contender(trial.policy, (NAME,))
+    configuration = without_solver(chosen.reconfigure(Configuration()))
+    latency = API_LATENCY
+    if trial.later is None:
+        configuration = attrs.evolve(configuration, batch=BatchSettings(idle=0, max=0))
+        latency = 0.0
+    policy = find_policy(chosen.policy, configuration)
+    rng = _seed_rng(trial, "scheduler")
+    async with scheduled(
+        cluster, clock, configuration, policy, rng, recorder, latency=latency
+    ) as stage:
+        # The draws shift metrics-server, autoscaler syncs and load against each other.
+        since = Timing().hpa_sync * _seed_rng(trial, "sync").random()
+        until = since + Timing().hpa_sync * _seed_rng(trial, "load").random()
+        await clock.sleep(STARTING + since - clock.monotonic())
+        for resource, obj in objects():
+            cluster.api.create(resource, obj, namespace=NAMESPACE)
+        await clock.sleep(2 * STARTING + until - clock.monotonic())
+        looks: list[Look] = []
+        stage.begin(_sample_autoscaler(cluster.api, clock, looks))
+        clients = await _find_clients(service, trial)
+        hold = clock.monotonic()
+        windows = [
+            await service.window(clients, WINDOW_SECONDS, _seed_rng(trial, f"window {number}"))
+            for number in range(round(HOLD_SECONDS / WINDOW_SECONDS))
+        ]
+    timeline = recorder.timeline(hold, clock.monotonic())
     return _make_outcome(trial, clients, windows, looks, timeline)
 
 

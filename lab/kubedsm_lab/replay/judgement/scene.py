@@ -27,23 +27,14 @@ from kubedsm_lab.emulator.api.resources import (
 )
 from kubedsm_lab.emulator.api.store import ObjectChange
 from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster, Timing
-from kubedsm_lab.emulator.front import EmulatedFront
 from kubedsm_lab.emulator.paper import NAMESPACE, node, service_objects
 from kubedsm_lab.replay.changed_settings import with_settings
 from kubedsm_lab.replay.measures import EdgeShares, lost_pod_seconds
 from kubedsm_lab.replay.recording import TimelineRecorder
-from kubedsm_lab.replay.sightings import KINDS
 from kubedsm_lab.replay.timeline import Level, Timeline
 from kubedsm_lab.replay.variants import contender
 from kubedsm_lab.replay.virtual_time import VirtualClock, run_in_virtual_time
-from kubedsm_lab.replay.world import (
-    API_LATENCY,
-    find_policy,
-    in_background,
-    scheduler_of,
-    seed_rng,
-    without_solver,
-)
+from kubedsm_lab.replay.world import find_policy, scheduled, seed_rng, without_solver
 
 #: change that a user, a node or a controller makes
 Act = Callable[[EmulatedCluster], object]
@@ -428,26 +419,20 @@ async def _play_scene(trial: Trial, scene: Scene) -> Course:
     if not scene.solver:
         configuration = without_solver(configuration)
     recorder = TimelineRecorder((*scene.services, *scene.others), configuration.tiers)
-    rng = seed_rng(trial.seed, "cluster")
-    async with EmulatedCluster(ClusterSpec(scene.nodes, scene.timing), clock, rng) as cluster:
-        for each in cluster.api.list(NODES):
-            recorder.take(KINDS["Node"].reader.value(each), clock.monotonic())
-        cluster.api.store.subscribe(lambda change: recorder.notice(change, clock.monotonic()))
-        front = EmulatedFront(cluster.routes, clock, latency=API_LATENCY)
-        policy = find_policy(chosen.policy, configuration)
-        runtime = scheduler_of(
-            front, policy, configuration, clock, seed_rng(trial.seed, "scheduler")
-        )
-        async with in_background(runtime):
-            start = clock.monotonic()
-            ordered = sorted(scene.acts, key=lambda each: each[0])
-            for moment, acts in itertools.groupby(ordered, key=lambda each: each[0]):
-                await clock.sleep(start + moment - clock.monotonic())
-                for _, act in acts:
-                    act(cluster)
-            await clock.sleep(start + scene.duration - clock.monotonic())
-            end = clock.monotonic()
-        events = cluster.api.list(EVENTS, NAMESPACE)
+    spec = ClusterSpec(scene.nodes, scene.timing)
+    cluster = EmulatedCluster(spec, clock, seed_rng(trial.seed, "cluster"))
+    policy = find_policy(chosen.policy, configuration)
+    rng = seed_rng(trial.seed, "scheduler")
+    async with scheduled(cluster, clock, configuration, policy, rng, recorder):
+        start = clock.monotonic()
+        ordered = sorted(scene.acts, key=lambda each: each[0])
+        for moment, acts in itertools.groupby(ordered, key=lambda each: each[0]):
+            await clock.sleep(start + moment - clock.monotonic())
+            for _, act in acts:
+                act(cluster)
+        await clock.sleep(start + scene.duration - clock.monotonic())
+        end = clock.monotonic()
+    events = cluster.api.list(EVENTS, NAMESPACE)
     targets = {
         name: configuration.qos_target(Workload(NAMESPACE, "Deployment", name))
         for name in scene.services

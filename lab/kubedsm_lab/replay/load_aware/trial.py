@@ -23,7 +23,6 @@ from kubedsm_lab.emulator.api.api_server import ApiServer
 from kubedsm_lab.emulator.api.patching import MERGE_PATCH
 from kubedsm_lab.emulator.api.resources import DEPLOYMENTS
 from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster
-from kubedsm_lab.emulator.front import EmulatedFront
 from kubedsm_lab.emulator.paper import NAMESPACE, node, service_objects
 from kubedsm_lab.replay.load_aware.application import (
     CAPACITY,
@@ -42,13 +41,7 @@ from kubedsm_lab.replay.presets import REFERENCE
 from kubedsm_lab.replay.recording import TimelineRecorder
 from kubedsm_lab.replay.timeline import Timeline
 from kubedsm_lab.replay.virtual_time import VirtualClock, run_in_virtual_time
-from kubedsm_lab.replay.world import (
-    API_LATENCY,
-    in_background,
-    scheduler_of,
-    seed_rng,
-    without_solver,
-)
+from kubedsm_lab.replay.world import scheduled, seed_rng, without_solver
 
 #: seconds: load until usage is measured; between rollouts of two Deployments, equal to the window
 #: of the means; from the last rollout to the measurement; between two runs of the descheduler
@@ -139,23 +132,19 @@ async def _play_trial(trial: Trial) -> Outcome:
     clock, contender = VirtualClock(), CONTENDERS[trial.contender]
     configuration, history = without_solver(contender.configuration), _make_history(trial)
     recorder = TimelineRecorder(SERVICES, configuration.tiers)
-    async with EmulatedCluster(_make_cluster(), clock, _seed_rng(trial, "cluster")) as cluster:
-        store = cluster.api.store
-        store.subscribe(lambda change: recorder.notice(change, clock.monotonic()))
-        store.subscribe(lambda change: history.notice(change, clock.monotonic()))
-        front = EmulatedFront(cluster.routes, clock, latency=API_LATENCY)
-        rng = _seed_rng(trial, "scheduler")
-        prometheus = ModelledPrometheus(history, clock)
-        policy = contender.policy
-        runtime = scheduler_of(front, policy, configuration, clock, rng, prometheus=prometheus)
-        async with in_background(runtime) as begin:
-            if contender.deschedules:
-                begin(_evict_periodically(runtime, cluster.api, clock))
-            await _deploy_services(cluster.api, history, trial, clock)
-            start = clock.monotonic()
-            await clock.sleep(60 * trial.minutes)
-        end = clock.monotonic()
-        return _make_outcome(trial, recorder.timeline(start, end), history.between(start, end))
+    cluster = EmulatedCluster(_make_cluster(), clock, _seed_rng(trial, "cluster"))
+    cluster.api.store.subscribe(lambda change: history.notice(change, clock.monotonic()))
+    rng, prometheus = _seed_rng(trial, "scheduler"), ModelledPrometheus(history, clock)
+    async with scheduled(
+        cluster, clock, configuration, contender.policy, rng, recorder, prometheus=prometheus
+    ) as stage:
+        if contender.deschedules:
+            stage.begin(_evict_periodically(stage.runtime, cluster.api, clock))
+        await _deploy_services(cluster.api, history, trial, clock)
+        start = clock.monotonic()
+        await clock.sleep(60 * trial.minutes)
+    end = clock.monotonic()
+    return _make_outcome(trial, recorder.timeline(start, end), history.between(start, end))
 
 
 def _seed_rng(trial: Trial, purpose: str) -> random.Random:

@@ -19,15 +19,13 @@ from kubedsm_lab.baselines.in_turn import Choose, InTurn, NodeUsage, of_tier, pi
 from kubedsm_lab.baselines.kube_scheduler import kube_scheduler
 from kubedsm_lab.baselines.registry import KUBEDSM
 from kubedsm_lab.baselines.sencillo import random_node
-from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, NODES, Object, Resource
+from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, Object, Resource
 from kubedsm_lab.emulator.emulated_cluster import EmulatedCluster
-from kubedsm_lab.emulator.front import EmulatedFront
 from kubedsm_lab.emulator.paper import NAMESPACE
 from kubedsm_lab.replay.measures import lost_pod_seconds
 from kubedsm_lab.replay.presets import REFERENCE
 from kubedsm_lab.replay.recording import Record, TimelineRecorder
 from kubedsm_lab.replay.services import ServiceSpec
-from kubedsm_lab.replay.sightings import KINDS
 from kubedsm_lab.replay.sites.city import group_stations
 from kubedsm_lab.replay.sites.demand import (
     HOUR,
@@ -44,14 +42,7 @@ from kubedsm_lab.replay.sites.nearness import (
     split_timeline,
 )
 from kubedsm_lab.replay.virtual_time import VirtualClock, run_in_virtual_time
-from kubedsm_lab.replay.world import (
-    API_LATENCY,
-    LEAD_IN,
-    in_background,
-    scheduler_of,
-    seed_rng,
-    without_solver,
-)
+from kubedsm_lab.replay.world import LEAD_IN, scheduled, seed_rng, without_solver
 
 _ZONE = "topology.kubernetes.io/zone"
 #: scale-down stabilisation of the autoscalers in seconds
@@ -190,7 +181,7 @@ def play(trial: Trial) -> Outcome:
 async def _play_day(trial: Trial, demand: Demand) -> Record:
     clock, contender = VirtualClock(), CONTENDERS[trial.contender]
     configuration = without_solver(contender.configuration)
-    scenario, cluster = demand.scenario, make_cluster(demand.city)
+    scenario = demand.scenario
     start = clock.monotonic() + LEAD_IN
 
     def moment() -> float:
@@ -204,23 +195,18 @@ async def _play_day(trial: Trial, demand: Demand) -> Record:
         goals = configuration.qos_target, configuration.objective_function
         policy = InTurn(contender.choose(demand, moment), *goals)
     rng = seed_rng(trial.seed, "cluster")
-    async with EmulatedCluster(cluster, clock, rng, metrics=rate) as emulated:
-        recorder = TimelineRecorder(scenario.services, configuration.tiers)
-        for node in emulated.api.list(NODES):
-            recorder.take(KINDS["Node"].reader.value(node), clock.monotonic())
-        emulated.api.store.subscribe(lambda change: recorder.notice(change, clock.monotonic()))
-        front = EmulatedFront(emulated.routes, clock, latency=API_LATENCY)
-        runtime = scheduler_of(
-            front, policy, configuration, clock, seed_rng(trial.seed, "scheduler")
-        )
-        async with in_background(runtime) as begin:
-            if contender.objective is not None:
-                begin(_state_demand(runtime, demand, contender.objective, clock, moment))
-            for service in SERVICES:
-                for resource, obj in _make_objects(service, spreads=contender.spreads):
-                    emulated.api.create(resource, obj, namespace=NAMESPACE)
-            await clock.sleep(start + HOURS * HOUR - clock.monotonic())
-        return recorder.record(start, clock.monotonic())
+    cluster = EmulatedCluster(make_cluster(demand.city), clock, rng, metrics=rate)
+    recorder = TimelineRecorder(scenario.services, configuration.tiers)
+    rng = seed_rng(trial.seed, "scheduler")
+    async with scheduled(cluster, clock, configuration, policy, rng, recorder) as stage:
+        if contender.objective is not None:
+            stating = _state_demand(stage.runtime, demand, contender.objective, clock, moment)
+            stage.begin(stating)
+        for service in SERVICES:
+            for resource, obj in _make_objects(service, spreads=contender.spreads):
+                cluster.api.create(resource, obj, namespace=NAMESPACE)
+        await clock.sleep(start + HOURS * HOUR - clock.monotonic())
+    return recorder.record(start, clock.monotonic())
 
 
 async def _state_demand(
