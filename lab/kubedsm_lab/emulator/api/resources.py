@@ -1,5 +1,7 @@
 """Table of the API resources served, used for discovery, routing and storage."""
 
+import base64
+import hashlib
 from typing import Any
 
 import attrs
@@ -22,8 +24,6 @@ class Resource:
     namespaced: bool = True
     short_names: tuple[str, ...] = ()
     categories: tuple[str, ...] = ()
-    #: value in discovery, for clients that cache schemas
-    storage_version_hash: str = ""
     subresources: tuple[str, ...] = ()
     verbs: tuple[str, ...] = _READ_WRITE
     #: resource of the stored version of these objects
@@ -39,6 +39,17 @@ class Resource:
         return self.alias_of or self
 
     @property
+    def storage_version_hash(self) -> str:
+        """Return the value in discovery for clients that cache schemas; "" for answers.
+
+        Computed like `StorageVersionHash` of k8s.io/apiserver.
+        """
+        if self.verbs is _ANSWERED:
+            return ""
+        stored = f"{self.stored.group}/{self.stored.version}/{self.kind}"
+        return base64.b64encode(hashlib.sha256(stored.encode()).digest()[:8]).decode()
+
+    @property
     def api_version(self) -> str:
         return f"{self.group}/{self.version}" if self.group else self.version
 
@@ -48,69 +59,58 @@ class Resource:
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
 
-CONFIGMAPS = Resource(
-    "", "v1", "configmaps", "ConfigMap", short_names=("cm",), storage_version_hash="qFsyl6wFWjQ=",
-)  # fmt: skip
-ENDPOINTS = Resource(
-    "", "v1", "endpoints", "Endpoints", short_names=("ep",), storage_version_hash="fWeeMqaN/OA=",
-)  # fmt: skip
-EVENTS = Resource(
-    "", "v1", "events", "Event", short_names=("ev",), storage_version_hash="r2yiGXH7wu8=",
-)  # fmt: skip
+CONFIGMAPS = Resource("", "v1", "configmaps", "ConfigMap", short_names=("cm",))
+ENDPOINTS = Resource("", "v1", "endpoints", "Endpoints", short_names=("ep",))
+EVENTS = Resource("", "v1", "events", "Event", short_names=("ev",))
 NAMESPACES = Resource(
     "", "v1", "namespaces", "Namespace", namespaced=False, short_names=("ns",),
-    storage_version_hash="Q3oi5N2YM8M=", subresources=("finalize", "status"),
+    subresources=("finalize", "status"),
     verbs=("create", "delete", "get", "list", "patch", "update", "watch"),
 )  # fmt: skip
 NODES = Resource(
-    "", "v1", "nodes", "Node", namespaced=False, short_names=("no",),
-    storage_version_hash="XwShjMxG9Fs=", subresources=("status",),
+    "", "v1", "nodes", "Node", namespaced=False, short_names=("no",), subresources=("status",),
 )  # fmt: skip
 PERSISTENT_VOLUME_CLAIMS = Resource(
     "", "v1", "persistentvolumeclaims", "PersistentVolumeClaim", short_names=("pvc",),
-    storage_version_hash="QWTyNDq0dC4=", subresources=("status",),
+    subresources=("status",),
 )  # fmt: skip
 PERSISTENT_VOLUMES = Resource(
     "", "v1", "persistentvolumes", "PersistentVolume", namespaced=False, short_names=("pv",),
-    storage_version_hash="HN/zwEC+JgM=", subresources=("status",),
+    subresources=("status",),
 )  # fmt: skip
 PODS = Resource(
     "", "v1", "pods", "Pod", short_names=("po",), categories=("all",),
-    storage_version_hash="xPOwRZ+Yhw8=",
     subresources=("binding", "eviction", "log", "resize", "status"),
 )  # fmt: skip
 RESOURCE_QUOTAS = Resource(
-    "", "v1", "resourcequotas", "ResourceQuota", short_names=("quota",),
-    storage_version_hash="8uhSgffRX6w=", subresources=("status",),
+    "", "v1", "resourcequotas", "ResourceQuota", short_names=("quota",), subresources=("status",),
 )  # fmt: skip
 SERVICE_ACCOUNTS = Resource(
-    "", "v1", "serviceaccounts", "ServiceAccount", short_names=("sa",),
-    storage_version_hash="pbx9ZvyFpBE=", subresources=("token",),
+    "", "v1", "serviceaccounts", "ServiceAccount", short_names=("sa",), subresources=("token",),
 )  # fmt: skip
 SERVICES = Resource(
     "", "v1", "services", "Service", short_names=("svc",), categories=("all",),
-    storage_version_hash="0/CO1lhkEBI=", subresources=("status",),
+    subresources=("status",),
 )  # fmt: skip
 DEPLOYMENTS = Resource(
     "apps", "v1", "deployments", "Deployment", short_names=("deploy",), categories=("all",),
-    storage_version_hash="8aSe+NMegvE=", subresources=("scale", "status"),
+    subresources=("scale", "status"),
 )  # fmt: skip
 REPLICA_SETS = Resource(
     "apps", "v1", "replicasets", "ReplicaSet", short_names=("rs",), categories=("all",),
-    storage_version_hash="P1RzHs8/mWQ=", subresources=("scale", "status"),
+    subresources=("scale", "status"),
 )  # fmt: skip
 STATEFUL_SETS = Resource(
     "apps", "v1", "statefulsets", "StatefulSet", short_names=("sts",), categories=("all",),
-    storage_version_hash="H+vl74LkKdo=", subresources=("scale", "status"),
+    subresources=("scale", "status"),
 )  # fmt: skip
 POD_DISRUPTION_BUDGETS = Resource(
     "policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget", short_names=("pdb",),
-    storage_version_hash="EVWiDmWqyJw=", subresources=("status",),
+    subresources=("status",),
 )  # fmt: skip
 HORIZONTAL_POD_AUTOSCALERS = Resource(
     "autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler",
-    short_names=("hpa",), categories=("all",), storage_version_hash="qwQve8ut294=",
-    subresources=("status",),
+    short_names=("hpa",), categories=("all",), subresources=("status",),
 )  # fmt: skip
 CRON_JOBS = Resource(
     "batch", "v1", "cronjobs", "CronJob", short_names=("cj",), categories=("all",),
@@ -119,23 +119,13 @@ CRON_JOBS = Resource(
 JOBS = Resource("batch", "v1", "jobs", "Job", categories=("all",), subresources=("status",))
 STORAGE_CLASSES = Resource(
     "storage.k8s.io", "v1", "storageclasses", "StorageClass", namespaced=False, short_names=("sc",),
-    storage_version_hash="K+m6uJwbjGY=",
 )  # fmt: skip
-CSI_NODES = Resource(
-    "storage.k8s.io", "v1", "csinodes", "CSINode", namespaced=False,
-    storage_version_hash="Pe62DkZtjuo=",
-)  # fmt: skip
-CSI_DRIVERS = Resource(
-    "storage.k8s.io", "v1", "csidrivers", "CSIDriver", namespaced=False,
-    storage_version_hash="hL6j/rwBV5w=",
-)  # fmt: skip
-STORAGE_CAPACITIES = Resource(
-    "storage.k8s.io", "v1", "csistoragecapacities", "CSIStorageCapacity",
-    storage_version_hash="xeVl+2Ly1kE=",
-)  # fmt: skip
+CSI_NODES = Resource("storage.k8s.io", "v1", "csinodes", "CSINode", namespaced=False)
+CSI_DRIVERS = Resource("storage.k8s.io", "v1", "csidrivers", "CSIDriver", namespaced=False)
+STORAGE_CAPACITIES = Resource("storage.k8s.io", "v1", "csistoragecapacities", "CSIStorageCapacity")
 PRIORITY_CLASSES = Resource(
     "scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False,
-    short_names=("pc",), storage_version_hash="1QwjyaZjj3Y=",
+    short_names=("pc",),
 )  # fmt: skip
 #: evaluated by `access.admission_policies`
 VALIDATING_ADMISSION_POLICIES = Resource(
@@ -149,30 +139,22 @@ VALIDATING_ADMISSION_POLICY_BINDINGS = Resource(
 )  # fmt: skip
 #: evaluated by `api.policies`
 MUTATING_ADMISSION_POLICIES = Resource(
-    "admissionregistration.k8s.io", "v1", "mutatingadmissionpolicies",
-    "MutatingAdmissionPolicy", namespaced=False, categories=("api-extensions",),
+    "admissionregistration.k8s.io", "v1", "mutatingadmissionpolicies", "MutatingAdmissionPolicy",
+    namespaced=False, categories=("api-extensions",),
 )  # fmt: skip
 MUTATING_ADMISSION_POLICY_BINDINGS = Resource(
     "admissionregistration.k8s.io", "v1", "mutatingadmissionpolicybindings",
     "MutatingAdmissionPolicyBinding", namespaced=False, categories=("api-extensions",),
 )  # fmt: skip
-LEASES = Resource(
-    "coordination.k8s.io", "v1", "leases", "Lease", storage_version_hash="gqkMMb/YqFM=",
-)  # fmt: skip
-ROLES = Resource(
-    "rbac.authorization.k8s.io", "v1", "roles", "Role", storage_version_hash="7FuwZcIIItM=",
-)  # fmt: skip
-ROLE_BINDINGS = Resource(
-    "rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding",
-    storage_version_hash="eGsCzGH6b1g=",
-)  # fmt: skip
+LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
+ROLES = Resource("rbac.authorization.k8s.io", "v1", "roles", "Role")
+ROLE_BINDINGS = Resource("rbac.authorization.k8s.io", "v1", "rolebindings", "RoleBinding")
 CLUSTER_ROLES = Resource(
     "rbac.authorization.k8s.io", "v1", "clusterroles", "ClusterRole", namespaced=False,
-    storage_version_hash="bYE5ZWDrJ44=",
 )  # fmt: skip
 CLUSTER_ROLE_BINDINGS = Resource(
     "rbac.authorization.k8s.io", "v1", "clusterrolebindings", "ClusterRoleBinding",
-    namespaced=False, storage_version_hash="48tpQ8gZHFc=",
+    namespaced=False,
 )  # fmt: skip
 SELF_SUBJECT_REVIEWS = Resource(
     "authentication.k8s.io", "v1", "selfsubjectreviews", "SelfSubjectReview", namespaced=False,
@@ -196,8 +178,7 @@ SELF_SUBJECT_RULES_REVIEWS = Resource(
 )  # fmt: skip
 #: stored as core/v1 events
 NEW_EVENTS = Resource(
-    "events.k8s.io", "v1", "events", "Event", short_names=("ev",),
-    storage_version_hash="r2yiGXH7wu8=", alias_of=EVENTS,
+    "events.k8s.io", "v1", "events", "Event", short_names=("ev",), alias_of=EVENTS,
 )  # fmt: skip
 
 #: access reviews: answered and never stored
