@@ -3,6 +3,7 @@ kube-scheduler's rules.
 """
 
 from collections.abc import Sequence
+from itertools import product, starmap
 
 import attrs
 
@@ -18,7 +19,7 @@ from kubedsm_lab.replay.judgement.scenes import SCENES
 from kubedsm_lab.replay.presets import REFERENCE
 from kubedsm_lab.replay.rankings import Ranking
 from kubedsm_lab.replay.runner import Workers
-from kubedsm_lab.replay.tables import WORDS, Section, Table, mean, number
+from kubedsm_lab.replay.tables import Section, Table, fill_sections, mean, number
 
 METHOD = "The schedulers ran on an emulated cluster in virtual time"
 STILL = "no-migration"
@@ -31,12 +32,7 @@ class Plan:
 
     @property
     def all(self) -> list[Trial]:
-        return [
-            Trial(scene, contender, seed)
-            for scene in SCENES
-            for contender in CONTENDERS
-            for seed in range(1, self.seeds + 1)
-        ]
+        return list(starmap(Trial, product(SCENES, CONTENDERS, range(1, self.seeds + 1))))
 
 
 def play(trial: Trial) -> Outcome:
@@ -67,9 +63,8 @@ def answer(outcomes: Sequence[Outcome]) -> str:
 
 
 def sections(outcomes: Sequence[Outcome]) -> list[Section]:
-    words = WORDS["judgement"]
     tables = {"Scenes": _tabulate_scenes, "Expectations": _tabulate_expectations}
-    return [Section(title, words[title], table(outcomes)) for title, table in tables.items()]
+    return fill_sections("judgement", tables, outcomes)
 
 
 def _tabulate_scenes(outcomes: Sequence[Outcome]) -> Table:

@@ -1,6 +1,7 @@
 """`kubedsm replay --preset load-aware`: trials, and tables of docs/explanation/load-aware.md."""
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import product
 
 import attrs
 
@@ -48,14 +49,9 @@ class Plan:
 
     @property
     def all(self) -> list[Trial]:
-        return [
-            Trial(graph, scenario, users, contender, seed, self.minutes)
-            for graph in self.graphs
-            for scenario in self.scenarios
-            for users in self.users
-            for contender in self.contenders
-            for seed in range(1, self.seeds + 1)
-        ]
+        seeds = range(1, self.seeds + 1)
+        kinds = product(self.graphs, self.scenarios, self.users, self.contenders, seeds)
+        return [Trial(*kind, self.minutes) for kind in kinds]
 
 
 def run(plan: Plan, workers: Workers) -> Findings:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from itertools import product, starmap
 
 import attrs
 
@@ -40,13 +41,8 @@ class Plan:
 
     @property
     def all(self) -> list[Trial]:
-        return [
-            Trial(sites, peak, contender, seed)
-            for sites in self.sites
-            for peak in self.peaks
-            for contender in self.contenders
-            for seed in range(1, self.seeds + 1)
-        ]
+        seeds = range(1, self.seeds + 1)
+        return list(starmap(Trial, product(self.sites, self.peaks, self.contenders, seeds)))
 
 
 def run(plan: Plan, workers: Workers) -> Findings:
