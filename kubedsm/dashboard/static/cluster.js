@@ -5,7 +5,7 @@ import { title as describe } from "./descriptions.js";
 import { matches } from "./find.js";
 import { distinct, fitting, ownName, percent } from "./formats.js";
 import { formatChanges } from "./hypothesis.js";
-import { NodeBox, requested } from "./node_box.js";
+import { NodeBox, requestedOf } from "./node_box.js";
 import { colourOf, OTHERS, ranked } from "./palette.js";
 import { FEW, SiteGrid } from "./sites.js";
 import {
@@ -128,7 +128,7 @@ function Area({ name, total, height, sites, tiled, forms, pods, unit, zoom, chos
   return html`
     <div class="area ${name.toLowerCase()} ${tiled ? "tiled" : ""}"
       style=${{ flexGrow: total, "--row": height }}>
-      <h3>${name} <span>${requestedOf(sites, pods)}</span></h3>
+      <h3>${name} <span>${describeRequested(sites, pods)}</span></h3>
       ${tiled ? html`<${SiteGrid} ...${{ sites, pods, node, lit, found, colour, demand }} />` : html`
       <div class="sites" style=${{ "--columns": Math.min(3, Math.ceil(sites.length / 3)) }}>
         ${sites.map(([site, nodes]) => html`
@@ -157,20 +157,11 @@ function demandAt(demand, site) {
 }
 
 /** Describe the share of a tier's capacity that is requested. */
-function requestedOf(sites, pods) {
-  const sum = { nodes: 0, cpu: 0, memory: 0, ofCpu: 0, ofMemory: 0 };
-  for (const { name, row } of sites.flatMap(([, nodes]) => nodes)) {
-    const here = pods.get(name) ?? NONE;
-    const parts = requested(row, here.filter(([, { state }]) => state !== "held"));
-    sum.nodes += 1;
-    sum.cpu += parts.cpu * row.cpu;
-    sum.memory += parts.memory * row.memory;
-    sum.ofCpu += row.cpu;
-    sum.ofMemory += row.memory;
-  }
-  return `${sum.nodes} ${sum.nodes === 1 ? "node" : "nodes"}, ${
-    percent(sum.cpu / (sum.ofCpu || 1))} of cpu and ${
-    percent(sum.memory / (sum.ofMemory || 1))} of memory requested`;
+function describeRequested(sites, pods) {
+  const nodes = sites.flatMap(([, some]) => some);
+  const { cpu, memory } = requestedOf(nodes, (name) => pods.get(name) ?? NONE);
+  return `${nodes.length} ${nodes.length === 1 ? "node" : "nodes"}, ${
+    percent(cpu)} of cpu and ${percent(memory)} of memory requested`;
 }
 
 function capacity({ cpu, memory }) {

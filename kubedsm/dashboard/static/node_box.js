@@ -33,6 +33,19 @@ export function requested(node, pods) {
   return Object.fromEntries(RESOURCES.map((one) => [one, node[one] ? sum[one] / node[one] : 0]));
 }
 
+/** Requested parts of the cpu and memory of several nodes; reserved capacity does not count. */
+export function requestedOf(nodes, podsOf) {
+  const sum = { cpu: 0, memory: 0, ofCpu: 0, ofMemory: 0 };
+  for (const { name, row } of nodes) {
+    const parts = requested(row, podsOf(name).filter(([, { state }]) => state !== "held"));
+    sum.cpu += parts.cpu * row.cpu;
+    sum.memory += parts.memory * row.memory;
+    sum.ofCpu += row.cpu;
+    sum.ofMemory += row.memory;
+  }
+  return { cpu: sum.cpu / (sum.ofCpu || 1), memory: sum.memory / (sum.ofMemory || 1) };
+}
+
 /**
  * Utilisation of a node: its scarcest resource, by requests or by measured use, the requested part
  * of the resource, and the measured part if known. Reserved capacity does not count: the pods come

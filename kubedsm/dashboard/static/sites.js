@@ -1,7 +1,7 @@
 /** Grid of sites, for clusters with more sites than can be drawn node by node. */
 
 import { distinct, fitting, percent } from "./formats.js";
-import { fill, requested } from "./node_box.js";
+import { fill, requestedOf } from "./node_box.js";
 import { html, useMemo } from "./vendor/htm-preact.js";
 
 /** Sites that are drawn node by node. */
@@ -22,15 +22,8 @@ export function SiteGrid({ sites, pods, ...more }) {
 
 /** Part of a site's capacity that is requested, of the scarcer of cpu and memory. */
 function fullness(nodes, versions) {
-  const sum = { cpu: 0, memory: 0, ofCpu: 0, ofMemory: 0 };
-  nodes.forEach(({ row }, index) => {
-    const parts = requested(row, versions[index].filter(([, { state }]) => state !== "held"));
-    sum.cpu += parts.cpu * row.cpu;
-    sum.memory += parts.memory * row.memory;
-    sum.ofCpu += row.cpu;
-    sum.ofMemory += row.memory;
-  });
-  const [cpu, memory] = [sum.cpu / (sum.ofCpu || 1), sum.memory / (sum.ofMemory || 1)];
+  const byName = new Map(nodes.map(({ name }, index) => [name, versions[index]]));
+  const { cpu, memory } = requestedOf(nodes, (name) => byName.get(name));
   return memory > cpu ? `memory ${percent(memory)}` : `cpu ${percent(cpu)}`;
 }
 
