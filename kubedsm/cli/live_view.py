@@ -57,7 +57,7 @@ class NewsCursor:
         rows = snapshot.rows.get("news", {})
         for number in sorted(int(key) for key in rows if int(key) > self._last):
             row = rows[str(number)]
-            if isinstance(row, NewsRow):
+            if row is not None:
                 self._last = number
                 yield row
 

@@ -7,9 +7,17 @@ reconnected viewer gets all missed changes in a single message.
 from collections import deque
 from collections.abc import Iterable, Iterator
 from itertools import takewhile
-from typing import NamedTuple, TypeGuard
+from typing import NamedTuple, TypeGuard, cast
 
-from kubedsm.dashboard.rows import Changes, Message, Row, Snapshot, Table, encode_message
+from kubedsm.dashboard.rows import (
+    Changes,
+    Message,
+    Row,
+    Rows,
+    Snapshot,
+    encode_message,
+    list_tables,
+)
 
 #: limits of the messages kept: bytes, and seconds
 ROOM = 8_000_000
@@ -140,22 +148,22 @@ def join_changes(changes: Iterable[Changes]) -> Changes | None:
     """Merge successive changes of dashboard rows, with the last state of each row; None without
     changes.
     """
-    rows: dict[Table, dict[str, Row | None]] = {}
+    rows: dict[str, dict[str, Row | None]] = {}
     last = None
     for last in changes:
-        for table, some in last.rows.items():
+        for table, some in list_tables(last.rows):
             rows.setdefault(table, {}).update(some)
-    return last and Changes(last.version, last.at, rows)
+    return last and Changes(last.version, last.at, cast(Rows, rows))
 
 
 def apply_changes(snapshot: Snapshot, messages: Iterable[Message]) -> Snapshot:
     """Apply successive messages to a snapshot of the dashboard; return the new snapshot."""
-    rows = {table: dict(some) for table, some in snapshot.rows.items()}
+    rows = {table: dict(some) for table, some in list_tables(snapshot.rows)}
     version, at, run = snapshot.version, snapshot.at, snapshot.run
     for each in messages:
         if isinstance(each, Snapshot):
             rows, run = {}, each.run
-        for table, some in each.rows.items():
+        for table, some in list_tables(each.rows):
             kept = rows.setdefault(table, {})
             for key, row in some.items():
                 if row is None:
@@ -163,4 +171,4 @@ def apply_changes(snapshot: Snapshot, messages: Iterable[Message]) -> Snapshot:
                 else:
                     kept[key] = row
         version, at = each.version, each.at
-    return Snapshot(version, at, rows, run)
+    return Snapshot(version, at, cast(Rows, rows), run)

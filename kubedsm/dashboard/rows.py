@@ -5,8 +5,8 @@ the epoch, cpu is in millicores, memory in bytes. A viewer gets a snapshot and t
 recording is the same messages in sequence.
 """
 
-from collections.abc import Iterator, Mapping
-from typing import Literal, TypeAlias
+from collections.abc import Iterable, Iterator
+from typing import Literal, TypeAlias, TypedDict, cast
 
 import msgspec
 
@@ -213,10 +213,22 @@ class StatusRow(_Row, frozen=True):
 
 
 Row = NodeRow | PodRow | WorkloadRow | MoveRow | NewsRow | StatusRow
-Table = Literal["nodes", "pods", "workloads", "moves", "news", "status"]
 
-#: rows of each table by key; None: the row is gone
-Rows: TypeAlias = Mapping[Table, Mapping[str, Row | None]]
+
+class Rows(TypedDict, total=False):
+    """Rows of each table by key; None: the row is gone. Decoding ignores unknown tables."""
+
+    nodes: dict[str, NodeRow | None]
+    pods: dict[str, PodRow | None]
+    workloads: dict[str, WorkloadRow | None]
+    moves: dict[str, MoveRow | None]
+    news: dict[str, NewsRow | None]
+    status: dict[str, StatusRow | None]
+
+
+def list_tables(rows: Rows) -> Iterable[tuple[str, dict[str, Row | None]]]:
+    """Return the name and the rows of each table."""
+    return cast(dict[str, dict[str, Row | None]], rows).items()
 
 
 class Snapshot(msgspec.Struct, frozen=True, tag="snapshot", rename="camel", omit_defaults=True):
@@ -245,11 +257,9 @@ Message: TypeAlias = Snapshot | Changes
 
 def list_decisions(message: Message) -> Iterator[int]:
     """Yield the numbers of the decisions that rows refer to."""
-    tables: tuple[Table, ...] = ("news", "moves")
-    for table in tables:
-        for row in message.rows.get(table, {}).values():
-            if isinstance(row, NewsRow | MoveRow):
-                yield row.decision
+    for row in (*message.rows.get("news", {}).values(), *message.rows.get("moves", {}).values()):
+        if row is not None:
+            yield row.decision
 
 
 _encoder = msgspec.json.Encoder()
@@ -260,32 +270,9 @@ def encode_message(message: Message) -> bytes:
     return escape_strings(_encoder.encode(message))
 
 
-class _Tables(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Schema for decoding the page's tables; unknown tables of later versions are ignored."""
-
-    nodes: dict[str, NodeRow | None] = {}
-    pods: dict[str, PodRow | None] = {}
-    workloads: dict[str, WorkloadRow | None] = {}
-    moves: dict[str, MoveRow | None] = {}
-    news: dict[str, NewsRow | None] = {}
-    status: dict[str, StatusRow | None] = {}
-
-
-class _Message(msgspec.Struct, frozen=True, rename="camel"):
-    type: Literal["snapshot", "changes"]
-    version: int
-    at: float
-    rows: _Tables
-    run: str = ""
-
-
-_decoder = msgspec.json.Decoder(_Message)
+_decoder: msgspec.json.Decoder[Message] = msgspec.json.Decoder(Message)
 
 
 def decode_message(line: bytes) -> Message:
     """Decode a message of dashboard rows from JSON. Raise msgspec.DecodeError."""
-    found = _decoder.decode(line)
-    rows: Rows = msgspec.structs.asdict(found.rows)  # type: ignore[assignment]  # by its tables
-    if found.type == "snapshot":
-        return Snapshot(found.version, found.at, rows, found.run)
-    return Changes(found.version, found.at, {table: some for table, some in rows.items() if some})
+    return _decoder.decode(line)

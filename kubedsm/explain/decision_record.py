@@ -127,6 +127,8 @@ class DecisionRecord(Listener):
     """Bounded record of recent decisions, and of the progress of their migrations."""
 
     _clock: Clock
+    #: number of changes, by which readers see that there is something new
+    changes: int = attrs.field(default=0, init=False)
     _next: int = attrs.field(default=1, init=False)
     _entries: OrderedDict[int, Entry] = attrs.field(factory=OrderedDict, init=False)
     _bases: OrderedDict[int, Basis] = attrs.field(factory=OrderedDict, init=False)
@@ -213,6 +215,7 @@ class DecisionRecord(Listener):
         """Record the progress of migrations that this process decided."""
         if plan.restores_only or not any(step.move for step in steps):
             return
+        self.changes += 1
         now = self._clock.wall()
         by_migration = defaultdict[str, list[Step]](list)
         for step in plan.steps:
@@ -239,6 +242,7 @@ class DecisionRecord(Listener):
 
     def _update(self, move: str, now: Callable[[MoveOutcome], MoveOutcome]) -> Entry | None:
         """Replace the recorded outcome of a migration; return the decision if still recorded."""
+        self.changes += 1
         entry = self._entries.get(self._placed_by.get(move, 0))
         if entry is not None:
             moves = tuple(now(known) if known.id == move else known for known in entry.moves)
@@ -339,6 +343,7 @@ class DecisionRecord(Listener):
 
     def _add(self, entry: Entry, basis: Basis) -> None:
         self._next += 1
+        self.changes += 1
         self._entries[entry.number] = entry
         for key in _keys(entry):
             self._placed_by[key] = entry.number

@@ -1,7 +1,6 @@
 """News in words, messages of the stream, and verdicts of nodes."""
 
 import json
-from typing import get_args
 
 import msgspec
 import pytest
@@ -10,9 +9,9 @@ from kubedsm.dashboard.rows import (
     Changes,
     NodeRow,
     PodRow,
+    Rows,
     Snapshot,
     StatusRow,
-    Table,
     decode_message,
     encode_message,
 )
@@ -86,7 +85,7 @@ def test_events_are_told_one_by_one_and_many_as_one():
     assert (row.text, row.pod, row.warning) == ("Gone of 9 Pods, the last: 8 left", "", True)
 
 
-TABLES = {table: {} for table in get_args(Table)}
+TABLES = {table: {} for table in Rows.__annotations__}
 NODES = {"e1": NodeRow(Tier.EDGE, 1, 2, 3, state="cordoned"), "x": NodeRow(None, 1, 2, 3)}
 
 

@@ -2,12 +2,12 @@
 migrations.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 
 from kubedsm.app.assembly import Runtime
 from kubedsm.dashboard.rows import MoveRow, MoveState
-from kubedsm.dashboard.state.tables import RowTable
-from kubedsm.explain.decision_record import Entry, Kind
+from kubedsm.dashboard.state.tables import Difference, RowTable
+from kubedsm.explain.decision_record import DecisionRecord, Entry, Kind
 from kubedsm.explain.effects import Effect
 from kubedsm.explain.migration import pod_names
 from kubedsm.explain.migration_outcome import MoveOutcome, Outcome
@@ -16,7 +16,6 @@ from kubedsm.model.model import Uid
 from kubedsm.observability.reading import Reading
 from kubedsm.planner.what_if import describe_purpose
 from kubedsm.rebalancing.migration_effects import NOT_MEASURED
-from plans.steps import Plan, Step
 
 #: rows of finished migrations
 LAST = 50
@@ -29,68 +28,48 @@ class MigrationTable(RowTable[MoveRow]):
         super().__init__()
         #: purposes of each decision's migrations, by pod
         self._purposes: dict[int, dict[Uid, str]] = {}
-        #: rows of the last evaluation, and the underlying outcomes
-        self._made: dict[str, tuple[MoveOutcome, MoveRow]] = {}
-        #: migrations with progress since; possible differences elsewhere; the newest decision
-        self._advanced: set[str] = set()
-        self._stale = True
-        self._newest = 0
+        #: changes of the record, and a current proposal, as of the last evaluation
+        self._of = (-1, False)
         #: migration, planned or in progress, of each pod
         self.of_pods: dict[Uid, str] = {}
 
-    def observe_steps(self, plan: Plan, steps: Sequence[Step]) -> bool:
-        """Record that steps of a bind or migration plan changed; return True if the plan contains
-        migrations.
+    def look(self, runtime: Runtime, reading: Reading) -> dict[str, Difference[MoveRow]]:
+        """Recompute the dashboard rows of recently decided migrations after changes; return the
+        changed rows.
         """
-        if plan.restores_only or not any(step.move for step in steps):
-            return False
-        self._advanced.update(step.move for step in plan.steps)
-        return True
-
-    def observe_end(self, move: MoveOutcome) -> None:
-        self._advanced.add(move.id)
-
-    def invalidate(self) -> None:
-        """Mark all dashboard rows of migrations for recomputation after changed proposals or
-        measured effects.
-        """
-        self._stale = True
-
-    def look(self, runtime: Runtime, reading: Reading) -> Mapping[str, MoveRow] | None:
-        """Recompute the dashboard rows of recently decided migrations; return the changed rows, or
-        None.
-        """
-        record = runtime.decisions.record
-        newest = next(record.newest_first(), None)
-        number = newest.number if newest else 0
-        if not (self._stale or self._advanced or number != self._newest):
-            return None
-        shown = list(_list_shown(runtime))
+        record, migrator = runtime.decisions.record, runtime.migrator
+        is_proposed = migrator is not None and migrator.proposed is not None
+        if self._of == (record.changes, is_proposed):
+            return {}
+        self._of = record.changes, is_proposed
         rows: dict[str, MoveRow] = {}
-        of_pods: dict[Uid, str] = {}
-        for entry, outcome in shown:
-            key = outcome.key
-            purpose = self._find_purpose(entry, outcome, runtime, reading)
+        purposes: dict[int, dict[Uid, str]] = {}
+        self.of_pods = {}
+        for entry, outcome in _list_shown(record, is_proposed=is_proposed):
+            if entry.number not in purposes:
+                purposes[entry.number] = self._find_purposes(entry, record, reading)
+            purpose = purposes[entry.number].get(outcome.move.pod.uid, outcome.move.purpose)
             progress = record.progress_of(outcome.id, reading.snapshot.pods)
-            of, row = self._made.get(key, (None, None))
-            if row is None or of is not outcome or key in self._advanced:
-                row = _migration_row(entry, outcome, progress, purpose)
-            rows[key] = row
+            row = _migration_row(entry, outcome, progress, purpose)
+            rows[outcome.key] = row
             if row.state in ("planned", "moving"):
-                of_pods |= {Uid(step.pod): key for step in progress.steps if step.pod}
-        self._made = {outcome.key: (outcome, rows[outcome.key]) for _, outcome in shown}
-        self._purposes = {e.number: self._purposes[e.number] for e, _ in shown}
-        self.of_pods = of_pods
-        self._advanced.clear()
-        self._stale, self._newest = False, number
-        return rows
+                self.of_pods |= {Uid(step.pod): outcome.key for step in progress.steps if step.pod}
+        self._purposes = purposes
+        return self.replace(rows)
 
-    def _find_purpose(
-        self, entry: Entry, outcome: MoveOutcome, runtime: Runtime, reading: Reading
-    ) -> str:
-        if entry.number not in self._purposes:
-            self._purposes[entry.number] = _describe_purposes(entry, runtime, reading)
-        return self._purposes[entry.number].get(outcome.move.pod.uid, outcome.move.purpose)
+    def _find_purposes(
+        self, entry: Entry, record: DecisionRecord, reading: Reading
+    ) -> dict[Uid, str]:
+        """Return the purpose of each migration of a decision, as first described: the decision's
+        input is not kept as long.
+        """
+        basis = record.basis(entry)
+        if entry.number in self._purposes or basis is None:
+            return self._purposes.get(entry.number, {})
+        moves = [outcome.move for outcome in entry.moves]
+        qos_targets = reading.policy.qos_targets_in(basis.snapshot)
+        shares = basis.shares_before
+        return {move.pod.uid: describe_purpose(move, moves, shares, qos_targets) for move in moves}
 
 
 def _migration_row(entry: Entry, outcome: MoveOutcome, progress: Progress, purpose: str) -> MoveRow:
@@ -129,31 +108,22 @@ def _describe_effect(effect: Effect | None) -> str:
     return "" if effect is None or effect.untold == NOT_MEASURED else str(effect)
 
 
-def _list_shown(runtime: Runtime) -> Iterator[tuple[Entry, MoveOutcome]]:
+def _list_shown(
+    record: DecisionRecord, *, is_proposed: bool
+) -> Iterator[tuple[Entry, MoveOutcome]]:
     """Yield the migrations shown on the page, newest first; proposed ones only from the last
     suggestion.
     """
     past, latest = 0, True
-    current = runtime.migrator is not None and runtime.migrator.proposed is not None
-    for entry in runtime.decisions.record.newest_first():
+    for entry in record.newest_first():
         if entry.kind is not Kind.SUGGESTION:
             continue
         for move in entry.moves:
             if move.outcome is Outcome.PROPOSED:
-                if latest and (current or move.move.room_for):
+                if latest and (is_proposed or move.move.room_for):
                     yield entry, move
                 continue
             past += move.outcome is not Outcome.PLANNED
             if move.outcome is Outcome.PLANNED or past <= LAST:
                 yield entry, move
         latest = False
-
-
-def _describe_purposes(entry: Entry, runtime: Runtime, reading: Reading) -> dict[Uid, str]:
-    basis = runtime.decisions.record.basis(entry)
-    if basis is None:
-        return {}
-    moves = [outcome.move for outcome in entry.moves]
-    qos_targets = reading.policy.qos_targets_in(basis.snapshot)
-    shares = basis.shares_before
-    return {move.pod.uid: describe_purpose(move, moves, shares, qos_targets) for move in moves}

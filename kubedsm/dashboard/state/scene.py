@@ -6,12 +6,21 @@ changes per second thus cost no more than the finally differing rows.
 
 import asyncio
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import cast
 
 import msgspec
 
 from kubedsm.app.assembly import Runtime
-from kubedsm.dashboard.rows import Changes, MoveRow, NewsRow, NodeRow, Row, Snapshot, StatusRow
-from kubedsm.dashboard.rows import Table as TableName
+from kubedsm.dashboard.rows import (
+    Changes,
+    MoveRow,
+    NewsRow,
+    NodeRow,
+    Row,
+    Rows,
+    Snapshot,
+    StatusRow,
+)
 from kubedsm.dashboard.state.headline import Scenery
 from kubedsm.dashboard.state.migrations import MigrationTable
 from kubedsm.dashboard.state.news import (
@@ -28,14 +37,12 @@ from kubedsm.dashboard.state.tables import (
     RowTable,
     WorkloadTable,
 )
-from kubedsm.explain.effects import Effect
 from kubedsm.explain.listener import Listener, Result
 from kubedsm.explain.migration_outcome import MoveOutcome
 from kubedsm.kube.calls.writes import Regarding
 from kubedsm.model.events import Change
 from kubedsm.model.model import Pod, Uid
 from kubedsm.observability.reading import Leadership, Reading, read
-from kubedsm.optimizer.moving.suggestion import Move, MoveKind
 from kubedsm.process.clock import Clock
 from plans.steps import Plan, Step
 
@@ -83,21 +90,14 @@ class Scene(Listener):
     def victims_chosen(self, pod: Pod, victims: Sequence[Pod]) -> None:  # noqa: ARG002
         self._pods.touch([pod.uid])
 
-    def suggestion_made(self, moves: Sequence[Move], mode: str, seconds: float) -> None:  # noqa: ARG002
-        self._moves.invalidate()
-
     def plan_advanced(self, plan: Plan, steps: Sequence[Step]) -> None:
-        if self._moves.observe_steps(plan, steps):
+        if not plan.restores_only and any(step.move for step in steps):
             self._pods.touch(Uid(step.pod) for step in steps)
             self.stirred.set()
 
     def move_ended(self, ended: MoveOutcome) -> None:
-        self._moves.observe_end(ended)
         self._work.move_ended(ended)
         self.stirred.set()
-
-    def move_judged(self, kind: MoveKind | None, effect: Effect) -> None:  # noqa: ARG002
-        self._moves.invalidate()
 
     def event_written(self, about: Regarding, reason: str, note: str, warning: bool) -> None:
         self._news.event_written(about, reason, note, warning)
@@ -115,8 +115,7 @@ class Scene(Listener):
         if not self._version:
             self._pods.touch(reading.snapshot.pods)
         self.stirred.clear()
-        rows = self._moves.look(runtime, reading)
-        moves = {} if rows is None else self._moves.replace(rows)
+        moves = self._moves.look(runtime, reading)
         pods = self._pods.look(runtime, reading, self._moves.of_pods)
         nodes = self._nodes.look(runtime, reading)
         knows = leadership is not None
@@ -128,7 +127,7 @@ class Scene(Listener):
         happened = (row for key, each in moves.items() for row in news_of_migration(key, *each))
         record, existing = runtime.decisions.record, reading.snapshot.pods
         news = self._news.look(record, existing, (*states, *happened))
-        changed: Mapping[TableName, Mapping[str, Difference[Row]]] = {
+        changed: Mapping[str, Mapping[str, Difference[Row]]] = {
             "nodes": nodes,
             "pods": pods,
             "workloads": workloads,
@@ -165,7 +164,7 @@ class Scene(Listener):
                 yield from news_of_status(before, after, now)
 
     def _advance_version(
-        self, changed: Mapping[TableName, Mapping[str, Difference[Row]]], now: float
+        self, changed: Mapping[str, Mapping[str, Difference[Row]]], now: float
     ) -> Changes | None:
         rows = {
             table: {key: each.after for key, each in some.items()}
@@ -176,7 +175,7 @@ class Scene(Listener):
             return None
         self._version += 1
         self._at = now
-        return Changes(self._version, now, rows)
+        return Changes(self._version, now, cast(Rows, rows))
 
     @property
     def status(self) -> StatusRow:
@@ -190,7 +189,7 @@ class Scene(Listener):
 
     def snapshot(self) -> Snapshot:
         """Return a message with all rows of the dashboard, as last computed."""
-        rows: dict[TableName, dict[str, Row | None]] = {
+        rows: Rows = {
             "nodes": {**self._nodes.rows},
             "pods": {**self._pods.rows},
             "workloads": {**self._workloads.rows},

@@ -9,7 +9,7 @@ import attrs
 import msgspec
 
 from kubedsm.dashboard.recording import apply_changes
-from kubedsm.dashboard.rows import Message, Row, Snapshot, WorkloadRow, decode_message
+from kubedsm.dashboard.rows import Message, Snapshot, WorkloadRow, decode_message
 from kubedsm.explain.explanation import Explanation
 from kubedsm.process.clock import Clock
 from kubedsm.terminal.echo import escape_strings
@@ -71,12 +71,9 @@ async def fetch_edge_pods(page: Page) -> list[EdgePods]:
         return []
 
 
-def list_edge_pods(rows: Mapping[str, Row | None]) -> list[tuple[str, int, int]]:
+def list_edge_pods(rows: Mapping[str, WorkloadRow | None]) -> list[tuple[str, int, int]]:
     """Return name, edge pods and all pods of workloads; a deleted workload has no pods."""
-    return [
-        (name, row.edge, row.total) if isinstance(row, WorkloadRow) else (name, 0, 0)
-        for name, row in rows.items()
-    ]
+    return [(name, row.edge, row.total) if row else (name, 0, 0) for name, row in rows.items()]
 
 
 async def fetch_explanation(page: Page, kind: str, key: str) -> Explanation[Any]:

@@ -13,7 +13,7 @@ import msgspec
 
 from kubedsm.app.assembly import Runtime
 from kubedsm.dashboard.recording import Recording
-from kubedsm.dashboard.rows import Changes, Snapshot, encode_message
+from kubedsm.dashboard.rows import Changes, Snapshot, encode_message, list_tables
 from kubedsm.dashboard.state.scene import Scene
 from kubedsm.observability.reading import Leadership
 from kubedsm.process.clock import Clock
@@ -76,7 +76,7 @@ def _sort_rows(message: M) -> M:
     """Return the page's message with sorted rows, so that recordings of identical runs are
     identical.
     """
-    rows = {table: dict(sorted(some.items())) for table, some in message.rows.items()}
+    rows = {table: dict(sorted(some.items())) for table, some in list_tables(message.rows)}
     return msgspec.structs.replace(message, rows=rows)
 
 
