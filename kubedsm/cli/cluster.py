@@ -12,7 +12,8 @@ from click.core import ParameterSource
 
 from kubedsm.cli.console import remark
 from kubedsm.config.settings import Configuration
-from kubedsm.explain.client import Answering, SilentError, answering
+from kubedsm.explain.client import SilentError, answering
+from kubedsm.explain.facts import Answering
 from kubedsm.kube.calls.explained_cluster import ExplainedCluster
 from kubedsm.kube.calls.reads import cluster_uid
 from kubedsm.kube.client.kubernetes import KubernetesCluster

@@ -31,7 +31,7 @@ from kubedsm.cli.options import (
 if TYPE_CHECKING:
     from kubedsm.app.assembly import Runtime
     from kubedsm.cli.execution import Errand
-    from kubedsm.explain.client import Answering
+    from kubedsm.explain.facts import Answering
     from kubedsm.kube.client.port import ObjectName
     from kubedsm.model.snapshot import Snapshot
 

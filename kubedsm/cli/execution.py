@@ -16,7 +16,7 @@ from kubedsm.cli.console import remark, until_interrupted
 from kubedsm.cli.migration_requests import NOT_ALL, PAUSED, Requests
 from kubedsm.cli.options import MigrationOptions
 from kubedsm.config.settings import Configuration
-from kubedsm.explain.client import Answering
+from kubedsm.explain.facts import Answering
 from kubedsm.explain.listener import Listener
 from kubedsm.explain.migration_outcome import MoveOutcome, Outcome
 from kubedsm.kube.client.port import Cluster

@@ -8,7 +8,13 @@ from typing import Any
 
 import click
 
-from kubedsm.cli.cluster import describe_scheduler, find_scheduler, names_scheduler, read_snapshot
+from kubedsm.cli.cluster import (
+    connect_cluster,
+    describe_scheduler,
+    find_scheduler,
+    names_scheduler,
+    read_snapshot,
+)
 from kubedsm.cli.console import (
     log_to,
     print_document,
@@ -18,9 +24,9 @@ from kubedsm.cli.console import (
 from kubedsm.cli.inputs import configuration_at, mirror_of, read_dump
 from kubedsm.config.settings import Configuration
 from kubedsm.explain import client
-from kubedsm.explain.client import Answering
 from kubedsm.explain.explainer import Explainer, has_tiers, list_pending
 from kubedsm.explain.explanation import Explanation
+from kubedsm.explain.facts import Answering
 from kubedsm.explain.migration import with_mobility
 from kubedsm.explain.node import NodeExplainer
 from kubedsm.explain.pod import explain_pod
@@ -36,7 +42,6 @@ from kubedsm.explain.subjects import (
 from kubedsm.explain.workload import WorkloadExplainer
 from kubedsm.kube.calls.explained_cluster import ExplainedCluster
 from kubedsm.kube.calls.inspection import list_selected
-from kubedsm.kube.client.kubernetes import KubernetesCluster
 from kubedsm.kube.client.port import ClusterError
 from kubedsm.kube.joining import TIMEOUT, greet
 from kubedsm.kube.wire.dump import Malformed
@@ -151,8 +156,7 @@ async def _ask(
         explanations = await _ask_scheduler(server, subject, await describe_scheduler(server))
         if explanations is not None:
             return explanations
-    async with await KubernetesCluster.connect(kubeconfig, context) as connection:
-        cluster = ExplainedCluster(connection, connection.server)
+    async with connect_cluster(kubeconfig, context) as cluster:
         found = await find_scheduler(server, cluster)
         explanations = await _ask_scheduler(server, subject, found)
         if explanations is not None:
@@ -164,8 +168,7 @@ async def _select_pods(
     selector: str, kubeconfig: Path | None, context: str | None
 ) -> Collection[str]:
     """Return the names of the pods that match a label selector, as `namespace/name`."""
-    async with await KubernetesCluster.connect(kubeconfig, context) as connection:
-        cluster = ExplainedCluster(connection, connection.server)
+    async with connect_cluster(kubeconfig, context) as cluster:
         try:
             return set((await list_selected(cluster, selector, timeout=TIMEOUT)).values())
         except (ClusterError, WireError, OSError) as error:

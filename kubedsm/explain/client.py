@@ -9,11 +9,11 @@ import msgspec
 
 from kubedsm.explain.explainer import Explainer
 from kubedsm.explain.explanation import Explanation
-from kubedsm.explain.facts import MigrationFacts, PodFacts, QosTargetFacts
+from kubedsm.explain.facts import Answering, MigrationFacts, PodFacts, QosTargetFacts
 from kubedsm.explain.subjects import Subject
 from kubedsm.kube.calls.reads import PodEvent, events_about
 from kubedsm.kube.client.port import Cluster
-from kubedsm.model.model import Pod, Workload
+from kubedsm.model.model import Pod
 
 T = TypeVar("T")
 
@@ -40,21 +40,6 @@ class _Pending(msgspec.Struct):
 
 class _QosTargets(msgspec.Struct):
     targets: list[QosTargetFacts]
-
-
-class Answering(msgspec.Struct, rename="camel"):
-    """Self-description of a running scheduler, from its diagnostics port."""
-
-    #: workloads whose response time is longer at the edge
-    slower: frozenset[Workload]
-    #: it writes nothing, and so accepts no requests
-    dry_run: bool = False
-    #: uid of its cluster's namespace kube-system; empty if the scheduler does not know it yet
-    cluster: str = ""
-    #: decides nothing while another process leads
-    standby: bool = False
-    #: of a standby: the host that leads, in a cluster a pod; empty if unknown
-    leader: str = ""
 
 
 async def explain(server: str, subject: Subject) -> Explanation[dict[str, Any]] | None:

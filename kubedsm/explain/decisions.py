@@ -5,7 +5,7 @@ Nodes are judged by the input of the decision, with the other pods of the decisi
 them: capacity that the rest of a batch took is a reason, too.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 import attrs
 import msgspec
@@ -39,12 +39,12 @@ from kubedsm.process.clock import rfc3339
 
 @attrs.frozen(slots=True)
 class Recalled:
-    """Recorded decision on one pod, with its migrations and current state, as an immutable value
-    for any thread.
+    """Recorded decision on one pod, with its current state, as an immutable value for any
+    thread.
     """
 
-    uid: Uid
-    name: str
+    #: without the Filter and Score verdicts of nodes
+    facts: PodFacts
     #: None if the pod no longer exists
     pod: Pod | None
     #: node that the pod is on, or that is reserved for it
@@ -52,35 +52,6 @@ class Recalled:
     chosen: Chosen
     #: input of the decision, if it is still kept
     basis: Basis | None
-    moves: Sequence[tuple[float, MoveOutcome]] = ()
-    summary: str = ""
-    packing: str = ""
-
-    def header(self) -> PodFacts:
-        """Return the facts about the pod, without the Filter and Score verdicts of nodes."""
-        pod, chosen, entry = self.pod, self.chosen, self.chosen.entry
-        here = None
-        if self.basis is not None:
-            here = self.basis.snapshot.nodes.get(chosen.node or NodeName(""))
-        return PodFacts(
-            pod=self.name,
-            nodes=(),
-            chosen=chosen.node,
-            bound=pod is not None and pod.node_name is not None,
-            gone=pod is None,
-            message=chosen.message or None,
-            decided_at=rfc3339(entry.at),
-            moves=tuple(move.facts(at) for at, move in self.moves),
-            summary=self.summary or None,
-            packing=self.packing or None,
-            state="" if pod is None else pod_state(pod, self.node),
-            terminating=pod is not None and pod.terminating,
-            gates=() if pod is None else pod.gates,
-            tier=None if here is None else here.tier,
-            decision=entry.number,
-            others=len(entry.pods) + len(entry.moves) - 1,
-            recorded=True,
-        )
 
 
 @attrs.define
@@ -124,18 +95,31 @@ class Decisions:
         chosen = self.record.find_choice(uid, self.mirror.claimed.get(uid))
         if chosen is None:
             return None
-        pod = self.mirror.pod(uid)
-        return Recalled(
-            uid,
-            name,
-            pod,
-            self.mirror.snapshot().placed.get(uid),
-            chosen,
-            self.record.basis(chosen.entry),
-            moves.get(uid, ()),
-            "" if pod is None else self.summary(pod),
-            self.record.packing_for(uid) if pod is not None and pod.waits_for_node else "",
+        pod, node = self.mirror.pod(uid), self.mirror.snapshot().placed.get(uid)
+        entry, basis = chosen.entry, self.record.basis(chosen.entry)
+        nodes = {} if basis is None else basis.snapshot.nodes
+        here = nodes.get(chosen.node or NodeName(""))
+        waits = pod is not None and pod.waits_for_node
+        facts = PodFacts(
+            pod=name,
+            nodes=(),
+            chosen=chosen.node,
+            bound=pod is not None and pod.node_name is not None,
+            gone=pod is None,
+            message=chosen.message or None,
+            decided_at=rfc3339(entry.at),
+            moves=tuple(move.facts(at) for at, move in moves.get(uid, ())),
+            summary=None if pod is None else self.summary(pod) or None,
+            packing=(self.record.packing_for(uid) or None) if waits else None,
+            state="" if pod is None else pod_state(pod, node),
+            terminating=pod is not None and pod.terminating,
+            gates=() if pod is None else pod.gates,
+            tier=None if here is None else here.tier,
+            decision=entry.number,
+            others=len(entry.pods) + len(entry.moves) - 1,
+            recorded=True,
         )
+        return Recalled(facts, pod, node, chosen, basis)
 
     def facts_of_pod(self, uid: Uid, name: str) -> Callable[[], PodFacts]:
         """Return a function computing the facts about an existing or recorded pod, in any thread.
@@ -155,7 +139,7 @@ class Decisions:
 
         def recall() -> PodFacts:
             if recalled is not None and (pod is None or recalled.chosen.node == node is not None):
-                [facts] = self.explain([recalled])
+                facts = self.explain(recalled)
                 if pod is not None and facts.state == "binding":
                     return msgspec.structs.replace(facts, message=_describe_awaited(pod, snapshot))
                 return facts
@@ -167,7 +151,7 @@ class Decisions:
             now = msgspec.structs.replace(now, moves=moves, recorded=True, awaits=awaits)
             if recalled is None or node is not None:
                 return now
-            header = recalled.header()
+            header = recalled.facts
             return msgspec.structs.replace(
                 now,
                 message=now.message or header.message,
@@ -193,7 +177,7 @@ class Decisions:
             if pod.scheduler_name != ours:
                 return facts_of_other_scheduler(pod, ours)
             recalled = self._recall_pod(pod.uid, str(pod), moves)
-            facts = PodFacts(str(pod), ()) if recalled is None else recalled.header()
+            facts = PodFacts(str(pod), ()) if recalled is None else recalled.facts
             awaits = self.record.reason_to_wait(pod.uid) or None
             return msgspec.structs.replace(facts, awaits=awaits)
 
@@ -247,28 +231,18 @@ class Decisions:
             self._explainer = (entry.number, explainer)
         return self._explainer[1]
 
-    def explain(self, recalled: Iterable[Recalled]) -> list[PodFacts]:
-        """Return the explanation of each pod whose decision was found in the record; safe in any
+    def explain(self, recalled: Recalled) -> PodFacts:
+        """Return the facts about a pod whose decision was found in the record; safe in any
         thread.
         """
-        policy = self.policy
-        explainers: dict[int, Explainer] = {}
-
-        def explain_one(each: Recalled) -> PodFacts:
-            basis, entry = each.basis, each.chosen.entry
-            if basis is None:
-                return each.header()
-            if entry.number not in explainers:
-                shot = apply_decision(basis, entry)
-                explainers[entry.number] = Explainer(shot, policy, basis.looked_at)
-            nodes = explainers[entry.number].nodes(each.chosen.uid)
-            placed = each.node is not None and each.node == each.chosen.node
-            reason = _reason(each, policy, basis, nodes) if placed else ()
-            return msgspec.structs.replace(
-                each.header(), nodes=nodes, nodes_as_of="decision", reason=reason
-            )
-
-        return [explain_one(each) for each in recalled]
+        facts, basis, entry = recalled.facts, recalled.basis, recalled.chosen.entry
+        if basis is None:
+            return facts
+        explainer = Explainer(apply_decision(basis, entry), self.policy, basis.looked_at)
+        nodes = explainer.nodes(recalled.chosen.uid)
+        placed = recalled.node is not None and recalled.node == recalled.chosen.node
+        reason = _reason(recalled, self.policy, basis, nodes) if placed else ()
+        return msgspec.structs.replace(facts, nodes=nodes, nodes_as_of="decision", reason=reason)
 
 
 def _reason(

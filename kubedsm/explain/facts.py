@@ -6,7 +6,7 @@ import msgspec
 
 from kubedsm.explain.effects import Effect
 from kubedsm.explain.explanation import Words
-from kubedsm.model.model import NodeName, Tier, Uid
+from kubedsm.model.model import NodeName, Tier, Uid, Workload
 from kubedsm.objective.site_shares import SiteLoss
 
 
@@ -201,6 +201,21 @@ class QosTargetFacts(msgspec.Struct, frozen=True, rename="camel"):
     #: latency target in seconds, and the response times for conversion to an edge share
     latency_target: float | None = None
     taken: TierTimes = TierTimes()
+
+
+class Answering(msgspec.Struct, frozen=True, rename="camel"):
+    """Self-description of a running scheduler, from its diagnostics port."""
+
+    #: workloads whose response time is longer at the edge
+    slower: frozenset[Workload]
+    #: it writes nothing, and so accepts no requests
+    dry_run: bool = False
+    #: uid of its cluster's namespace kube-system; empty if the scheduler does not know it yet
+    cluster: str = ""
+    #: decides nothing while another process leads
+    standby: bool = False
+    #: of a standby: the host that leads, in a cluster a pod; empty if unknown
+    leader: str = ""
 
 
 class SiteFacts(msgspec.Struct, frozen=True):

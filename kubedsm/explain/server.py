@@ -5,14 +5,16 @@ All routes are read-only.
 """
 
 import asyncio
-from collections.abc import Callable
-from typing import Any, Self, cast
+from collections.abc import Callable, Sequence
+from typing import Any, Self, cast, get_args
 
 import msgspec
 import structlog
 from aiohttp import web
 
 from kubedsm.explain.decision_record import ENTRIES
+from kubedsm.explain.explanation import Explanation
+from kubedsm.explain.facts import Answering
 from kubedsm.explain.subjects import Explanations, Kind, Subject, SubjectError
 from kubedsm.explain.workload import qos_targets
 from kubedsm.planner.requests import NoResponseError
@@ -26,7 +28,6 @@ PORT = 10270
 LIMIT = 50
 #: grace period of unfinished requests at shutdown, in seconds
 GRACE = 1.0
-_KINDS = ("pod", "node", "workload", "migration", "decision")
 
 
 class Diagnostics:
@@ -91,18 +92,12 @@ class Diagnostics:
         return _json_response({"decisions": [entry.facts() for entry in found[:limit]]})
 
     async def _explain_subject(self, request: web.Request) -> web.Response:
-        query = query_of(request, *_KINDS)
-        if len(query) != 1:
-            raise refuse_request(f"name one of {', '.join(_KINDS)}")
-        [(kind, name)] = query.items()
-        subject, leading = Subject(cast(Kind, kind), name), self._leader() is None
-        try:
-            found = await self._explanations.explain(subject, leading=leading, only_recorded=True)
-        except SubjectError as error:
-            raise refuse_request(str(error)) from None
-        if found is None:
-            raise web.HTTPNotFound(text=f"no decision is recorded about {subject}\n")
-        return _json_response(found)
+        leading = self._leader() is None
+        return _json_response(
+            await explain_query(
+                request, self._explanations, get_args(Kind), leading=leading, only_recorded=True
+            )
+        )
 
     async def _list_pending(self, request: web.Request) -> web.Response:
         query_of(request)
@@ -118,22 +113,40 @@ class Diagnostics:
         return _json_response({"targets": await asyncio.to_thread(qos_targets, snapshot, policy)})
 
     async def _describe_scheduler(self, request: web.Request) -> web.Response:
-        """Describe this scheduler: cluster, leadership, and workloads with a slower edge.
-
-        A workload is namespace, kind and name. A dry run takes no requests to migrate.
-        """
         query_of(request)
-        leader = self._leader()
-        slower = [list(w) for w in sorted(self._decisions.mirror.measured.slower)]
+        leader, slower = self._leader(), self._decisions.mirror.measured.slower
+        standby = leader is not None
         return _json_response(
-            {
-                "cluster": self.cluster_uid,
-                "standby": leader is not None,
-                "leader": leader or "",
-                "dryRun": self._dry_run,
-                "slower": slower,
-            }
+            Answering(slower, self._dry_run, self.cluster_uid, standby, leader or "")
         )
+
+
+async def explain_query(
+    request: web.Request,
+    explanations: Explanations,
+    kinds: Sequence[str],
+    *,
+    leading: bool,
+    only_recorded: bool = False,
+) -> Explanation[Any]:
+    """Explain the subject in the query of a URL, such as `?pod=shop/cart-1`; see
+    `Explanations.explain`. Raise HTTPBadRequest, or HTTPNotFound.
+    """
+    query = query_of(request, *kinds)
+    if len(query) != 1:
+        raise refuse_request(f"name one of {', '.join(kinds)}")
+    [(kind, key)] = query.items()
+    # A link to a migration has the kind `move`.
+    subject = Subject(cast(Kind, "migration" if kind == "move" else kind), key)
+    try:
+        found = await explanations.explain(subject, leading=leading, only_recorded=only_recorded)
+    except SubjectError as error:
+        raise refuse_request(str(error)) from None
+    if found is None:
+        unknown = "no decision is recorded" if only_recorded else "nothing is known"
+        name = " ".join(key[:80].split())
+        raise web.HTTPNotFound(text=f"{unknown} about {subject.kind} {name}\n")
+    return found
 
 
 def query_of(request: web.Request, *known: str) -> dict[str, str]:

@@ -85,6 +85,6 @@ async def test_it_is_explained_why_a_new_pod_is_not_at_the_edge():
         [pod] = [p for p in world.pods("web") if p["spec"]["nodeName"] == "c1"][:1]
         decisions = world.runtime.decisions
         [(uid, name)] = decisions.find_pods(pod["metadata"]["name"]).items()
-        [said] = decisions.explain([decisions.recall(uid, name)])
+        said = decisions.explain(decisions.recall(uid, name))
         assert "the edge answers its workload's requests more slowly than the cloud" in said.summary
         assert {n.node: n.score < 0 for n in said.nodes} == {"e1": True, "c1": False}

@@ -8,10 +8,11 @@ from aiohttp import ClientTimeout, web
 from kubedsm.config.current import CurrentConfiguration
 from kubedsm.config.settings import Configuration
 from kubedsm.explain import client
-from kubedsm.explain.client import Answering, answering
+from kubedsm.explain.client import answering
 from kubedsm.explain.decision_record import DecisionRecord
 from kubedsm.explain.decisions import Decisions
 from kubedsm.explain.effects import Around, Effect, Response
+from kubedsm.explain.facts import Answering
 from kubedsm.explain.migration_outcome import MoveOutcome, Outcome
 from kubedsm.explain.server import Diagnostics
 from kubedsm.explain.subjects import Explanations, Subject

@@ -37,8 +37,7 @@ migration: {cooldown: 1s, drainDelay: 1s, deadline: 10s}
 def explanations(world, name):
     decisions = world.runtime.decisions
     recalled = [decisions.recall(uid, full) for uid, full in decisions.find_pods(name).items()]
-    facts = decisions.explain(each for each in recalled if each)
-    return [as_sent(each) for each in facts]
+    return [as_sent(decisions.explain(each)) for each in recalled if each]
 
 
 @attrs.define

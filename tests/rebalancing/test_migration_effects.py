@@ -67,7 +67,7 @@ async def test_what_was_expected_and_measured_is_kept_explained_counted_and_summ
             assert effects(world) == [told]
             decisions = world.runtime.decisions
             [(uid, name)] = decisions.find_pods(str(move.replacement)).items()
-            [said] = decisions.explain([decisions.recall(uid, name)])
+            said = decisions.explain(decisions.recall(uid, name))
             assert [each.helped for each in said.moves] == [told]
             assert (
                 metered("kubedsm_move_effects_total", kind="cloud_to_edge", result="shorter") == 1

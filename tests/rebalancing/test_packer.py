@@ -122,7 +122,7 @@ async def test_in_the_mode_suggest_it_is_only_said():
             assert event["message"].startswith("Packing: 1 migration would free capacity on n")
             decisions = runtime.decisions
             [(uid, name)] = decisions.find_pods(world.pods("large")[0]["metadata"]["name"]).items()
-            [told] = decisions.explain([decisions.recall(uid, name)])
+            told = decisions.explain(decisions.recall(uid, name))
             assert told.packing.startswith("1 migration would free capacity on n")
             assert told.packing.endswith("; the mode is suggest")
             assert as_sent(told)["packing"] == told.packing

@@ -86,7 +86,7 @@ async def test_it_is_told_which_nodes_were_not_looked_at():
                 await placed_in_turn(world, "a", "b")
                 decisions = runtime.decisions
                 ((uid, name),) = decisions.find_pods(world.pods("b")[0]["metadata"]["name"]).items()
-                (said,) = decisions.explain([decisions.recall(uid, name)])
+                said = decisions.explain(decisions.recall(uid, name))
                 entry = as_sent(next(decisions.record.newest_first()).facts())
     unseen = {each["node"] for each in as_sent(said)["nodes"] if not each["lookedAt"]}
     assert unseen == {"c0", "c1", "c4"}

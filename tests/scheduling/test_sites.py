@@ -145,7 +145,7 @@ async def test_a_stand_in_says_why_it_is_in_the_cloud():
                 assert "north partitioned, its pods are replaced in the cloud" in said[name]
             decisions, [one, *_] = world.runtime.decisions, sorted(stand_ins)
             ((uid, name),) = decisions.find_pods(one).items()
-            [explained] = decisions.explain([decisions.recall(uid, name)])
+            explained = decisions.explain(decisions.recall(uid, name))
             advice = {node.node: node.change for node in explained.nodes}
             assert advice.pop("c1") is None
             assert all("site.settle" in said for said in advice.values())

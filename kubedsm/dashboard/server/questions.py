@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 import attrs
 import msgspec
@@ -15,8 +15,7 @@ from kubedsm.dashboard.server.leader import LeaderPage
 from kubedsm.dashboard.server.what_if import explain_what_if
 from kubedsm.dashboard.state.status import describe_standby
 from kubedsm.explain.explanation import Explanation
-from kubedsm.explain.server import query_of, refuse_request
-from kubedsm.explain.subjects import Kind, Subject, SubjectError
+from kubedsm.explain.server import explain_query, refuse_request
 from kubedsm.kube.calls.reads import list_budgets
 from kubedsm.kube.client.port import ClusterError
 from kubedsm.kube.wire.errors import WireError
@@ -61,20 +60,10 @@ class Questions:
 
     async def why(self, request: web.Request) -> web.Response:
         """Handle a request to explain one pod, node, workload, migration or decision."""
-        query = query_of(request, *_KINDS)
-        if len(query) != 1:
-            raise refuse_request(f"name one of {', '.join(_KINDS)}")
-        [(kind, key)] = query.items()
-        subject = Subject(cast(Kind, "migration" if kind == "move" else kind), key)
         leadership = self._leadership()
         leading = leadership is not None and leadership.leading
-        try:
-            found = await self._runtime.explanations.explain(subject, leading=leading)
-        except SubjectError as error:
-            raise refuse_request(str(error)) from None
-        if found is None:
-            name = " ".join(key[:80].split())
-            raise web.HTTPNotFound(text=f"nothing is known about {subject.kind} {name}\n")
+        explanations = self._runtime.explanations
+        found = await explain_query(request, explanations, _KINDS, leading=leading)
         return explanation_response(msgspec.structs.replace(found, facts=None))
 
     async def what_if(self, request: web.Request) -> web.Response:
