@@ -161,7 +161,7 @@ def print_overview(overview: Overview, output: str, console: Console) -> None:
         return
     if output == "name":
         for share in overview.below:
-            echo(f"{overview.kinds[share.workload].lower()}/{share.workload}")
+            echo(f"{share.kind.lower()}/{share.workload}")
         return
     health, state = overview.health, overview.state
     first = health.troubles[0] if health.troubles else "every service has its edge share"
@@ -175,10 +175,10 @@ def print_overview(overview: Overview, output: str, console: Console) -> None:
     for part, why in state.errors.items():
         console.print(Text(f"  {part} not read: {why}", style="dim"), soft_wrap=True)
     console.print(Text(f"leader  {_describe_leader(state)}"), soft_wrap=True)
-    edge = overview.edge
+    edge, share_deviation = overview.facts.edge, overview.facts.share_deviation
     deviation = ""
-    if overview.share_deviation is not None:
-        deviation = f"; deviation of edge shares {overview.share_deviation:.3f}"
+    if share_deviation is not None:
+        deviation = f"; deviation of edge shares {share_deviation:.3f}"
     text = f"edge    {counted(edge.nodes, 'node')}, {edge}{deviation}"
     console.print(Text(text), soft_wrap=True)
     for each in _list_tables(overview, wide=output == "wide"):
@@ -203,7 +203,7 @@ def _list_tables(overview: Overview, *, wide: bool) -> Sequence[FittedTable | Te
                 f"{share.qos or 0:.0%}",
                 str(share.missing),
                 str(share.waiting),
-                *([overview.kinds[share.workload]] if wide else []),
+                *([share.kind] if wide else []),
             ]
             for share in below
         )
@@ -226,8 +226,8 @@ def _list_tables(overview: Overview, *, wide: bool) -> Sequence[FittedTable | Te
         for why, of in overview.deferred.items()
     ]
     if overview.waiting:
-        number = sum(len(group.pods) for group in overview.waiting)
-        groups = ([group.reason, str(len(group.pods)), group.pods[0]] for group in overview.waiting)
+        number = sum(map(len, overview.waiting.values()))
+        groups = ([why, str(len(pods)), pods[0]] for why, pods in overview.waiting.items())
         title = f"{counted(number, 'pod')} waiting"
         parts.append(table(("reason", "pods", "such as"), groups, title=title, look="compact"))
     return parts

@@ -52,32 +52,21 @@ class Scope:
 
 
 @attrs.frozen
-class WaitingGroup:
-    """Pending pods that wait for the same reason."""
-
-    reason: str
-    pods: tuple[str, ...]
-
-
-@attrs.frozen
 class Overview:
     state: ClusterState
+    facts: HealthFacts
     health: HealthReport
-    edge: EdgeCapacity
     #: workloads below their QoS target, the worst first; number of all
     below: tuple[EdgeShare, ...]
     services: int
-    #: standard deviation of the edge shares of workloads with a target
-    share_deviation: float | None
-    kinds: dict[str, str]
     migrations: tuple[DetachedPod, ...]
-    waiting: tuple[WaitingGroup, ...]
-    #: workloads whose migrations are deferred, by the reason
+    #: waiting pods, and workloads whose migrations are deferred, by the reason
+    waiting: dict[str, list[str]]
     deferred: dict[str, list[str]]
 
     def as_json(self) -> dict[str, Any]:
         """Return the document of `kubedsm status -o json`."""
-        state, edge = self.state, self.edge
+        state, edge = self.state, self.facts.edge
         process = state.scheduler
         return {
             "state": self.health.state,
@@ -95,11 +84,11 @@ class Overview:
                 "memory": {"allocatable": edge.memory, "free": edge.memory_free},
             },
             "services": self.services,
-            "edgeShareDeviation": self.share_deviation,
+            "edgeShareDeviation": self.facts.share_deviation,
             "belowTarget": [
                 {
                     "workload": share.workload,
-                    "kind": self.kinds[share.workload],
+                    "kind": share.kind,
                     "edge": share.edge,
                     "pods": share.total,
                     "target": share.qos,
@@ -112,7 +101,7 @@ class Overview:
                 {"pod": str(pod), "from": pod.source, "to": pod.target, "since": pod.since}
                 for pod in self.migrations
             ],
-            "waiting": [{"reason": g.reason, "pods": list(g.pods)} for g in self.waiting],
+            "waiting": [{"reason": why, "pods": of} for why, of in self.waiting.items()],
             "deferred": [{"reason": why, "workloads": of} for why, of in self.deferred.items()],
             "notRead": dict(state.errors),
         }
@@ -122,7 +111,6 @@ def summarise(state: ClusterState, scope: Scope) -> Overview:
     """Derive the overview of `kubedsm status` from the gathered cluster state."""
     snapshot, ours = state.snapshot, state.snapshot.scheduler_name
     away = Away.from_snapshot(snapshot, state.configuration.site.label)
-    shares = list(_list_shares(state))
     lost = {node.name: node_state(node, away) for node in snapshot.nodes.values()}
     process = state.scheduler
     waiting = [pod for pod in state.waiting if pod.scheduler == ours]
@@ -144,7 +132,7 @@ def summarise(state: ClusterState, scope: Scope) -> Overview:
             for pod in waiting
             if pod.message and state.now - pod.created > PATIENCE
         },
-        shares=[share for _, share in shares],
+        shares=list(_list_shares(state)),
         edge=EdgeCapacity.of(snapshot, away),
     )
     groups = defaultdict[str, list[str]](list)
@@ -156,17 +144,12 @@ def summarise(state: ClusterState, scope: Scope) -> Overview:
     listed = [share for share in facts.below_target if share.workload in workloads]
     return Overview(
         state,
+        facts,
         assess_health(facts),
-        facts.edge,
         tuple(listed),
         len(workloads),
-        facts.share_deviation,
-        {str(workload): workload.kind for workload, _ in shares},
         tuple(p for p in state.detached if p.target and scope.has_pod(p.namespace, p.uid)),
-        tuple(
-            WaitingGroup(reason, tuple(pods))
-            for reason, pods in sorted(groups.items(), key=lambda group: -len(group[1]))
-        ),
+        dict(sorted(groups.items(), key=lambda group: -len(group[1]))),
         _group_deferred(state, scoped),
     )
 
@@ -192,7 +175,7 @@ def _list_scoped(state: ClusterState, scope: Scope) -> set[Workload]:
     return {pod.workload for uid, pod in pods if scope.has_pod(pod.namespace, uid)}
 
 
-def _list_shares(state: ClusterState) -> Iterator[tuple[Workload, EdgeShare]]:
+def _list_shares(state: ClusterState) -> Iterator[EdgeShare]:
     snapshot, process = state.snapshot, state.scheduler
     targets = state.configuration.policy.qos_targets_in(snapshot)
     waiting = Counter(pod.workload for _, pod in _list_ours(state) if pod.waits_for_node)
@@ -203,4 +186,4 @@ def _list_shares(state: ClusterState) -> Iterator[tuple[Workload, EdgeShare]]:
         target = attrs.evolve(target, qos=measured.get(workload, target.qos))
         missing = max(0, target.count_wanted(share.total) - share.edge)
         name, pending, qos = str(workload), waiting[workload], target.qos
-        yield workload, EdgeShare(name, share.edge, share.total, pending, qos, missing)
+        yield EdgeShare(name, share.edge, share.total, pending, qos, missing, workload.kind)

@@ -74,6 +74,8 @@ class EdgeShare:
     qos: float | None = None
     #: pods missing at the edge
     missing: int = 0
+    #: of the workload; empty if nothing asks for it
+    kind: str = ""
 
     @property
     def gap(self) -> float:

@@ -55,7 +55,7 @@ async def test_both_tell_the_same_state_and_the_same_reasons():
                 assert {p.rule for p in overview.health.problems} == set(rules)
                 page = [*viewer.status.get("troubles", ()), *viewer.status.get("notices", ())]
                 assert len(page) == len(overview.health.problems)
-                assert viewer.status.get("edgeCpuFree", 0) == overview.edge.cpu_free
+                assert viewer.status.get("edgeCpuFree", 0) == overview.facts.edge.cpu_free
                 return overview
 
             world.deploy("web", 2)

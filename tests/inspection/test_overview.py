@@ -62,9 +62,7 @@ def test_services_are_listed_by_shortfall_and_pods_by_reason(capsys):
     overview = summarise(SHORT, Scope())
     assert overview.health.state == "degraded"
     assert [share.workload for share in overview.below] == ["shop/cart", "shop/pay"]
-    assert [(g.reason, g.pods) for g in overview.waiting] == [
-        ("0/2 nodes are available.", ("shop/x", "shop/y"))
-    ]
+    assert overview.waiting == {"0/2 nodes are available.": ["shop/x", "shop/y"]}
     said = printed_as(overview, "text", capsys)
     assert said.startswith("degraded: shop/x, and 1 pod more cannot be scheduled: 0/2 nodes")
     assert "2 of 3 services below target" in said
@@ -86,10 +84,10 @@ def test_services_are_listed_by_shortfall_and_pods_by_reason(capsys):
 def test_a_scope_limits_the_lists_and_not_the_health():
     other = summarise(SHORT, Scope("other"))
     assert (other.health.state, other.services) == ("degraded", 1)
-    assert (other.below, other.migrations, other.waiting) == ((), (), ())
+    assert (other.below, other.migrations, other.waiting) == ((), (), {})
     selected = summarise(SHORT, Scope(None, frozenset({"pay-0", "y"})))
     assert [share.workload for share in selected.below] == ["shop/pay"]
-    assert [group.pods for group in selected.waiting] == [("shop/y",)]
+    assert list(selected.waiting.values()) == [["shop/y"]]
 
 
 @pytest.mark.parametrize(
