@@ -3,6 +3,7 @@
 import asyncio
 import json
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
 
 import aiohttp
 import pytest
@@ -69,9 +70,8 @@ async def standing_by(token, port, scene, elected, cluster=None):
         leader=page,
         learn=lambda message: decisions.extend(list_decisions(message)),
     )
-    app = page_app(
-        stream, SystemClock(), Access(token=token), Questions(None, leadership, page).routes()
-    )
+    questions = Questions(SimpleNamespace(explanations=None), leadership, page)
+    app = page_app(stream, SystemClock(), Access(token=token), questions.routes())
     headers = {"Authorization": "Bearer secret"}
     async with served(app) as url, asyncio.TaskGroup() as tasks:
         running = tasks.create_task(stream.run())
