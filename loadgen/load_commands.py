@@ -105,7 +105,7 @@ def _add_common_options(command: _Command) -> _Command:
     type=SPAN,
     default="30s",
     show_default=True,
-    help="Concurrency model of the clients.",
+    help="Time during which the clients send requests.",
 )
 @csv_option
 @_add_common_options
