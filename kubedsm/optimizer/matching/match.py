@@ -260,7 +260,7 @@ def _concat_ranges(begins: Ints, lengths: Ints) -> Ints:
 #: More than any sum of costs, and far enough from the end of 64 bits to add costs to.
 UNREACHABLE = 2**61
 #: an axis each; numpy 1.26 has no more
-_MOST_KINDS = 32
+MOST_KINDS = 32
 #: Cells of one numpy call: hides call overhead, fits the CPU cache.
 _BLOCK = 2**14
 #: Cells computed in the time to sort one load.
@@ -351,7 +351,7 @@ def build_table(
 
     Without a fragmentation measure, placements have no cost.
     """
-    if len(problem.kinds) > _MOST_KINDS or bounds.deadline.passed:
+    if len(problem.kinds) > MOST_KINDS or bounds.deadline.passed:
         return None
     # The useful loads of all nodes hold no fewer pods than fit at all.
     limits = np.minimum(problem.fitting.sum(axis=0), problem.counts)

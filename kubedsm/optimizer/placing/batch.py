@@ -44,7 +44,6 @@ from kubedsm.optimizer.matching.problem import (
     is_plain,
 )
 from kubedsm.optimizer.placing.batch_mip import PLACED, QOS, list_amounts, list_shortfalls
-from kubedsm.optimizer.placing.by_site import decide_by_site
 from kubedsm.optimizer.placing.cloud import (
     CloudRoom,
     SampledNodes,
@@ -219,8 +218,7 @@ class Batch:
         measured = [vector for vector, _ in self.fragmentation.mix]
         at_edge = None if replicas is None else replicas.on(self.edge)
         edge = PlacementProblem.of(cloud.problem.kinds, self.edge, measured, at_edge)
-        decide = make_decision if self.sites is None else partial(decide_by_site, self.sites)
-        return decide(
+        return make_decision(
             edge,
             cloud,
             self.shares,
@@ -229,6 +227,7 @@ class Batch:
             self.fragmentation,
             self.bounds,
             replicas,
+            self.sites,
         )
 
     def bindings(self, choice: Choice) -> tuple[Binding, ...]:

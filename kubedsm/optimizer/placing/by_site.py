@@ -1,10 +1,7 @@
-"""Placement of a batch whose users' edge sites are known: pods are divided among edge sites and
-cloud.
+"""Placement of a batch whose users' edge sites are known, above the exact-search limit.
 
-The exact table (`match`) and the split among workloads work on columns (`site_columns`) as on
-kinds. Above the exact-search limit, pods are placed by the greatest marginal gain relative to their
-size. The result is proven if every workload has the score that unlimited capacity at each site
-would give.
+Pods are placed by the greatest marginal gain relative to their size. The result is proven if every
+workload has the score that unlimited capacity at each site would give.
 """
 
 import heapq
@@ -14,119 +11,15 @@ from collections.abc import Container, Iterator, Mapping, Sequence
 import attrs
 import numpy as np
 
-from kubedsm.model.model import NodeName, Pod, Share, Workload
-from kubedsm.model.node_index import Column
-from kubedsm.objective.fragmentation import Fragmentation, Ints
-from kubedsm.objective.objective import (
-    Objective,
-    QosTargets,
-)
-from kubedsm.objective.replica_spread import has_default_spread
+from kubedsm.model.model import NodeName, Pod
+from kubedsm.objective.fragmentation import Ints
+from kubedsm.objective.replica_spread import ReplicaSpread
 from kubedsm.optimizer.matching.best_fit import BestFit, kind_sizes
-from kubedsm.optimizer.matching.match import (
-    UNREACHABLE,
-    Bounds,
-    MatchTable,
-    build_table,
-    vector_sums,
-)
-from kubedsm.optimizer.matching.problem import PlacementProblem
-from kubedsm.optimizer.placing.cloud import CloudRoom
-from kubedsm.optimizer.placing.decision import Choice
-from kubedsm.optimizer.placing.replica_spreading import ReplicaLadders, TierAssignment
-from kubedsm.optimizer.placing.site_columns import Columns, Member, list_members
-from kubedsm.optimizer.placing.split import Picks, Split, split_vectors
-from kubedsm.optimizer.programming.in_order import NO_PROOF, Proof
+from kubedsm.optimizer.matching.problem import Targets
+from kubedsm.optimizer.placing.site_columns import Columns, SiteMember
 
 #: digits of an addition to the near share
 _DIGITS = 12
-#: most columns for exact tables: see `build_table`
-_MOST_COLUMNS = 32
-
-
-def decide_by_site(
-    sites: Column,
-    edge: PlacementProblem,
-    cloud: CloudRoom,
-    shares: Mapping[Workload, Share],
-    qos_targets: QosTargets,
-    objective: Objective,
-    fragmentation: Fragmentation,
-    bounds: Bounds,
-    replicas: ReplicaLadders | None = None,
-) -> Choice:
-    """Choose edge site or cloud, and the node, of each pod of a batch whose users' edge sites are
-    known.
-
-    The goals are those of `make_decision`, with near shares. Replica spread and fragmentation are
-    not proven.
-    """
-    columns = Columns.of(edge, sites, qos_targets)
-    members = list_members(columns, shares, qos_targets, objective)
-    found = _choose_exactly(columns, cloud, members, fragmentation, bounds)
-    if found is None:
-        return _decide_greedily(columns, cloud, members, fragmentation, bounds, replicas)
-    picks, loads = found
-    in_cloud = cloud.place(columns.counts - columns.by_kind(loads.sum(axis=0)))
-    chosen, others = columns.divide_pods(picks)
-    parts = (columns.problem, loads, chosen), (cloud.problem, in_cloud, others)
-    if replicas is None:
-        on_edge, at_cloud = (problem.targets(of, pods) for problem, of, pods in parts)
-    else:
-        spread = replicas.spread.copy()
-        tiers = [TierAssignment.of(problem, of, pods, spread) for problem, of, pods in parts]
-        for tier in tiers:
-            if tier.has_neighbours:
-                tier.even_out(bounds.deadline)
-        on_edge, at_cloud = (tier.targets for tier in tiers)
-        loads = tiers[0].loads
-    room = columns.problem.room_after(loads)
-    fragmented = fragmentation.costs(edge.axes, edge.allocatable, room)
-    proof = attrs.evolve(Proof(), spread=False, fragmentation=False)
-    return Choice(on_edge, at_cloud, int(fragmented.sum()), proof)
-
-
-def _choose_exactly(
-    columns: Columns,
-    cloud: CloudRoom,
-    members: Sequence[Member],
-    fragmentation: Fragmentation,
-    bounds: Bounds,
-) -> tuple[Picks, Ints] | None:
-    """Return the best picks and loads by exact tables; None above the exact-search limit."""
-    if cloud.problem.weights is None or not cloud.exact or len(columns.owners) > _MOST_COLUMNS:
-        return None
-    table = build_table(columns.problem, fragmentation, bounds)
-    split = split_vectors(members, table.limits, bounds) if table else None
-    if table is None or split is None:
-        return None
-    vector = _best_vector(columns, table, split, cloud, cloud.problem.weights)
-    return split.picks(vector), table.loads(vector)
-
-
-def _best_vector(
-    columns: Columns, table: MatchTable, split: Split, cloud: CloudRoom, weights: Sequence[int]
-) -> Ints:
-    costs = table.costs()
-    owners = columns.owners
-    on_edge = [
-        vector_sums(costs.shape, [int(owner == kind) for owner in owners])
-        for kind in range(len(columns.counts))
-    ]
-    limits = np.minimum(columns.counts, columns.by_kind(table.limits))
-    possible = costs < UNREACHABLE
-    for number, most in zip(on_edge, limits.tolist(), strict=True):
-        possible &= number <= most
-    index = tuple(np.minimum(n, most) for n, most in zip(on_edge, limits.tolist(), strict=True))
-    worth = vector_sums(costs.shape, [weights[owner] for owner in owners])
-    placed = np.where(possible, worth + cloud.capacity(limits)[index], -1)
-    best = split.best(placed == placed.max())
-    if int(best.sum()) > 1:
-        costs = costs + table.digits.penalty * cloud.least_penalties(limits)[index]
-        costs += table.digits.charge * cloud.least_charges(limits)[index]
-    cheapest = int(np.where(best, costs, np.iinfo(np.int64).max).argmin())
-    return np.array(np.unravel_index(cheapest, costs.shape), dtype=np.int64)
-
 
 #: column with an upper bound on what one more pod there adds to the near share, in pods, and on the
 #: demand per replica then; both negative: of several, the least is the best
@@ -141,7 +34,7 @@ class _Growth:
     entries are upper bounds, which are made exact only at the top of the heap (lazy greedy).
     """
 
-    member: Member
+    member: SiteMember
     #: spread cost of one more replica on each edge node
     company: Ints
     #: pods placed so far, by site
@@ -272,64 +165,57 @@ class _Growth:
         return -more, -wanted / (self._there.get(site, 0) + 1), column
 
 
-def _decide_greedily(
-    columns: Columns,
-    cloud: CloudRoom,
-    members: Sequence[Member],
-    fragmentation: Fragmentation,
-    bounds: Bounds,
-    replicas: ReplicaLadders | None,
-) -> Choice:
-    """Decide as `decide_by_site`, above the exact-search limit."""
+@attrs.frozen(eq=False)
+class GainPlacement:
+    """Edge pods of a batch with their nodes, placed by marginal gain."""
+
+    targets: Targets
+    #: pods of each kind without an edge node
+    others: Sequence[Sequence[Pod]]
+    #: N x S
+    loads: Ints
+    #: no workload could have a better score at any capacity
+    best: bool
+
+
+def place_by_gain(
+    columns: Columns, members: Sequence[SiteMember], spread: ReplicaSpread | None
+) -> GainPlacement:
+    """Place pods on the edge by priority, then by marginal gain relative to size.
+
+    spread: replicas before the batch; None if spread does not count.
+    """
+    growths, loads = _place_greedily(columns, members, spread)
     edge = columns.edge
-    growths, room = _place_greedily(columns, members, replicas)
-    left = columns.counts - room.loads.sum(axis=0)
-    in_cloud = cloud.place(left)
-    proof = NO_PROOF
-    if bool((in_cloud.sum(axis=0) == left).all()):
-        proof = attrs.evolve(NO_PROOF, placed=True, qos=all(map(_is_best, growths)))
     places = {(g.member.workload, kind): g.nodes[kind] for g in growths for kind in g.nodes}
-    spread = None if replicas is None or not in_cloud.any() else replicas.spread.copy()
-    on_edge: list[tuple[Pod, NodeName]] = []
-    others: list[list[Pod]] = []
+    targets: list[tuple[Pod, NodeName]] = []
+    others: list[list[Pod]] = [[] for _ in edge.kinds]
     for kind, of_kind in enumerate(edge.kinds):
-        others.append([])
         for pod in of_kind.pods:
             nodes = places[pod.workload, kind]
-            if not nodes:
+            if nodes:
+                targets.append((pod, edge.rows.index.names[edge.rows.positions[nodes.pop()]]))
+            else:
                 others[kind].append(pod)
-                continue
-            node: NodeName = edge.rows.index.names[edge.rows.positions[nodes.pop()]]
-            on_edge.append((pod, node))
-            if spread is not None and has_default_spread(pod):
-                spread.put(pod.workload, node)
-    if spread is None:
-        at_cloud = cloud.problem.targets(in_cloud, others)
-    else:
-        tier = TierAssignment.of(cloud.problem, in_cloud, others, spread)
-        if tier.has_neighbours:
-            tier.even_out(bounds.deadline)
-        at_cloud = tier.targets
-    fragmented = fragmentation.costs(edge.axes, edge.allocatable, room.room)
-    return Choice(tuple(on_edge), at_cloud, int(fragmented.sum()), proof)
+    return GainPlacement(tuple(targets), others, loads, all(map(_is_best, growths)))
 
 
 def _place_greedily(
-    columns: Columns, members: Sequence[Member], replicas: ReplicaLadders | None
-) -> tuple[list[_Growth], BestFit]:
+    columns: Columns, members: Sequence[SiteMember], spread: ReplicaSpread | None
+) -> tuple[list[_Growth], Ints]:
     """Place pods by priority, then by marginal gain relative to size, at the best site with room.
 
     Gains are updated after every pick. A column without room for a pod never has room again. Of the
     nodes of a column, those with the fewest replicas of the workload come first.
     """
-    edge = columns.edge
+    edge, nodes_of = columns.edge, columns.nodes or ()
     size, room, at = kind_sizes(edge), BestFit(edge), edge.rows.positions
     zones = edge.rows.index.zone.codes[at]
     growths = []
     for member in members:
         company = np.zeros(len(at), dtype=np.int64)
-        if replicas is not None:
-            company = replicas.spread.by_node(member.workload, edge.rows.index)[at]
+        if spread is not None:
+            company = spread.by_node(member.workload, edge.rows.index)[at]
         growths.append(_Growth(member, company))
     full: set[int] = set()
     heap: list[tuple[int, int, float, int, int]] = []
@@ -349,7 +235,7 @@ def _place_greedily(
     while heap:
         *_, m, column = heapq.heappop(heap)
         if column not in full:
-            nodes, company = columns.nodes(column), growths[m].company
+            nodes, company = nodes_of[column], growths[m].company
             node = room.place_within(columns.owners[column], nodes, company)
             if node is None:
                 full.add(column)
@@ -358,7 +244,7 @@ def _place_greedily(
                 company[node] += 1
                 company[nodes[zones[nodes] == zones[node]]] += 1
         push(m)
-    return growths, room
+    return growths, room.loads
 
 
 def _is_best(growth: _Growth) -> bool:

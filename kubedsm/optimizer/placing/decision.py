@@ -3,7 +3,8 @@
 QoS depends on the number of edge pods of each workload, and capacity on the number of each kind.
 Therefore the selection is among count vectors. `match` provides the feasible vectors with their
 fragmentation, and `split` the best QoS of distributing a vector among workloads. The paper
-compares sums of resources, whereas here `match` must find a placement of the vector.
+compares sums of resources, whereas here `match` must find a placement of the vector. With demand by
+site, vectors count the pods of each kind and edge site (`site_columns`).
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,11 +15,14 @@ import numpy as np
 
 from kubedsm.model.deadline import Deadline
 from kubedsm.model.model import NodeName, Pod, Resources, Share, Tier, Uid, Workload
+from kubedsm.model.node_index import Column
 from kubedsm.objective.fragmentation import Fragmentation, Ints
 from kubedsm.objective.objective import Objective, QosTargets
+from kubedsm.objective.replica_spread import has_default_spread
 from kubedsm.objective.site_shares import SiteLoss
 from kubedsm.optimizer.matching.best_fit import BestFit
 from kubedsm.optimizer.matching.match import (
+    MOST_KINDS,
     UNREACHABLE,
     Bounds,
     MatchTable,
@@ -27,6 +31,7 @@ from kubedsm.optimizer.matching.match import (
 )
 from kubedsm.optimizer.matching.problem import PlacementProblem, Targets
 from kubedsm.optimizer.placing.batch_mip import Chosen, choose_by_solver
+from kubedsm.optimizer.placing.by_site import GainPlacement, place_by_gain
 from kubedsm.optimizer.placing.cloud import CloudRoom, SampledNodes
 from kubedsm.optimizer.placing.heuristics import Placement, pick_greedily
 from kubedsm.optimizer.placing.replica_spreading import (
@@ -34,8 +39,9 @@ from kubedsm.optimizer.placing.replica_spreading import (
     TierAssignment,
     is_optimally_spread,
 )
-from kubedsm.optimizer.placing.split import Demand, Picks, Split, list_demands, split_vectors
-from kubedsm.optimizer.programming.in_order import Certificate, Proof
+from kubedsm.optimizer.placing.site_columns import Columns, list_members
+from kubedsm.optimizer.placing.split import Demand, Member, Split, list_demands, split_vectors
+from kubedsm.optimizer.programming.in_order import NO_PROOF, Certificate, Proof
 from kubedsm.plugins.plugin import Rejection
 
 
@@ -128,6 +134,7 @@ def make_decision(
     fragmentation: Fragmentation,
     bounds: Bounds,
     replicas: ReplicaLadders | None = None,
+    sites: Column | None = None,
 ) -> Choice:
     """Choose edge or cloud and the node of each pod of a batch: Algorithm 3 without migration.
 
@@ -135,59 +142,124 @@ def make_decision(
     least preference penalties; greatest replica spread; least fragmentation; first vector. Both
     problems have the same kinds, and both or neither have replica charges. Above the exact- search
     limit heuristics and a solver take over, and optimality certificates state the gaps.
+    sites: site of each edge node, if workloads have demand by site. Then QoS is by near shares,
+    a greedy choice takes over above the limit, and spread and fragmentation are not proven.
     """
-    members = list_demands(edge, shares, qos_targets, objective)
-    made = choose_counts(
-        edge, cloud, members, bounds, objective=objective, fragmentation=fragmentation
-    )
+    made: Chosen | None = None
+    if sites is None:
+        columns = Columns.of_kinds(edge)
+        demands = list_demands(edge, shares, qos_targets, objective)
+        made = _choose_exactly(columns, cloud, demands, fragmentation, bounds)
+        if made is None or not cloud.exact:
+            first = _pick_first(edge, cloud, demands) if made is None else made.placement
+            made = choose_by_solver(edge, cloud, demands, objective, first, bounds)
+    else:
+        columns = Columns.by_site(edge, sites, qos_targets)
+        members = list_members(columns, shares, qos_targets, objective)
+        if cloud.exact:
+            made = _choose_exactly(columns, cloud, members, fragmentation, bounds)
+        if made is None:
+            spread = None if replicas is None else replicas.spread
+            placed = place_by_gain(columns, members, spread)
+            return _decide_by_gain(edge, cloud, placed, fragmentation, bounds, replicas)
+        made = attrs.evolve(made, proof=attrs.evolve(Proof(), spread=False, fragmentation=False))
     picks, loads, cloud_loads = attrs.astuple(made.placement, recurse=False)
-    chosen, others = split_by_pick(edge, picks)
+    chosen, others = columns.divide_pods(picks)
     taken = cloud_loads.sum(axis=0).tolist()
-    for kind, pods in enumerate(others):
-        chosen[kind] += pods[taken[kind] :]
-    proof, parts = made.proof, ((edge, loads, chosen), (cloud.problem, cloud_loads, others))
+    # Pods that fill the edge are not picked.
+    for column, kind in enumerate(columns.owners):
+        chosen[column] += others[kind][taken[kind] :]
+    proof = made.proof
+    parts = (columns.problem, loads, chosen), (cloud.problem, cloud_loads, others)
     if replicas is None:
         on_edge, in_cloud = (problem.targets(of, pods) for problem, of, pods in parts)
     else:
         spread = replicas.spread.copy()
         tiers = [TierAssignment.of(problem, of, pods, spread) for problem, of, pods in parts]
         ladders = made.charged, cloud.least_charged(cloud_loads.sum(axis=0))
-        proof = _spread_out(replicas, tiers, ladders, proof, bounds.deadline)
+        proof = _spread_out(replicas, columns, tiers, ladders, proof, bounds.deadline)
         on_edge, in_cloud = (tier.targets for tier in tiers)
         loads = tiers[0].loads
-    fragmented = fragmentation.costs(edge.axes, edge.allocatable, edge.room_after(loads))
+    room = columns.problem.room_after(loads)
+    fragmented = fragmentation.costs(edge.axes, edge.allocatable, room)
     return Choice(on_edge, in_cloud, int(fragmented.sum()), proof, made.certificates)
 
 
-def choose_counts(
+def _decide_by_gain(
     edge: PlacementProblem,
     cloud: CloudRoom,
-    members: Sequence[Demand],
-    bounds: Bounds,
-    *,
-    objective: Objective,
+    placed: GainPlacement,
     fragmentation: Fragmentation,
-) -> Chosen:
-    """Choose how many pods of each group go to the edge and the cloud: by exact tables, or by
-    heuristics and the solver.
-    """
-    table = build_table(edge, fragmentation, bounds) if edge.weights is not None else None
-    split = split_vectors(members, table.limits, bounds) if table else None
-    charged = 0
-    if table is None or split is None:
-        room = BestFit(edge)
-        picks, loads = pick_greedily(edge, members, room), room.loads
+    bounds: Bounds,
+    replicas: ReplicaLadders | None,
+) -> Choice:
+    """Place the remaining pods in the cloud, next to the pods that are placed by marginal gain."""
+    left = edge.counts - placed.loads.sum(axis=0)
+    loads, proof = cloud.place(left), NO_PROOF
+    if bool((loads.sum(axis=0) == left).all()):
+        proof = attrs.evolve(NO_PROOF, placed=True, qos=placed.best)
+    if replicas is None or not loads.any():
+        in_cloud = cloud.problem.targets(loads, placed.others)
     else:
-        vector = _best_vector(table, split, cloud)
-        picks, loads, charged = split.picks(vector), table.loads(vector), table.charges(vector)
-    placement = Placement(picks, loads, cloud.place(edge.counts - loads.sum(axis=0)))
-    if table is None or split is None or not cloud.exact:
-        return choose_by_solver(edge, cloud, members, objective, placement, bounds)
-    return Chosen(placement, Proof(), charged=charged)
+        spread = replicas.spread.copy()
+        for pod, node in placed.targets:
+            if has_default_spread(pod):
+                spread.put(pod.workload, node)
+        tier = TierAssignment.of(cloud.problem, loads, placed.others, spread)
+        if tier.has_neighbours:
+            tier.even_out(bounds.deadline)
+        in_cloud = tier.targets
+    room = edge.room_after(placed.loads)
+    fragmented = fragmentation.costs(edge.axes, edge.allocatable, room)
+    return Choice(placed.targets, in_cloud, int(fragmented.sum()), proof)
+
+
+def _choose_exactly(
+    columns: Columns,
+    cloud: CloudRoom,
+    members: Sequence[Member],
+    fragmentation: Fragmentation,
+    bounds: Bounds,
+) -> Chosen | None:
+    """Choose how many pods of each column go to the edge by exact tables; None above the limit."""
+    if columns.edge.weights is None or len(columns.owners) > MOST_KINDS:
+        return None
+    table = build_table(columns.problem, fragmentation, bounds)
+    split = split_vectors(members, table.limits, bounds) if table else None
+    if table is None or split is None:
+        return None
+    vector = _best_vector(columns, table, split, cloud, columns.edge.weights)
+    loads = table.loads(vector)
+    in_cloud = cloud.place(columns.counts - columns.by_kind(vector))
+    placement = Placement(split.picks(vector), loads, in_cloud)
+    return Chosen(placement, Proof(), charged=table.charges(vector))
+
+
+def _best_vector(
+    columns: Columns, table: MatchTable, split: Split, cloud: CloudRoom, weights: Sequence[int]
+) -> Ints:
+    costs = table.costs()
+    limits, by_kind, possible = columns.vectors_by_kind(table.limits)
+    worth = vector_sums(costs.shape, [weights[kind] for kind in columns.owners])
+    worth += cloud.capacity(limits)[by_kind]
+    placed = np.where(possible & (costs < UNREACHABLE), worth, -1)
+    best = split.best(placed == placed.max())
+    if int(best.sum()) > 1:
+        costs = costs + table.digits.penalty * cloud.least_penalties(limits)[by_kind]
+        costs += table.digits.charge * cloud.least_charges(limits)[by_kind]
+    cheapest = int(np.where(best, costs, np.iinfo(np.int64).max).argmin())
+    return np.array(np.unravel_index(cheapest, costs.shape), dtype=np.int64)
+
+
+def _pick_first(edge: PlacementProblem, cloud: CloudRoom, members: Sequence[Demand]) -> Placement:
+    room = BestFit(edge)
+    picks = pick_greedily(edge, members, room)
+    return Placement(picks, room.loads, cloud.place(edge.counts - room.loads.sum(axis=0)))
 
 
 def _spread_out(
     replicas: ReplicaLadders,
+    columns: Columns,
     tiers: Sequence[TierAssignment],
     ladders: Sequence[int],
     proof: Proof,
@@ -197,11 +269,15 @@ def _spread_out(
 
     ladders: lower bound on the charges of each tier, if the placement is proven optimal.
     """
-    counts = tiers[0].problem.counts
+    if columns.nodes is not None:
+        for tier in tiers:
+            if tier.has_neighbours:
+                tier.even_out(deadline)
+        return proof
     if not proof.placed:
         placed: Ints = np.sum([tier.loads.sum(axis=0) for tier in tiers], axis=0)
         for tier in tiers:
-            tier.even_out(deadline, np.flatnonzero(placed < counts).tolist())
+            tier.even_out(deadline, np.flatnonzero(placed < columns.counts).tolist())
         return proof
     even, seen = is_optimally_spread(replicas, tiers, ladders)
     moves = 0 if even else sum(tier.even_out(deadline) for tier in tiers)
@@ -209,36 +285,3 @@ def _spread_out(
         even, _ = is_optimally_spread(replicas, tiers, ladders)
         seen = False
     return attrs.evolve(proof, spread=even, fragmentation=seen and proof.fragmentation)
-
-
-def _best_vector(table: MatchTable, split: Split, cloud: CloudRoom) -> Ints:
-    costs = table.costs()
-    worth = vector_sums(costs.shape, table.problem.weights) + cloud.capacity(table.limits)
-    placed = np.where(costs < UNREACHABLE, worth, -1)
-    best = split.best(placed == placed.max())
-    if int(best.sum()) > 1:
-        costs = costs + table.digits.penalty * cloud.least_penalties(table.limits)
-        costs += table.digits.charge * cloud.least_charges(table.limits)
-    cheapest = int(np.where(best, costs, np.iinfo(np.int64).max).argmin())
-    return np.array(np.unravel_index(cheapest, costs.shape), dtype=np.int64)
-
-
-def split_by_pick(
-    problem: PlacementProblem, picks: Picks
-) -> tuple[list[list[Pod]], list[list[Pod]]]:
-    """Divide each group of interchangeable pods into the pods picked for the edge and the remaining
-    pods.
-    """
-    chosen: list[list[Pod]] = []
-    others: list[list[Pod]] = []
-    left = dict(picks)
-    for index, kind in enumerate(problem.kinds):
-        sides: tuple[list[Pod], list[Pod]] = [], []
-        for pod in kind.pods:
-            pick = (pod.workload, index)
-            wanted = left.get(pick, 0)
-            left[pick] = wanted - 1
-            sides[wanted <= 0].append(pod)
-        chosen.append(sides[0])
-        others.append(sides[1])
-    return chosen, others

@@ -32,10 +32,10 @@ from kubedsm.optimizer.placing.decision import (
     Choice,
     Decision,
     room_after,
-    split_by_pick,
 )
 from kubedsm.optimizer.placing.replica_spreading import TierAssignment
 from kubedsm.optimizer.placing.rule_keeping import Kept, keep_rules
+from kubedsm.optimizer.placing.site_columns import Columns
 from kubedsm.optimizer.placing.split import list_demands
 from kubedsm.optimizer.programming.in_order import MOST_VARIABLES, Proof, maximise_in_order
 from kubedsm.optimizer.programming.programme import UNBOUNDED, Rows
@@ -496,7 +496,7 @@ class _Ruled:
             return None
         loads = found.values[made.loads]
         on_edge, in_cloud = loads[: len(edge.nodes)], loads[len(edge.nodes) :]
-        chosen, others = split_by_pick(edge, made.picks(found.values))
+        chosen, others = Columns.of_kinds(edge).divide_pods(made.picks(found.values))
         parts = (edge, on_edge, chosen), (cloud, in_cloud, others)
         if batch.spread is None:
             at_edge, at_cloud = (problem.targets(of, pods) for problem, of, pods in parts)

@@ -1,17 +1,18 @@
-"""Edge sites of a batch as columns, and the score of a workload by its pods at each site.
+"""Columns of a batch's placement problem, and the score of a workload by its pods at each site.
 
-Columns are kinds whose nodes are at one site; all other edge nodes form a column together.
+Without demand by site, columns are the kinds. Otherwise they are kinds whose nodes are at one site;
+all other edge nodes form a column together.
 """
 
-from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from functools import cached_property
-from itertools import product
+from typing import Any
 
 import attrs
 import numpy as np
 
 from kubedsm.model.model import Pod, Share, Workload
-from kubedsm.model.node_index import Codes, Column, Positions
+from kubedsm.model.node_index import Column, Mask, Positions
 from kubedsm.objective.fragmentation import Ints
 from kubedsm.objective.objective import (
     EVENNESS,
@@ -21,8 +22,9 @@ from kubedsm.objective.objective import (
     score_unit,
 )
 from kubedsm.objective.site_demand import Reach, SiteDemand
+from kubedsm.optimizer.matching.match import vector_sums
 from kubedsm.optimizer.matching.problem import PlacementProblem
-from kubedsm.optimizer.placing.split import Picks
+from kubedsm.optimizer.placing.split import Member, Picks, count_pods
 
 #: edge pods by site, sorted, without zeros
 Came = tuple[tuple[str, int], ...]
@@ -30,73 +32,86 @@ Came = tuple[tuple[str, int], ...]
 
 @attrs.frozen(eq=False)
 class Columns:
-    """Division of groups of interchangeable pods by edge site: a column for each group and site."""
+    """Edge of a batch in columns: a column for each group of interchangeable pods, or with demand
+    by site for each group and edge site.
+    """
 
     edge: PlacementProblem
-    #: code of the site of each edge node
-    codes: Codes
     #: kind of each column
     owners: tuple[int, ...]
     #: site of each column; empty: all other edge nodes
     sites: tuple[str, ...]
-    #: codes of the column's nodes
-    groups: tuple[tuple[int, ...], ...]
-    _nodes: dict[tuple[int, ...], Positions] = attrs.field(factory=dict)
+    #: nodes of each column, numbered as in the problem; None: each column has all nodes
+    nodes: tuple[Positions, ...] | None = None
 
     @classmethod
-    def of(cls, edge: PlacementProblem, sites: Column, qos_targets: QosTargets) -> "Columns":
+    def of_kinds(cls, edge: PlacementProblem) -> "Columns":
+        """Return one column for each group of interchangeable pods."""
+        return cls(edge, tuple(range(len(edge.kinds))), ("",) * len(edge.kinds))
+
+    @classmethod
+    def by_site(cls, edge: PlacementProblem, sites: Column, qos_targets: QosTargets) -> "Columns":
         """Divide the groups of interchangeable pods whose users' edge sites are known into one
         column per site.
         """
         codes = sites.codes[edge.rows.positions]
         owners: list[int] = []
         named: list[str] = []
-        groups: list[tuple[int, ...]] = []
+        nodes: list[Positions] = []
+        known: dict[tuple[int, ...], Positions] = {}
         for kind, of_kind in enumerate(edge.kinds):
             wanted = list_wanted_sites({pod.workload for pod in of_kind.pods}, qos_targets, sites)
             there = sorted({*codes[edge.feasible[:, kind]].tolist()})
             apart = [code for code in there if sites.values[code] in wanted]
             rest = tuple(code for code in there if sites.values[code] not in wanted)
             for group in (*((code,) for code in apart), rest):
+                if group not in known:
+                    known[group] = np.flatnonzero(np.isin(codes, group))
                 owners.append(kind)
                 named.append(sites.values[group[0]] if group is not rest else "")
-                groups.append(group)
-        return cls(edge, codes, tuple(owners), tuple(named), tuple(groups))
+                nodes.append(known[group])
+        return cls(edge, tuple(owners), tuple(named), tuple(nodes))
 
     @property
     def counts(self) -> Ints:
         """Number of pods of each group of interchangeable pods."""
         return self.edge.counts
 
-    def nodes(self, column: int) -> Positions:
-        """Return the edge nodes, numbered as in the problem, that belong to a column's edge
-        site.
-        """
-        group = self.groups[column]
-        if group not in self._nodes:
-            alone = len(group) == 1
-            inside = self.codes == group[0] if alone else np.isin(self.codes, group)
-            self._nodes[group] = np.flatnonzero(inside)
-        return self._nodes[group]
-
     @cached_property
     def problem(self) -> PlacementProblem:
-        """Placement problem of the edge with a group of interchangeable pods for each edge site."""
+        """Placement problem of the edge with the columns as groups of interchangeable pods."""
+        if self.nodes is None:
+            return self.edge
         which = np.array(self.owners, dtype=np.intp)
-        inside = np.zeros((len(self.codes), len(which)), dtype=np.int64)
-        for column in range(len(which)):
-            inside[self.nodes(column), column] = 1
+        inside = np.zeros((len(self.edge.free), len(which)), dtype=np.int64)
+        for column, nodes in enumerate(self.nodes):
+            inside[nodes, column] = 1
         return attrs.evolve(self.edge.only(which), most=self.edge.most[:, which] * inside)
 
     def by_kind(self, vector: Ints) -> Ints:
-        """Sum numbers of pods by edge site to one number for each group of interchangeable pods."""
+        """Sum numbers of pods by column to one number for each group of interchangeable pods."""
         sums = np.zeros(len(self.counts), dtype=np.int64)
         np.add.at(sums, list(self.owners), vector)
         return sums
 
+    def vectors_by_kind(self, limits: Ints) -> tuple[Ints, Any, Mask | bool]:
+        """Return the limits of count vectors by group; for each count vector by column within the
+        given limits, the index of its vector by group, and whether the groups have the pods.
+        """
+        if self.nodes is None:
+            return limits, ..., True
+        most = np.minimum(self.counts, self.by_kind(limits))
+        sums = [
+            vector_sums(tuple((limits + 1).tolist()), [int(owner == kind) for owner in self.owners])
+            for kind in range(len(most))
+        ]
+        possible = np.all([of <= n for of, n in zip(sums, most.tolist(), strict=True)], axis=0)
+        index = tuple(np.minimum(of, n) for of, n in zip(sums, most.tolist(), strict=True))
+        return most, index, possible
+
     def divide_pods(self, picks: Picks) -> tuple[list[list[Pod]], list[list[Pod]]]:
-        """Return the pods picked for each edge site by group of interchangeable pods, and the
-        remaining pods of each group.
+        """Return the pods picked for each column, and the remaining pods of each group of
+        interchangeable pods.
         """
         chosen: list[list[Pod]] = [[] for _ in self.owners]
         others: list[list[Pod]] = []
@@ -197,25 +212,17 @@ class Score:
 
 
 @attrs.frozen(eq=False)
-class Member:
-    """Workload of the batch, with its pods by column."""
+class SiteMember(Member):
+    """Workload of a batch whose QoS depends on its number of edge pods at each site."""
 
-    workload: Workload
-    #: pods of the owning kind, by column
-    counts: Ints
-    owners: tuple[int, ...]
+    #: site of each column
     sites: tuple[str, ...]
-    level: int
     score: Score
-
-    def kinds(self) -> list[int]:
-        return [int(column) for column in np.flatnonzero(self.counts)]
 
     @property
     def number(self) -> int:
         """Number of the workload's pods in the batch."""
-        first = dict(zip(self.owners[::-1], self.counts.tolist()[::-1], strict=True))
-        return sum(first.values())
+        return sum(dict(zip(self.owners, self.counts.tolist(), strict=True)).values())
 
     def value(self, kinds: Sequence[int], taken: Sequence[int]) -> int:
         came: dict[str, int] = {}
@@ -225,44 +232,27 @@ class Member:
                 came[site] = came.get(site, 0) + number
         return self.score.of(tuple(sorted(came.items())))
 
-    def takes(self, kinds: Sequence[int], most: Iterable[int]) -> Iterator[tuple[int, ...]]:
-        greatest = [min(int(self.counts[k]), n) for k, n in zip(kinds, most, strict=True)]
-        limit = dict(zip(self.owners, self.counts.tolist(), strict=True))
-        owners = [self.owners[column] for column in kinds]
-        for taken in product(*(range(n + 1) for n in greatest)):
-            sums: dict[int, int] = {}
-            for owner, number in zip(owners, taken, strict=True):
-                sums[owner] = sums.get(owner, 0) + number
-            if all(number <= limit[owner] for owner, number in sums.items()):
-                yield taken
-
 
 def list_members(
     columns: Columns,
     shares: Mapping[Workload, Share],
     qos_targets: QosTargets,
     objective: Objective,
-) -> list[Member]:
+) -> list[SiteMember]:
+    """Return the workloads of a batch with their QoS by edge site, in name order."""
     kinds = columns.edge.kinds
-    pods: dict[Workload, Ints] = {}
-    levels: dict[Workload, int] = {}
-    for number, kind in enumerate(kinds):
-        for pod in kind.pods:
-            if pod.workload not in pods:
-                pods[pod.workload] = np.zeros(len(kinds), dtype=np.int64)
-                levels[pod.workload] = kind.rank.level
-            pods[pod.workload][number] += 1
-    targets = {workload: qos_targets(workload) for workload in sorted(pods)}
+    pods = count_pods(kinds)
+    targets = {workload: qos_targets(workload) for workload in pods}
     weights = [target.weight for target in targets.values()]
     unit, even = score_unit(objective, weights), EVENNESS / (sum(weights) or 1.0)
     owners = np.array(columns.owners, dtype=np.intp)
     return [
-        Member(
+        SiteMember(
             workload,
             pods[workload][owners],
             columns.owners,
+            kinds[int(pods[workload].argmax())].rank.level,
             columns.sites,
-            levels[workload],
             Score(objective, shares.get(workload, Share()), target, unit, even),
         )
         for workload, target in targets.items()

@@ -6,9 +6,9 @@ Therefore a table over count vectors replaces the 2^n subsets of a batch. Compon
 connected by common workloads have separate tables, which are added.
 """
 
+from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
-from typing import Protocol
 
 import attrs
 import numpy as np
@@ -25,7 +25,7 @@ from kubedsm.objective.objective import (
     scores_and_unevenness,
 )
 from kubedsm.optimizer.matching.match import Bounds
-from kubedsm.optimizer.matching.problem import PlacementProblem
+from kubedsm.optimizer.matching.problem import Kind, PlacementProblem
 
 Bools = NDArray[np.bool_]
 
@@ -38,49 +38,61 @@ _WAY_STEPS, _CELL_STEPS = 5_000, 2
 Picks = dict[tuple[Workload, int], int]
 
 
-class Member(Protocol):
-    """Workload of a batch with the methods needed to divide edge pods among workloads."""
-
-    @property
-    def workload(self) -> Workload: ...
-
-    @property
-    def counts(self) -> Ints:
-        """Number of the workload's pods in each group of interchangeable pods."""
-
-    @property
-    def level(self) -> int: ...
-
-    def kinds(self) -> list[int]:
-        """Return the groups of interchangeable pods that contain pods of the workload."""
-
-    def value(self, kinds: Sequence[int], taken: Sequence[int]) -> int:
-        """Return the workload's QoS score, less a penalty for uneven edge shares, with `taken` edge
-        pods of each group.
-        """
-
-    def takes(self, kinds: Sequence[int], most: Iterable[int]) -> Iterable[tuple[int, ...]]:
-        """Return all combinations of the workload's pods by group within the limits, fewest pods
-        first.
-        """
-
-
 @attrs.frozen(eq=False)
-class Demand:
-    """Workload of a batch with its pods by group of interchangeable pods, and its QoS by number of
-    edge pods.
+class Member:
+    """Workload of a batch, with its pods by column of the edge's placement problem.
+
+    A column is a group of interchangeable pods, or the part of a group at one edge site.
     """
 
     workload: Workload
-    #: S, pods of each kind
+    #: pods of the column's group
     counts: Ints
+    #: group of each column
+    owners: tuple[int, ...]
+    #: level of all its groups
+    level: int
+
+    def kinds(self) -> list[int]:
+        """Return the columns of groups that contain pods of the workload."""
+        return [int(kind) for kind in np.flatnonzero(self.counts)]
+
+    @abstractmethod
+    def value(self, kinds: Sequence[int], taken: Sequence[int]) -> int:
+        """Return the workload's QoS score, less a penalty for uneven edge shares, with `taken` edge
+        pods of each column.
+        """
+
+    def takes(self, kinds: Sequence[int], most: Iterable[int]) -> Iterable[tuple[int, ...]]:
+        """Return all combinations of the workload's pods by column within the limits, fewest pods
+        first.
+        """
+        greatest = (min(int(self.counts[k]), n) for k, n in zip(kinds, most, strict=True))
+        combinations = product(*(range(n + 1) for n in greatest))
+        owners = [self.owners[column] for column in kinds]
+        if len({*owners}) == len(owners):
+            return combinations
+        limits = {self.owners[column]: int(self.counts[column]) for column in kinds}
+        return (taken for taken in combinations if _is_within(limits, owners, taken))
+
+
+def _is_within(limits: Mapping[int, int], owners: Sequence[int], taken: Sequence[int]) -> bool:
+    """Return True if each group has the pods taken from its columns together."""
+    left = dict(limits)
+    for owner, number in zip(owners, taken, strict=True):
+        left[owner] -= number
+    return min(left.values()) >= 0
+
+
+@attrs.frozen(eq=False)
+class Demand(Member):
+    """Workload of a batch whose QoS depends on its number of edge pods only."""
+
     #: score less unevenness by number of the batch's edge pods
     values: Ints
     #: unevenness, subtracted in `values`
     uneven: Ints
     prospect: Prospect
-    #: level of all its kinds
-    level: int
 
     def scores(self, objective: Objective) -> Ints:
         """Return the workload's QoS by number of edge pods, in nano-units, without the penalty for
@@ -95,21 +107,19 @@ class Demand:
         return most is None or int(self.prospect.edge[number]) <= most
 
     def value(self, kinds: Sequence[int], taken: Sequence[int]) -> int:
-        """Return the workload's QoS score, less a penalty for uneven edge shares, with `taken` edge
-        pods of each group.
-        """
         del kinds
         return int(self.values[sum(taken)])
 
-    def takes(self, kinds: Sequence[int], most: Iterable[int]) -> Iterable[tuple[int, ...]]:
-        """Return all combinations of the workload's pods by group within the limits, fewest pods
-        first.
-        """
-        greatest = (min(int(self.counts[k]), n) for k, n in zip(kinds, most, strict=True))
-        return product(*(range(n + 1) for n in greatest))
 
-    def kinds(self) -> list[int]:
-        return [int(kind) for kind in np.flatnonzero(self.counts)]
+def count_pods(kinds: Sequence[Kind]) -> dict[Workload, Ints]:
+    """Return the number of each workload's pods in each group, in name order."""
+    counts: dict[Workload, Ints] = {}
+    for kind, of_kind in enumerate(kinds):
+        for pod in of_kind.pods:
+            if pod.workload not in counts:
+                counts[pod.workload] = np.zeros(len(kinds), dtype=np.int64)
+            counts[pod.workload][kind] += 1
+    return dict(sorted(counts.items()))
 
 
 def list_demands(
@@ -121,29 +131,24 @@ def list_demands(
     """Return the workloads of a placement problem with their QoS by number of pods at the edge, in
     name order.
     """
-    counts: dict[Workload, Ints] = {}
-    for kind, of_kind in enumerate(problem.kinds):
-        for pod in of_kind.pods:
-            if pod.workload not in counts:
-                counts[pod.workload] = np.zeros(len(problem.kinds), dtype=np.int64)
-            counts[pod.workload][kind] += 1
-    named = sorted(counts)
+    counts, owners = count_pods(problem.kinds), tuple(range(len(problem.kinds)))
     prospects = []
-    for workload in named:
+    for workload, of_workload in counts.items():
         share = shares.get(workload, Share())
-        edge = share.edge + np.arange(int(counts[workload].sum()) + 1)
+        edge = share.edge + np.arange(int(of_workload.sum()) + 1)
         prospects.append(Prospect(edge, share.total, qos_targets(workload)))
     scores, uneven = scores_and_unevenness(objective, prospects)
     return tuple(
         Demand(
             workload,
-            counts[workload],
+            of_workload,
+            owners,
+            problem.kinds[int(of_workload.argmax())].rank.level,
             scores[at] - uneven[at],
             uneven[at],
             prospects[at],
-            problem.kinds[int(counts[workload].argmax())].rank.level,
         )
-        for at, workload in enumerate(named)
+        for at, (workload, of_workload) in enumerate(counts.items())
     )
 
 
