@@ -16,8 +16,11 @@ from kubedsm.model.model import (
     Wishes,
 )
 from kubedsm.model.snapshot import Snapshot
-from kubedsm.objective.objective import QosTarget, scores_and_unevenness
+from kubedsm.objective.fragmentation import Fragmentation
+from kubedsm.objective.objective import Objective, QosTarget, scores_and_unevenness
 from kubedsm.objective.qos_targets import cap_slower_edge
+from kubedsm.optimizer.matching.match import Bounds
+from kubedsm.optimizer.placing.batch import Batch
 from support.pods import made_pod
 
 GPU = "example.com/gpu"
@@ -168,3 +171,22 @@ def even_scores(objective, prospects):
     """Return the scores by number of edge pods, less their unevenness."""
     both = zip(*scores_and_unevenness(objective, prospects), strict=True)
     return [scores - uneven for scores, uneven in both]
+
+
+def batch_of(shot, pods, qos_targets, site_labels=()):
+    """Return the batch of the pods, without ranks and replica spread."""
+    return Batch(
+        shot,
+        pods,
+        shot.census.shares,
+        qos_targets,
+        Objective(),
+        Fragmentation(),
+        Bounds(),
+        None,
+        None,
+        None,
+        shot.in_turn(Tier.EDGE),
+        shot.in_turn(Tier.CLOUD),
+        shot.index.site(site_labels) if site_labels else None,
+    )

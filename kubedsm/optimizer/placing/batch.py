@@ -1,10 +1,7 @@
-"""Batch of pods to be placed: shared data, single-pod placement, and one-pod-at-a-time scheduling.
+"""Batch of pods to be placed: shared data, and single-pod placement.
 
 A single pod goes to the edge if this gains QoS. At equal QoS it goes to the edge if it joins fewer
-replicas there, or equally many with less fragmentation. One pod at a time, in scheduling order,
-is the lower bound for every decision. As in kube-scheduler, a subsequent pod may violate
-constraints of a preceding pod there. Its running time is linear in the number of pods, so no
-deadline applies.
+replicas there, or equally many with less fragmentation.
 """
 
 from collections import Counter
@@ -14,7 +11,6 @@ from functools import partial
 import attrs
 import numpy as np
 
-from kubedsm.model.deadline import NO_DEADLINE
 from kubedsm.model.model import (
     Node,
     NodeName,
@@ -52,11 +48,17 @@ from kubedsm.optimizer.placing.cloud import (
 )
 from kubedsm.optimizer.placing.decision import Binding, Choice, Decision, make_decision, room_after
 from kubedsm.optimizer.placing.replica_spreading import ReplicaLadders
-from kubedsm.optimizer.placing.settling import OpenNodes, Placed, Settling, site_at
 from kubedsm.optimizer.programming.in_order import NO_PROOF, Certificate, Proof
 from kubedsm.plugins.feasibility import Feasibility
 from kubedsm.plugins.plugin import Rejection
 from kubedsm.plugins.plugins import fitting_nodes, rejection, rejections
+
+Placed = tuple[Pod, NodeName]
+
+
+def site_at(sites: Column | None, position: int) -> str:
+    """Return the site of the node at the position; empty without a site."""
+    return "" if sites is None else sites.value_at(position) or ""
 
 
 def edge_fragmentation(fragmentation: Fragmentation, edge: NodeRows) -> int:
@@ -163,7 +165,7 @@ class Batch:
             edge,
             cloud,
             self.gain_at_edge(pod.workload, {}),
-            partial(_added_fragmentation, self.fragmentation, edge, pod.requests),
+            partial(added_fragmentation, self.fragmentation, edge, pod.requests),
             company,
             np.zeros_like(company),
         )
@@ -391,62 +393,7 @@ def without_binding(pods: Iterable[Pod], bindings: Iterable[Binding]) -> list[Po
     return [pod for pod in pods if pod.uid not in placed]
 
 
-#: Overhead in nodes, and threshold, of pods times request vectors times edge nodes.
-_OVERHEAD, _MOST_MEASURED = 100, 10_000_000
-
-
-def place_one_at_a_time(batch: Batch, feasibility: Feasibility) -> Settling:
-    """Schedule the pods of a batch one at a time, as kube-scheduler does.
-
-    Unschedulable pods are retried at the end, because other pods may have opened nodes to them.
-    """
-    surroundings = feasibility.scene.surroundings
-    settling = Settling(
-        feasibility.index,
-        feasibility.room,
-        OpenNodes(feasibility, surroundings, batch.pods),
-        feasibility.skews(batch.pods),
-        surroundings,
-        batch.gain_at_edge,
-        batch.turn,
-        NO_DEADLINE,
-        batch.spread.copy() if batch.spread is not None else None,
-        forgetful=True,
-        sites=batch.sites,
-    )
-    nodes = len(batch.edge.positions) + _OVERHEAD
-    measured = len(batch.pods) * len(batch.fragmentation.mix) * nodes <= _MOST_MEASURED
-    for pod in batch.pods:
-        open_to = settling.open_to(pod)
-        if open_to is None:
-            continue
-        edge, cloud = (
-            batch.snapshot.in_turn(tier, settling.room, len(settling.placed), [pod])
-            for tier in (Tier.EDGE, Tier.CLOUD)
-        )
-        company = penalties = np.zeros(len(open_to), dtype=np.int64)
-        if settling.spread is not None and has_default_spread(pod):
-            company = settling.spread.by_node(pod.workload, edge.index)
-        differing = settling.open.penalties(pod, open_to.nonzero()[0])
-        chosen = choose_node(
-            pod.requests,
-            open_to,
-            edge,
-            cloud,
-            batch.gain_at_edge(pod.workload, settling.edge[pod.workload]),
-            partial(_added_fragmentation, batch.fragmentation, edge, pod.requests)
-            if measured
-            else partial(_room_left, edge),
-            company,
-            penalties if differing is None else differing,
-        )
-        if chosen is not None:
-            settling.put(pod, edge.index.names[chosen[0]])
-    settling.retry(pod for pod in batch.pods if pod.uid not in settling.placed)
-    return settling
-
-
-def _added_fragmentation(
+def added_fragmentation(
     measure: Fragmentation, edge: NodeRows, requests: Resources, chosen: Positions
 ) -> Ints:
     """Return the fragmentation that the pod would add to each of the chosen edge rows."""
@@ -456,11 +403,3 @@ def _added_fragmentation(
     rooms = np.concatenate((room, room - rows([requests], axes)))
     before, after = np.split(measure.costs(axes, np.concatenate((size, size)), rooms), 2)
     return np.asarray(after - before)
-
-
-def _room_left(edge: NodeRows, chosen: Positions) -> Ints:
-    """Return the free share of each edge row: replaces fragmentation for large request mixes."""
-    basic = ("cpu", "memory")
-    some = attrs.evolve(edge, positions=edge.positions[chosen])
-    shares = 1000 * some.free(basic) // np.maximum(some.allocatable(basic), 1)
-    return np.asarray(shares.sum(axis=1))

@@ -16,10 +16,11 @@ from kubedsm.objective.objective import Objective, QosTargets
 from kubedsm.objective.replica_spread import ReplicaSpread
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.matching.problem import Rank, is_plain
-from kubedsm.optimizer.placing.batch import Batch, place_one_at_a_time, without_binding
+from kubedsm.optimizer.placing.batch import Batch, without_binding
 from kubedsm.optimizer.placing.cloud import Sampling
 from kubedsm.optimizer.placing.decision import Decision, room_after
 from kubedsm.optimizer.placing.ruled import decide_ruled
+from kubedsm.optimizer.placing.settling import place_one_at_a_time
 from kubedsm.optimizer.placing.site_columns import list_wanted_sites
 from kubedsm.optimizer.programming.in_order import NO_PROOF, Certificate
 from kubedsm.plugins.feasibility import Feasibility, Rejection

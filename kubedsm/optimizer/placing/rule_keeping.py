@@ -9,18 +9,19 @@ affinity groups in one topology domain after another.
 
 from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import groupby
 
 import attrs
 import numpy as np
 
-from kubedsm.model.deadline import NO_DEADLINE, Deadline, OutOfTimeError
-from kubedsm.model.model import NodeName, Pod, Uid, serving_order
-from kubedsm.model.node_index import Column, Mask
+from kubedsm.model.deadline import OutOfTimeError
+from kubedsm.model.model import NodeName, Pod, Uid
+from kubedsm.model.node_index import Mask
 from kubedsm.model.residents import Selection
-from kubedsm.model.surroundings import Surroundings
-from kubedsm.objective.replica_spread import ReplicaSpread
-from kubedsm.optimizer.placing.settling import GainAtEdge, OpenNodes, Placed, Settling, TurnOf
+from kubedsm.optimizer.placing.batch import Batch, Placed
+from kubedsm.optimizer.placing.decision import Choice
+from kubedsm.optimizer.placing.settling import Settling
 from kubedsm.plugins.feasibility import EquivalenceClass, Feasibility, Rejection
 
 #: Rounds of serving unschedulable pods first, and of removing pods that break constraints.
@@ -41,7 +42,7 @@ class _Start:
 
 
 def restart_batch(
-    batch: Settling,
+    settling: Settling,
     ordered: Sequence[Pod],
     wanted: Mapping[Uid, NodeName],
     most: Container[Uid],
@@ -56,12 +57,12 @@ def restart_batch(
 
     def count_served(placed: Container[Uid]) -> list[int]:
         """Return the number of placed pods by turn, greatest turn first; greater is better."""
-        number = Counter(batch.turn(pod) for pod in ordered if pod.uid in placed)
-        return [number[turn] for turn in dict.fromkeys(map(batch.turn, ordered))]
+        number = Counter(settling.batch.turn(pod) for pod in ordered if pod.uid in placed)
+        return [number[turn] for turn in dict.fromkeys(map(settling.batch.turn, ordered))]
 
-    best, enough = batch, count_served(most)
+    best, enough = settling, count_served(most)
     try:
-        for start in _list_starts(batch, ordered, wanted, begin):
+        for start in _list_starts(settling, ordered, wanted, begin):
             if count_served(best.placed) >= enough:
                 break
             for other in _restart_rounds(start, ordered, begin):
@@ -87,7 +88,7 @@ def _restart_rounds(
         line = sorted(ordered, key=lambda pod: came.get(pod.uid, len(came)))
         in_turns = begin()
         in_turns.place_in_line(
-            sorted(line, key=in_turns.turn, reverse=True), {**start.wanted, **homes}
+            sorted(line, key=in_turns.batch.turn, reverse=True), {**start.wanted, **homes}
         )
         yield in_turns
         out = {pod.uid for pod in ordered if pod.uid not in tried.placed}
@@ -96,16 +97,17 @@ def _restart_rounds(
         first |= out
 
 
-def _oldest_first(batch: Settling, ordered: Iterable[Pod]) -> dict[Uid, NodeName]:
+def _oldest_first(settling: Settling, ordered: Iterable[Pod]) -> dict[Uid, NodeName]:
     """Return planned nodes with identical pods exchanged: oldest pods take the first nodes."""
     alike: defaultdict[EquivalenceClass, deque[Pod]] = defaultdict(deque)
     for pod in ordered:
-        alike[batch.open.like(pod)].append(pod)
-    return {alike[batch.open.like(p)].popleft().uid: node for p, node in batch.placed.values()}
+        alike[settling.open.like(pod)].append(pod)
+    homes = settling.placed.values()
+    return {alike[settling.open.like(pod)].popleft().uid: node for pod, node in homes}
 
 
 def _list_starts(
-    batch: Settling,
+    settling: Settling,
     ordered: Sequence[Pod],
     wanted: Mapping[Uid, NodeName],
     begin: Callable[[], Settling],
@@ -113,14 +115,14 @@ def _list_starts(
     """Enumerate restarts: as planned, without plan, and with affinity groups in each domain."""
     yield _Start(wanted)
     yield _Start({})
-    out = [pod for pod in ordered if pod.uid not in batch.placed]
+    out = [pod for pod in ordered if pod.uid not in settling.placed]
     for terms in dict.fromkeys(pod.pod_class.rules.affinity for pod in out):
         near = [Selection.of(term) for term in terms]
         drawn = frozenset(
             pod.uid
             for pod in ordered
             if pod.pod_class.rules.affinity == terms
-            or any(s.covers(pod.namespace, pod.labels, batch.surroundings) for s in near)
+            or any(s.covers(pod.namespace, pod.labels, settling.surroundings) for s in near)
         )
         others = {uid: node for uid, node in wanted.items() if uid not in drawn}
         group = [pod for pod in ordered if pod.uid in drawn]
@@ -129,13 +131,13 @@ def _list_starts(
                 yield _Start(others, drawn, domain)
 
 
-def _list_domains(key: str, group: Iterable[Pod], batch: Settling) -> list[Mask]:
+def _list_domains(key: str, group: Iterable[Pod], settling: Settling) -> list[Mask]:
     """Return the feasible domains of a topology key, by decreasing free CPU; edge CPU first."""
-    column, likes = batch.nodes.label(key), {batch.open.like(pod): pod for pod in group}
-    openable = [batch.open.feasibility.verdict(pod).openable for pod in likes.values()]
+    column, likes = settling.nodes.label(key), {settling.open.like(pod): pod for pod in group}
+    openable = [settling.open.feasibility.verdict(pod).openable for pod in likes.values()]
     open_to = np.any(openable, axis=0)
-    free = np.where(open_to, np.maximum(batch.room.column("cpu"), 0), 0)
-    best = np.lexsort((-column.sums(free, batch.on_edge), -column.sums(free)))
+    free = np.where(open_to, np.maximum(settling.room.column("cpu"), 0), 0)
+    best = np.lexsort((-column.sums(free, settling.on_edge), -column.sums(free)))
     number = column.sums(open_to.astype(np.int64))
     return [column.codes == code for code in best[:_DOMAINS].tolist() if number[code]]
 
@@ -157,94 +159,66 @@ class Kept:
 
 
 def keep_rules(
-    feasibility: Feasibility,
-    surroundings: Surroundings,
-    planned: Sequence[Placed],
-    left_over: Iterable[Pod],
-    gain: GainAtEdge,
-    turn: TurnOf,
-    deadline: Deadline = NO_DEADLINE,
-    *,
-    proven: bool = False,
-    spread: ReplicaSpread | None = None,
-    restart: bool = True,
-    sites: Column | None = None,
+    batch: Batch, feasibility: Feasibility, choice: Choice, *, restart: bool = True
 ) -> Kept:
     """Repair a planned placement so that rules between pods hold: place pods on planned or
     alternative nodes, or not at all.
 
-    proven: no placement has more pods.
     restart: retry in other orders if kube-scheduler might place the unplaced pods.
     Greater turns are placed first. After the deadline, remaining pods are placed in turn, and
     subsequent pods may violate constraints of preceding pods.
     """
-    left_over = list(left_over)
-    concerned = (*(pod for pod, _ in planned), *left_over)
-    if not any(pod.pod_class.rules.speaks_of_others for pod in concerned):
+    planned = [(binding.pod, binding.node) for binding in batch.bindings(choice)]
+    wanted = {pod.uid: node for pod, node in planned}
+    if not any(pod.pod_class.rules.speaks_of_others for pod in batch.pods):
+        left_over = [pod for pod in batch.pods if pod.uid not in wanted]
         return Kept(
             tuple(planned), _list_rejections(feasibility, planned, left_over), as_planned=True
         )
-    wanted = {pod.uid: node for pod, node in planned}
-    ordered = sorted(concerned, key=serving_order)
-    ordered.sort(key=turn, reverse=True)
-    by_turn = [list(level) for _, level in groupby(ordered, key=turn)]
-
-    def begin(*, forgetful: bool = False) -> Settling:
-        return Settling(
-            feasibility.index,
-            feasibility.room,
-            OpenNodes(feasibility, surroundings, ordered),
-            feasibility.skews(ordered),
-            surroundings,
-            gain,
-            turn,
-            deadline,
-            spread.copy() if spread is not None else None,
-            forgetful=forgetful,
-            sites=sites,
-        )
-
-    batch = begin()
-    settled = True
+    ordered = sorted(batch.pods, key=batch.turn, reverse=True)
+    by_turn = [list(level) for _, level in groupby(ordered, key=batch.turn)]
+    proven, deadline = choice.proof.placed, batch.bounds.deadline
+    begin = partial(Settling.of, batch, feasibility, deadline)
+    settling, settled = begin(), True
     try:
         for levels in ([ordered], by_turn) if proven and len(by_turn) > 1 else (by_turn,):
-            batch = begin()
-            _settle_levels(batch, levels, wanted)
-            if batch.homes == wanted:
+            settling = begin()
+            _settle_levels(settling, levels, wanted)
+            if settling.homes == wanted:
                 break
     except OutOfTimeError:
         if deadline.strict:
             raise
         settled = False
-        batch.place_in_turn(ordered, wanted)
-    as_planned = settled and batch.homes == wanted
+        settling.place_in_turn(ordered, wanted)
+    as_planned = settled and settling.homes == wanted
     if restart and settled and not as_planned:
         most = wanted if proven else {pod.uid for pod in ordered}
-        batch = restart_batch(batch, ordered, wanted, most, lambda: begin(forgetful=True))
-    out = [pod for pod in ordered if pod.uid not in batch.placed]
+        settling = restart_batch(settling, ordered, wanted, most, partial(begin, forgetful=True))
+    out = [pod for pod in ordered if pod.uid not in settling.placed]
     return Kept(
-        tuple(batch.placed.values()),
-        {pod.uid: batch.rejections(pod) for pod in out},
+        tuple(settling.placed.values()),
+        {pod.uid: settling.rejections(pod) for pod in out},
         as_planned=as_planned,
-        sound=settled and not batch.forgetful,
+        sound=settled and not settling.forgetful,
     )
 
 
 def _settle_levels(
-    batch: Settling, levels: Sequence[Sequence[Pod]], wanted: Mapping[Uid, NodeName]
+    settling: Settling, levels: Sequence[Sequence[Pod]], wanted: Mapping[Uid, NodeName]
 ) -> None:
     """Place pods level by level under the constraints; raise OutOfTimeError after the deadline."""
     for level in levels:
-        batch.settle([(p, wanted[p.uid]) for p in level if p.uid in wanted])
-        batch.retry(p for p in level if p.uid not in batch.placed)
-        batch.make_sound()
-    if batch.homes != wanted:
-        batch.promote()
+        settling.settle([(p, wanted[p.uid]) for p in level if p.uid in wanted])
+        settling.retry(p for p in level if p.uid not in settling.placed)
+        settling.make_sound()
+    if settling.homes != wanted:
+        settling.promote()
     for _ in range(_ROUNDS):
-        batch.retry(pod for level in levels for pod in level if pod.uid not in batch.placed)
-        if not batch.make_sound():
+        settling.retry(pod for level in levels for pod in level if pod.uid not in settling.placed)
+        if not settling.make_sound():
             break
-    while batch.make_sound():  # each time with fewer pods
+    while settling.make_sound():  # each time with fewer pods
         pass
 
 

@@ -18,7 +18,7 @@ from kubedsm.model.node_index import MISSING, Codes, Ints, Mask, Positions
 from kubedsm.model.residents import Selection
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.matching.problem import Kind, PlacementProblem, group_ruled_kinds
-from kubedsm.optimizer.placing.batch import Batch, place_one_at_a_time, without_binding
+from kubedsm.optimizer.placing.batch import Batch
 from kubedsm.optimizer.placing.batch_mip import (
     PLACED,
     QOS,
@@ -35,6 +35,7 @@ from kubedsm.optimizer.placing.decision import (
 )
 from kubedsm.optimizer.placing.replica_spreading import TierAssignment
 from kubedsm.optimizer.placing.rule_keeping import Kept, keep_rules
+from kubedsm.optimizer.placing.settling import place_one_at_a_time
 from kubedsm.optimizer.placing.site_columns import Columns
 from kubedsm.optimizer.placing.split import list_demands
 from kubedsm.optimizer.programming.in_order import MOST_VARIABLES, Proof, maximise_in_order
@@ -415,20 +416,7 @@ class _Ruled:
 
     def keep(self, choice: Choice, *, restart: bool) -> Kept:
         """Repair a placement choice under rules between pods; return the permitted placement."""
-        bindings = self.batch.bindings(choice)
-        return keep_rules(
-            self.feasibility,
-            self.batch.snapshot.surroundings,
-            [(binding.pod, binding.node) for binding in bindings],
-            without_binding(self.batch.pods, bindings),
-            self.batch.gain_at_edge,
-            self.batch.turn,
-            self.batch.bounds.deadline,
-            proven=choice.proof.placed,
-            spread=self.batch.spread,
-            restart=restart,
-            sites=self.batch.sites,
-        )
+        return keep_rules(self.batch, self.feasibility, choice, restart=restart)
 
     def other_attempts(self, first: Attempt) -> Iterator[Attempt]:
         """Yield alternative placements: by the solver on sampled nodes, then by restarts."""

@@ -5,8 +5,9 @@ Here the constraints of all pods of a batch are satisfied in the final state.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from typing import Any, Self
 
 import attrs
 import numpy as np
@@ -14,11 +15,25 @@ from numpy.typing import NDArray
 
 from kubedsm.model.deadline import NO_DEADLINE, Deadline
 from kubedsm.model.model import NodeName, Pod, PodAffinityTerm, SchedulingRules, Tier, Uid, Workload
-from kubedsm.model.node_index import Column, FreeCapacity, Ints, Mask, NodeIndex, Positions
+from kubedsm.model.node_index import (
+    FreeCapacity,
+    Ints,
+    Mask,
+    NodeIndex,
+    NodeRows,
+    Positions,
+)
 from kubedsm.model.residents import Selection, wishes_of
 from kubedsm.model.surroundings import Surroundings
 from kubedsm.objective.replica_spread import ReplicaSpread, has_default_spread
 from kubedsm.optimizer.matching.problem import Turn
+from kubedsm.optimizer.placing.batch import (
+    Batch,
+    Placed,
+    added_fragmentation,
+    choose_node,
+    site_at,
+)
 from kubedsm.plugins.feasibility import EquivalenceClass, Feasibility, Rejection
 from kubedsm.plugins.fit import shortages
 from kubedsm.plugins.spread import Skews
@@ -144,19 +159,6 @@ class OpenNodes:
         return found
 
 
-#: QoS gained by one more edge pod of a workload, next to additional ones by site; with demand by
-#: site, of each node, and 0 in the cloud.
-GainAtEdge = Callable[[Workload, Mapping[str, int]], int | Ints]
-#: Turn of a pod: greater turns come first.
-TurnOf = Callable[[Pod], Turn]
-Placed = tuple[Pod, NodeName]
-
-
-def site_at(sites: Column | None, position: int) -> str:
-    """Return the site of the node at the position; empty without a site."""
-    return "" if sites is None else sites.value_at(position) or ""
-
-
 #: steps of work to place a pod, more for each node, and to check a placed pod
 _POD_STEPS, _NODE_STEPS, _LOOK_STEPS = 8_000, 10, 1_000
 #: domains to try for a pod that breaks constraints of others
@@ -172,6 +174,7 @@ class Settling:
     pods under rules between pods.
     """
 
+    batch: Batch
     nodes: NodeIndex
     #: available capacity with the placed pods
     room: FreeCapacity
@@ -179,13 +182,11 @@ class Settling:
     open: OpenNodes
     skews: Skews
     surroundings: Surroundings
-    gain: GainAtEdge
-    turn: TurnOf
     deadline: Deadline
-    #: None if spread does not count
-    spread: ReplicaSpread | None = None
+    #: replicas with the placed pods; None if spread does not count
+    spread: ReplicaSpread | None
     #: subsequent pods may break constraints of preceding ones, as in kube-scheduler
-    forgetful: bool = False
+    forgetful: bool
     #: in an order that the constraints allow, unless `disordered`
     placed: dict[Uid, Placed] = attrs.field(factory=dict)
     #: placed pods by turn
@@ -202,13 +203,34 @@ class Settling:
     avoided: dict[Uid, list[Mask]] = attrs.field(factory=dict)
     #: where pods had better be
     drawn: dict[Uid, Mask] = attrs.field(factory=dict)
-    #: site of each edge node, if any workload has demand by site
-    sites: Column | None = None
     #: pods of the batch on the edge, by site
     edge: defaultdict[Workload, Counter[str]] = attrs.field(
         factory=lambda: defaultdict(Counter[str])
     )
     on_edge: Mask = attrs.field(init=False)
+
+    @classmethod
+    def of(
+        cls,
+        batch: Batch,
+        feasibility: Feasibility,
+        deadline: Deadline = NO_DEADLINE,
+        *,
+        forgetful: bool = False,
+    ) -> Self:
+        """Begin a placement of the batch, without any pod placed."""
+        surroundings = batch.snapshot.surroundings
+        return cls(
+            batch,
+            feasibility.index,
+            feasibility.room,
+            OpenNodes(feasibility, surroundings, batch.pods),
+            feasibility.skews(batch.pods),
+            surroundings,
+            deadline,
+            None if batch.spread is None else batch.spread.copy(),
+            forgetful,
+        )
 
     @on_edge.default
     def _edge_nodes(self) -> Mask:
@@ -218,6 +240,10 @@ class Settling:
     def _steps(self) -> int:
         """Estimated steps of work to place a pod."""
         return _POD_STEPS + _NODE_STEPS * len(self.nodes)
+
+    def gain(self, pod: Pod) -> int | Ints:
+        """Return the QoS gained by the pod at the edge, given the pods placed so far."""
+        return self.batch.gain_at_edge(pod.workload, self.edge[pod.workload])
 
     @property
     def homes(self) -> dict[Uid, NodeName]:
@@ -278,7 +304,7 @@ class Settling:
 
     def _keeps_away(self, pod: Pod) -> bool:
         """Determine whether the pod remains unplaced to protect the constraints of other pods."""
-        return not self.forgetful and not (self.turns and min(self.turns) < self.turn(pod))
+        return not self.forgetful and not (self.turns and min(self.turns) < self.batch.turn(pod))
 
     def retry(self, pods: Iterable[Pod]) -> None:
         """Place the unplaced pods on any permitted node; repeat while a placement makes further
@@ -302,7 +328,7 @@ class Settling:
             look for pod, _ in self.placed.values() for look in _selections_of(pod.pod_class.rules)
         }
         for pod, node in tuple(self.placed.values()):
-            gain = self.gain(pod.workload, self.edge[pod.workload])
+            gain = self.gain(pod)
             if self.on_edge[self.nodes.positions[node]] or np.max(gain) <= 0:
                 continue
             if any(s.covers(pod.namespace, pod.labels, self.surroundings) for s in looks):
@@ -419,7 +445,7 @@ class Settling:
         """Return the last pod of a lesser turn affected by the given pod's constraints."""
         looks = tuple(_selections_of(broken.pod_class.rules))
         for pod, _ in reversed(self.placed.values()):
-            if self.turn(pod) < self.turn(broken) and any(
+            if self.batch.turn(pod) < self.batch.turn(broken) and any(
                 s.covers(pod.namespace, pod.labels, self.surroundings) for s in looks
             ):
                 return pod
@@ -454,12 +480,12 @@ class Settling:
         self.nowhere.clear()
 
     def _count_pod(self, pod: Pod, node: NodeName, by: int) -> None:
-        at, turn = self.nodes.positions[node], self.turn(pod)
+        at, turn = self.nodes.positions[node], self.batch.turn(pod)
         free = self.room.of(at)
         self.room = self.room.with_free(at, free - pod.requests if by > 0 else free + pod.requests)
         self.skews.change(self.open.like(pod), at, by)
         if self.on_edge[at]:
-            self.edge[pod.workload][site_at(self.sites, at)] += by
+            self.edge[pod.workload][site_at(self.batch.sites, at)] += by
         self.turns[turn] += by
         if not self.turns[turn]:
             del self.turns[turn]
@@ -503,7 +529,7 @@ class Settling:
         penalties = self.open.penalties(pod, nodes)
         if pod.uid in self.drawn:
             nodes = _keep_cheapest(nodes, ~self.drawn[pod.uid][nodes])
-        gain = self.gain(pod.workload, self.edge[pod.workload])
+        gain = self.gain(pod)
         nodes = _keep_cheapest(nodes, -(gain * self.on_edge)[nodes])
         if penalties is not None:
             nodes = _keep_cheapest(nodes, penalties[nodes])
@@ -535,3 +561,55 @@ def _topology_keys(rules: SchedulingRules) -> list[str]:
     keys = {term.topology_key for term in rules.affinity}
     keys.update(constraint.topology_key for constraint in rules.spread)
     return sorted(keys)
+
+
+#: Overhead in nodes, and threshold, of pods times request vectors times edge nodes.
+_OVERHEAD, _MOST_MEASURED = 100, 10_000_000
+
+
+def place_one_at_a_time(batch: Batch, feasibility: Feasibility) -> Settling:
+    """Schedule the pods of a batch one at a time, as kube-scheduler does.
+
+    This is the lower bound for every decision: a subsequent pod may violate constraints of a
+    preceding pod. The running time is linear in the number of pods, so no deadline applies.
+    Unschedulable pods are retried at the end, because other pods may have opened nodes to them.
+    """
+    settling = Settling.of(batch, feasibility, forgetful=True)
+    nodes = len(batch.edge.positions) + _OVERHEAD
+    measured = len(batch.pods) * len(batch.fragmentation.mix) * nodes <= _MOST_MEASURED
+    for pod in batch.pods:
+        open_to = settling.open_to(pod)
+        if open_to is None:
+            continue
+        edge, cloud = (
+            batch.snapshot.in_turn(tier, settling.room, len(settling.placed), [pod])
+            for tier in (Tier.EDGE, Tier.CLOUD)
+        )
+        company = penalties = np.zeros(len(open_to), dtype=np.int64)
+        if settling.spread is not None and has_default_spread(pod):
+            company = settling.spread.by_node(pod.workload, edge.index)
+        differing = settling.open.penalties(pod, open_to.nonzero()[0])
+        chosen = choose_node(
+            pod.requests,
+            open_to,
+            edge,
+            cloud,
+            settling.gain(pod),
+            partial(added_fragmentation, batch.fragmentation, edge, pod.requests)
+            if measured
+            else partial(_room_left, edge),
+            company,
+            penalties if differing is None else differing,
+        )
+        if chosen is not None:
+            settling.put(pod, edge.index.names[chosen[0]])
+    settling.retry(pod for pod in batch.pods if pod.uid not in settling.placed)
+    return settling
+
+
+def _room_left(edge: NodeRows, chosen: Positions) -> Ints:
+    """Return the free share of each edge row: replaces fragmentation for large request mixes."""
+    basic = ("cpu", "memory")
+    some = attrs.evolve(edge, positions=edge.positions[chosen])
+    shares = 1000 * some.free(basic) // np.maximum(some.allocatable(basic), 1)
+    return np.asarray(shares.sum(axis=1))

@@ -3,21 +3,17 @@
 import itertools
 from collections import Counter
 
+import attrs
 import pytest
 
-from kubedsm.model.model import Tier
 from kubedsm.objective.fragmentation import Fragmentation, Measure, request_mix
 from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.objective.replica_spread import ReplicaSpread
-from kubedsm.optimizer.matching.match import Bounds
-from kubedsm.optimizer.matching.problem import PlacementProblem, group_kinds, is_plain
-from kubedsm.optimizer.placing.batch import Batch, rejection_elsewhere
-from kubedsm.optimizer.placing.cloud import CloudRoom
-from kubedsm.optimizer.placing.decision import make_decision
-from kubedsm.optimizer.placing.replica_spreading import ReplicaLadders
+from kubedsm.optimizer.matching.problem import group_kinds, is_plain
+from kubedsm.optimizer.placing.batch import rejection_elsewhere
 from kubedsm.plugins.feasibility import Feasibility
 from support import drawing
-from support.placement_instances import drawn
+from support.placement_instances import batch_of, drawn
 from support.rule_instances import drawn as drawn_with_rules
 
 #: with a promise of nothing no pod gains by the edge: fragmentation decides
@@ -44,41 +40,14 @@ def test_a_pod_alone_goes_where_the_tables_would_have_it(number, way):
             case.snapshot,
             (lambda _: qos_target) if qos_target else case.qos_targets,
         )
-        edge, cloud = shot.in_turn(Tier.EDGE), shot.in_turn(Tier.CLOUD)
-        fragmentation = Fragmentation(measure, request_mix(shot))
-        measured = [vector for vector, _ in fragmentation.mix]
         for pod in case.batch:
-            [kind] = group_kinds([pod], edge + cloud)
-            spread = ReplicaSpread.of(shot) if spreading else None
-            replicas = at_edge = in_cloud = None
-            if spread is not None:
-                replicas = ReplicaLadders.of([kind], edge + cloud, spread)
-                at_edge, in_cloud = replicas.on(edge), replicas.on(cloud)
-            tabulated = make_decision(
-                PlacementProblem.of([kind], edge, measured, at_edge),
-                CloudRoom.of(PlacementProblem.of([kind], cloud, ladders=in_cloud), Bounds()),
-                shot.census.shares,
-                qos_targets,
-                objective,
-                fragmentation,
-                Bounds(),
-                replicas,
+            batch = attrs.evolve(
+                batch_of(shot, [pod], qos_targets),
+                objective=objective,
+                fragmentation=Fragmentation(measure, request_mix(shot)),
+                spread=ReplicaSpread.of(shot) if spreading else None,
             )
-            shares, bounds = shot.census.shares, Bounds()
-            batch = Batch(
-                shot,
-                [pod],
-                shares,
-                qos_targets,
-                objective,
-                fragmentation,
-                bounds,
-                None,
-                spread,
-                None,
-                edge,
-                cloud,
-            )
+            tabulated = batch.choice(group_kinds([pod], batch.edge + batch.cloud))
             alone = batch.alone(pod)
             for side in ("edge", "cloud", "fragmentation", "proof"):
                 assert getattr(alone, side) == getattr(tabulated, side), (seed, pod.name, side)

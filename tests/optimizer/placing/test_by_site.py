@@ -1,14 +1,13 @@
 from collections import Counter
 
 from kubedsm.model.model import HostPort, SchedulingRules, Tier
-from kubedsm.objective.fragmentation import Fragmentation
 from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.matching.match import Bounds
-from kubedsm.optimizer.placing.batch import Batch, place_one_at_a_time
 from kubedsm.optimizer.placing.immediate import immediate_schedule
+from kubedsm.optimizer.placing.settling import place_one_at_a_time
 from kubedsm.plugins.feasibility import Feasibility
 from support import drawing
-from support.placement_instances import Instance, node, pod, resources, snapshot
+from support.placement_instances import Instance, batch_of, node, pod, resources, snapshot
 from support.placement_literal import every_placement
 from support.site_instances import (
     LABELS,
@@ -181,26 +180,6 @@ def test_pods_under_rules_between_pods_go_to_their_sites_one_at_a_time():
     case = counted(Instance(snapshot([*nodes, cloud], pods), tuple(pods), targets))
     for bounds in (None, NO_SEARCH):
         assert by_site(case, decided(case, bounds=bounds)) == {("cart", "a"): 2, ("cart", "b"): 2}
-    batch = batch_of(case)
+    batch = batch_of(case.snapshot, case.batch, case.qos_targets, LABELS)
     placed = place_one_at_a_time(batch, Feasibility.of(case.snapshot)).placed.values()
     assert Counter(name[:6] for _, name in placed) == {"edge-a": 2, "edge-b": 2}
-
-
-def batch_of(case):
-    """Return the batch of the case, without ranks and replica spread."""
-    shot = case.snapshot
-    return Batch(
-        shot,
-        case.batch,
-        shot.census.shares,
-        case.qos_targets,
-        SHARE,
-        Fragmentation(),
-        Bounds(),
-        None,
-        None,
-        None,
-        shot.in_turn(Tier.EDGE),
-        shot.in_turn(Tier.CLOUD),
-        shot.index.site(LABELS),
-    )

@@ -9,14 +9,15 @@ from kubedsm.model.model import NodeName, Tier
 from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.objective.replica_spread import ReplicaSpread
 from kubedsm.optimizer.matching.match import Bounds
-from kubedsm.optimizer.placing.decision import Binding
+from kubedsm.optimizer.placing.decision import Binding, Choice
 from kubedsm.optimizer.placing.immediate import immediate_schedule
 from kubedsm.optimizer.placing.rule_keeping import keep_rules
+from kubedsm.optimizer.programming.in_order import NO_PROOF
 from kubedsm.plugins.feasibility import Feasibility
 from support import drawing
 from support.hash_seeds import printed_by_hash_seeds
 from support.literal_rules import literal_rule
-from support.placement_instances import resources
+from support.placement_instances import batch_of, resources
 from support.rule_instances import (
     HOST,
     ZONE,
@@ -57,8 +58,10 @@ def test_pods_that_keep_away_from_each_other_get_a_node_each():
     assert decision.proven
 
 
-@pytest.mark.parametrize(("gain", "chosen"), [(1, "e1"), (0, "e1"), (-1, "c3")])
-def test_one_that_cannot_be_where_it_was_planned_goes_by_what_it_gains_at_the_edge(gain, chosen):
+@pytest.mark.parametrize(
+    ("target", "chosen"), [(QosTarget(), "e1"), (QosTarget(0), "e1"), (QosTarget(most=0), "c3")]
+)
+def test_one_that_cannot_be_where_it_was_planned_goes_by_what_it_gains_at_the_edge(target, chosen):
     """It joins fewer replicas there."""
     apart = near(app("a"))
     cloud = [zoned(f"c{n}", zone, tier=Tier.CLOUD) for n, zone in ((1, "x"), (2, "x"), (3, "y"))]
@@ -66,15 +69,11 @@ def test_one_that_cannot_be_where_it_was_planned_goes_by_what_it_gains_at_the_ed
     pods = [attrs.evolve(each, workload=pods[1].workload) for each in pods]
     old = attrs.evolve(pod("old", {"app": "old"}, on="c3"), workload=pods[1].workload)
     shot = cluster([zoned("e1", "e"), *cloud], [*pods, old])
-    kept = keep_rules(
-        Feasibility.of(shot),
-        shot.surroundings,
-        [(pods[0], NodeName("c1")), (pods[1], NodeName("c2"))],
-        (),
-        lambda *_: gain,
-        lambda _: (0, 0),
-        spread=ReplicaSpread.of(shot),
+    batch = attrs.evolve(
+        batch_of(shot, pods, lambda _: target), spread=ReplicaSpread.of(shot, {pods[1].workload})
     )
+    planned = tuple(zip(pods, map(NodeName, ("c1", "c2")), strict=True))
+    kept = keep_rules(batch, Feasibility.of(shot), Choice((), planned, 0, NO_PROOF))
     assert {node for _, node in kept.placed} == {"c1", chosen}
 
 
