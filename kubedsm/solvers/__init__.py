@@ -1,5 +1,5 @@
 """Integer-programming solvers (HiGHS, CP-SAT), each library in a separate process.
 
-`highs` and `cp_sat` are the solvers' settings, `process` starts and kills the process, and
-`highs_library` and `cp_sat_library` run in it. Without its library a solver is absent.
+`available` has the solvers' settings, `process` starts and kills the process, and `highs_library`
+and `cp_sat_library` run in it. Without its library a solver is absent.
 """

@@ -1,4 +1,4 @@
-"""Client of solver processes: start the process, send requests, kill after the deadline.
+"""Solver processes: start the process, send requests, kill after the deadline.
 
 Solver libraries print, exceed time limits, crash, and are not interruptible everywhere. Therefore a
 separate process loads the library, with discarded output and a private pipe for requests. The first
@@ -7,13 +7,17 @@ is killed; the next request starts a replacement.
 """
 
 import atexit
+import importlib
 import math
 import multiprocessing
 import os
+import signal
 import threading
 import time
+from collections.abc import Callable
 from functools import cache, partial
 from multiprocessing.connection import Connection
+from queue import SimpleQueue
 
 import attrs
 
@@ -21,6 +25,10 @@ from kubedsm.model.deadline import STEPS_PER_SECOND, URGENT_SHARE, Deadline
 from kubedsm.optimizer.programming.programme import Ints, Programme, Solved, Status
 from kubedsm.solvers.forked_process import ForkedProcess, fork
 
+LIBRARY_MODULES = {
+    "highs": "kubedsm.solvers.highs_library",
+    "cp-sat": "kubedsm.solvers.cp_sat_library",
+}
 #: Seconds beyond its budget after which a solver is killed.
 GRACE = 0.3
 #: Seconds for starting Python and loading the library, excluded from solving budgets.
@@ -105,7 +113,7 @@ class SolverProcess:
             self._line = ours
             try:
                 self._process = fork(
-                    partial(_serve_requests, self._library, theirs), [theirs.fileno()], silent=True
+                    partial(_serve, self._library, theirs), [theirs.fileno()], silent=True
                 )
             except OSError:
                 self._process = None
@@ -160,12 +168,6 @@ class SolverProcess:
         self._line = self._process = None
 
 
-def _serve_requests(library: str, line: Connection) -> None:
-    from kubedsm.solvers.solver_loop import serve  # noqa: PLC0415 - only the solver process
-
-    serve(library, line)
-
-
 def _kill_after(seconds: float, process: ForkedProcess, late: threading.Event) -> threading.Timer:
     """Kill the solver process after the deadline, from a thread: even sending may block."""
 
@@ -209,3 +211,37 @@ def _forget_all() -> None:
 
 atexit.register(stop_all)
 os.register_at_fork(after_in_child=_forget_all)
+
+
+# In the solver process.
+
+
+def _listen(line: Connection, requests: "SimpleQueue[Request]", stopped: threading.Event) -> None:
+    """Read messages from the parent process; end this process if the parent is gone."""
+    try:
+        while True:
+            message = line.recv()
+            if message == STOP:
+                stopped.set()
+            else:
+                stopped.clear()
+                requests.put(message)
+    except (EOFError, OSError):
+        os._exit(0)
+
+
+def _serve(library: str, line: Connection) -> None:
+    """Load the library and answer requests on `line`; never return."""
+    requests, stopped = SimpleQueue[Request](), threading.Event()
+    solved: Callable[[Request, threading.Event], Solved]
+    solved = importlib.import_module(LIBRARY_MODULES[library]).solve_request
+    line.send(READY)
+    threading.Thread(target=_listen, args=(line, requests, stopped), daemon=True).start()
+    while True:
+        request = requests.get()
+        if math.isfinite(request.seconds):
+            # SIGALRM ends this process, even if the library never returns and the parent is gone.
+            signal.setitimer(signal.ITIMER_REAL, request.seconds + 2 * GRACE)
+        answer = solved(request, stopped)
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        line.send(answer)
