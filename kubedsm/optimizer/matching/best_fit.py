@@ -124,13 +124,20 @@ class BestFit(Filling):
         return node
 
 
-def best_fit_increasing(problem: PlacementProblem) -> Ints:
+def best_fit_increasing(
+    problem: PlacementProblem, loads: Ints | None = None, elsewhere: Ints | None = None
+) -> Ints:
     """Place pods by the best-fit heuristic in order of increasing size; return pod counts, shape
     (nodes, groups of interchangeable pods).
+
+    loads: pods that are placed already. elsewhere: other pods, placed on nodes of another problem.
     """
-    room = BestFit(problem)
+    room = BestFit(problem, loads)
+    left = problem.counts - room.loads.sum(axis=0)
+    if elsewhere is not None:
+        left -= elsewhere.sum(axis=0)
     for kind in order_by_size(problem):
-        for _ in range(int(problem.counts[kind])):
+        for _ in range(int(left[kind])):
             if not room.place(kind):
                 break
     return room.loads

@@ -6,8 +6,7 @@ chosen, considering the expected usage of preceding pods. A pod remains if no no
 if the usage of its node is unknown.
 """
 
-from collections.abc import Collection, Iterable, Mapping
-from typing import Self
+from collections.abc import Collection, Mapping
 
 import attrs
 import numpy as np
@@ -24,42 +23,6 @@ from kubedsm.plugins.feasibility import Feasibility, is_worse
 
 #: Steps of work to reassign a pod, and more for each node.
 _POD_STEPS, _NODE_STEPS = 100_000, 100
-
-
-@attrs.define(eq=False)
-class _Rules:
-    """Constraints between pods during load balancing, at arrival and in the final state."""
-
-    #: with pods before, with all pods, and with all but the current one
-    come: Feasibility
-    all: Feasibility
-    others: Feasibility
-
-    @classmethod
-    def of(cls, snapshot: Snapshot, bindings: Iterable[Binding]) -> Self:
-        come = every = Feasibility.of(snapshot)
-        for binding in bindings:
-            every = every.with_pod(binding.pod, binding.node)
-        return cls(come, every, every)
-
-    def open_to(self, binding: Binding) -> Mask | None:
-        """Return the nodes accepting the pod; None if the pod's own node no longer accepts it."""
-        pod = binding.pod
-        if self.come.rejection(pod, binding.node):
-            return None
-        self.others = self.all.without_pod(pod.uid)
-        return self.others.taking(pod) & self.come.taking(pod)
-
-    def put(self, binding: Binding, node: NodeName) -> bool:
-        """Place the pod on the node; return False, without changes, if rules of others break."""
-        pod = binding.pod
-        if node != binding.node:
-            moved = self.others.with_pod(pod, node)
-            if is_worse(self.all.broken_rules([pod]), moved.broken_rules([pod])):
-                return False
-            self.all = moved
-        self.come = self.come.with_pod(pod, node)
-        return True
 
 
 def balance_by_load(
@@ -84,15 +47,24 @@ def balance_by_load(
     loads = Loads.of(goal, snapshot) if goal.weight else None
     if loads is None or not decision.bindings:
         return decision
-    rules = _Rules.of(snapshot, decision.bindings)
-    unseen = snapshot.index.match_names(closed)
+    come = every = Feasibility.of(snapshot)
+    apart = None
+    if spread:
+        apart = ReplicaSpread.of(snapshot, {binding.pod.workload for binding in decision.bindings})
+    for binding in decision.bindings:
+        every = every.with_pod(binding.pod, binding.node)
+        if apart is not None:
+            apart.put(binding.pod.workload, binding.node)
+    index = snapshot.index
+    unseen = index.match_names(closed)
     if decision.looked_at is not None:
-        unseen |= decision.looked_at.others(snapshot.index)
-    dealing = _Dealing.of(decision.bindings, loads, rules, snapshot, unseen, sites, spread=spread)
+        unseen |= decision.looked_at.others(index)
+    tiers = {tier: index.at(index.of_tier(tier)) & ~unseen for tier in Tier}
+    balancing = _Balancing(loads, apart, tiers, snapshot.census.shares, sites, come, every)
     bindings = []
     for binding in decision.bindings:
         late = deadline.spend(_POD_STEPS + _NODE_STEPS * len(snapshot.nodes))
-        node = None if late else dealing.place(binding)
+        node = None if late else balancing.place(binding)
         if node is None:
             return decision
         bindings.append(binding._replace(node=node))
@@ -102,7 +74,7 @@ def balance_by_load(
     unplaced = {
         pod.uid: decision.unplaced[pod.uid]
         if pod.requests.beyond_any_node
-        else rules.all.rejections(pod)
+        else balancing.all.rejections(pod)
         for pod in left_over
     }
     if any(len(found) < len(snapshot.nodes) for found in unplaced.values()):
@@ -127,59 +99,49 @@ def balance_by_load(
     )
 
 
-@attrs.frozen(eq=False)
-class _Dealing:
+@attrs.define(eq=False)
+class _Balancing:
+    """Pods of a decision that are reassigned one after another."""
+
     loads: Loads
-    rules: _Rules
     #: replicas with the whole batch; None if spread does not count
     spread: ReplicaSpread | None
     #: open nodes
     tiers: Mapping[Tier, Mask]
     shares: Mapping[Workload, Share]
     sites: Column | None
-
-    @classmethod
-    def of(
-        cls,
-        bindings: Iterable[Binding],
-        loads: Loads,
-        rules: _Rules,
-        snapshot: Snapshot,
-        closed: Mask,
-        sites: Column | None,
-        *,
-        spread: bool,
-    ) -> Self:
-        index, apart = snapshot.index, None
-        if spread:
-            apart = ReplicaSpread.of(snapshot, {binding.pod.workload for binding in bindings})
-            for binding in bindings:
-                apart.put(binding.pod.workload, binding.node)
-        tiers = {tier: index.at(index.of_tier(tier)) & ~closed for tier in Tier}
-        return cls(loads, rules, apart, tiers, snapshot.census.shares, sites)
+    #: constraints with the pods before, and with all pods
+    come: Feasibility
+    all: Feasibility
 
     def place(self, binding: Binding) -> NodeName | None:
-        """Choose the least loaded node for the pod; None if its node no longer accepts it."""
-        pod, names = binding.pod, self.loads.nodes.names
-        open_to = self.rules.open_to(binding)
-        if open_to is None:
+        """Choose the least loaded node for the pod, without breaking rules of other pods; None if
+        its node no longer accepts it.
+        """
+        pod, index = binding.pod, self.loads.nodes
+        if self.come.rejection(pod, binding.node):
             return None
-        here = self.loads.nodes.positions[binding.node]
-        others = open_to & self.tiers[binding.tier] & self._no_less_apart(pod, here)
+        here, others = index.positions[binding.node], self.all.without_pod(pod.uid)
+        open_to = others.taking(pod) & self.come.taking(pod) & self.tiers[binding.tier]
+        open_to &= self._no_less_apart(pod, here)
         share = self.shares.get(pod.workload)
         if self.sites is not None and share is not None and share.sites is not None:
-            others &= self.sites.codes == self.sites.codes[here]
-        others[here] = False
-        at = np.concatenate(([here], others.nonzero()[0]))
-        worth = self.loads.goal.weight * self.loads.scores(
-            pod, at
-        ) - self.rules.others.penalties_at(pod, at)
+            open_to &= self.sites.codes == self.sites.codes[here]
+        open_to[here] = False
+        at = np.concatenate(([here], open_to.nonzero()[0]))
+        worth = self.loads.goal.weight * self.loads.scores(pod, at) - others.penalties_at(pod, at)
         # Without a score of its node the pod stays.
         worth = np.zeros(1) if np.isnan(worth[0]) else np.where(np.isnan(worth), -np.inf, worth)
-        node = names[int(at[worth.argmax()])]
-        while not self.rules.put(binding, node):
-            worth[worth.argmax()] = -np.inf
-            node = names[int(at[worth.argmax()])]
+        before = self.all.broken_rules([pod])
+        # The first is the node of the pod itself.
+        while best := int(worth.argmax()):
+            moved = others.with_pod(pod, index.names[int(at[best])])
+            if not is_worse(before, moved.broken_rules([pod])):
+                self.all = moved
+                break
+            worth[best] = -np.inf
+        node = index.names[int(at[best])]
+        self.come = self.come.with_pod(pod, node)
         if self.spread is not None:
             self.spread.put(pod.workload, binding.node, -1)
             self.spread.put(pod.workload, node)

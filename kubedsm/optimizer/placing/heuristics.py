@@ -22,7 +22,6 @@ from kubedsm.optimizer.matching.best_fit import (
     add_by_ejection_chains,
     best_fit_increasing,
     kind_sizes,
-    order_by_size,
 )
 from kubedsm.optimizer.matching.problem import PlacementProblem
 from kubedsm.optimizer.placing.cloud import allocation_scores, cap_placement
@@ -165,10 +164,10 @@ def best_by_heuristics(
     """
     if is_utmost(edge, cloud, members, first):
         return first
-    left = edge.counts - first.on_edge.sum(axis=0) - first.in_cloud.sum(axis=0)
-    in_cloud = _fill_up(cloud, first.in_cloud, left)
-    left = edge.counts - first.on_edge.sum(axis=0) - in_cloud.sum(axis=0)
-    first = Placement(first.picks, _fill_up(edge, first.on_edge, left), in_cloud)
+    on_edge, in_cloud = first.on_edge, first.in_cloud
+    in_cloud = best_fit_increasing(cloud, in_cloud, on_edge)
+    on_edge = best_fit_increasing(edge, on_edge, in_cloud)
+    first = Placement(first.picks, on_edge, in_cloud)
     if deadline.passed:
         return first
     whole = PlacementProblem.of(edge.kinds, edge.rows + cloud.rows)
@@ -291,15 +290,3 @@ def _by_level(members: Sequence[Demand], on_edge: Mapping[Workload, int]) -> lis
     for member in members:
         worth[member.level] += int(member.values[on_edge[member.workload]])
     return list(worth.values())
-
-
-def _fill_up(problem: PlacementProblem, loads: Ints, counts: Ints) -> Ints:
-    """Return the placement with additional pods of each kind, as far as capacity permits."""
-    if not counts.any():
-        return loads
-    room = BestFit(problem, loads)
-    for kind in order_by_size(problem):
-        for _ in range(int(counts[kind])):
-            if not room.place(kind):
-                break
-    return room.loads
