@@ -5,8 +5,7 @@ replicas there, or equally many with less fragmentation.
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
 import numpy as np
@@ -24,7 +23,7 @@ from kubedsm.model.model import (
     levels_of,
     shares_after,
 )
-from kubedsm.model.node_index import Column, Mask, NodeRows, Positions
+from kubedsm.model.node_index import Column, Mask, NodeRows
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.fragmentation import Fragmentation, Ints, axes_of, rows
 from kubedsm.objective.objective import Objective, QosTargets, quality
@@ -67,42 +66,6 @@ def edge_fragmentation(fragmentation: Fragmentation, edge: NodeRows) -> int:
     """
     axes = axes_of(vector for vector, _ in fragmentation.mix)
     return int(fragmentation.costs(axes, edge.allocatable(axes), edge.free(axes)).sum())
-
-
-def choose_node(
-    requests: Resources,
-    open_to: Mask,
-    edge: NodeRows,
-    cloud: NodeRows,
-    gain: int | Ints,
-    added: Callable[[Positions], Ints],
-    company: Ints,
-    penalties: Ints,
-) -> tuple[int, int] | None:
-    """Return the position of the chosen node for a single pod, and the added fragmentation.
-
-    open_to: mask of nodes accepting the pod. added: fragmentation that the pod adds to each edge
-    row.
-    company, penalties: replicas joined by the pod, and preference penalty, by position.
-    """
-    target = _least_allocated(requests, cloud.only(open_to), company, penalties)
-    on_edge = np.flatnonzero(open_to[edge.positions])
-    gains = np.broadcast_to(gain, open_to.shape)[edge.positions[on_edge]]
-    best_gain = int(gains.max(initial=-1))
-    if not len(on_edge) or (target is not None and best_gain < 0):
-        return None if target is None else (target, 0)
-    on_edge = on_edge[gains == gains.max()]
-    for costs in (penalties, company):
-        of_rows = costs[edge.positions[on_edge]]
-        on_edge = on_edge[of_rows == of_rows.min()]
-    more = added(on_edge)
-    best = int(more.argmin())
-    node, least = int(edge.positions[on_edge[best]]), int(more[best])
-    if target is not None and best_gain == 0:
-        at_edge = int(penalties[node]), int(company[node]), least
-        if at_edge >= (int(penalties[target]), int(company[target]), 0):
-            return target, 0
-    return node, least
 
 
 def _least_allocated(
@@ -155,20 +118,8 @@ class Batch:
         if self.sampling is not None:
             looked_at, cloud = self._sample_cloud(self.sampling)
         fits = fitting_nodes(pod.pod_class, edge.index, edge.room)
-        company = np.zeros(len(edge.index), dtype=np.int64)
-        spread = self.spread
-        if spread is not None and pod.workload in spread.on_node and has_default_spread(pod):
-            company = spread.by_node(pod.workload, edge.index)
-        chosen = choose_node(
-            pod.requests,
-            fits,
-            edge,
-            cloud,
-            self.gain_at_edge(pod.workload, {}),
-            partial(added_fragmentation, self.fragmentation, edge, pod.requests),
-            company,
-            np.zeros_like(company),
-        )
+        gain = self.gain_at_edge(pod.workload, {})
+        chosen = self.choose_node(pod, fits, edge, cloud, gain, self.spread)
         total = edge_fragmentation(self.fragmentation, edge)
         if chosen is None:
             return Choice((), (), total, Proof(), looked_at=looked_at)
@@ -177,6 +128,51 @@ class Batch:
         if node in edge.positions:
             return Choice(target, (), total + more, Proof(), looked_at=looked_at)
         return Choice((), target, total, Proof(), looked_at=looked_at)
+
+    def choose_node(
+        self,
+        pod: Pod,
+        open_to: Mask,
+        edge: NodeRows,
+        cloud: NodeRows,
+        gain: int | Ints,
+        spread: ReplicaSpread | None,
+        penalties: Ints | None = None,
+        *,
+        measured: bool = True,
+    ) -> tuple[int, int] | None:
+        """Return the position of the chosen node for a single pod, and the added fragmentation.
+
+        open_to: mask of nodes accepting the pod. gain, penalties: QoS gained on the edge, and
+        preference penalty, by position.
+        measured: whether edge nodes compare by fragmentation; else by free share.
+        """
+        company = np.zeros(len(open_to), dtype=np.int64)
+        penalties = company if penalties is None else penalties
+        if spread is not None and pod.workload in spread.on_node and has_default_spread(pod):
+            company = spread.by_node(pod.workload, edge.index)
+        target = _least_allocated(pod.requests, cloud.only(open_to), company, penalties)
+        on_edge = np.flatnonzero(open_to[edge.positions])
+        gains = np.broadcast_to(gain, open_to.shape)[edge.positions[on_edge]]
+        best_gain = int(gains.max(initial=-1))
+        if not len(on_edge) or (target is not None and best_gain < 0):
+            return None if target is None else (target, 0)
+        on_edge = on_edge[gains == gains.max()]
+        for costs in (penalties, company):
+            of_rows = costs[edge.positions[on_edge]]
+            on_edge = on_edge[of_rows == of_rows.min()]
+        some = attrs.evolve(edge, positions=edge.positions[on_edge])
+        if measured:
+            more = _added_fragmentation(self.fragmentation, some, pod.requests)
+        else:
+            more = _room_left(some)
+        best = int(more.argmin())
+        node, least = int(some.positions[best]), int(more[best])
+        if target is not None and best_gain == 0:
+            at_edge = int(penalties[node]), int(company[node]), least
+            if at_edge >= (int(penalties[target]), int(company[target]), 0):
+                return target, 0
+        return node, least
 
     def plain_choice(self) -> Choice:
         """Choose nodes for pods without rules between pods (affinity, spread, ports), sampling the
@@ -393,13 +389,17 @@ def without_binding(pods: Iterable[Pod], bindings: Iterable[Binding]) -> list[Po
     return [pod for pod in pods if pod.uid not in placed]
 
 
-def added_fragmentation(
-    measure: Fragmentation, edge: NodeRows, requests: Resources, chosen: Positions
-) -> Ints:
-    """Return the fragmentation that the pod would add to each of the chosen edge rows."""
+def _added_fragmentation(measure: Fragmentation, edge: NodeRows, requests: Resources) -> Ints:
+    """Return the fragmentation that the pod would add to each edge row."""
     axes = axes_of([requests, *(vector for vector, _ in measure.mix)])
-    some = attrs.evolve(edge, positions=edge.positions[chosen])
-    size, room = some.allocatable(axes), some.free(axes)
+    size, room = edge.allocatable(axes), edge.free(axes)
     rooms = np.concatenate((room, room - rows([requests], axes)))
     before, after = np.split(measure.costs(axes, np.concatenate((size, size)), rooms), 2)
     return np.asarray(after - before)
+
+
+def _room_left(edge: NodeRows) -> Ints:
+    """Return the free share of each edge row: replaces fragmentation for large request mixes."""
+    basic = ("cpu", "memory")
+    shares = 1000 * edge.free(basic) // np.maximum(edge.allocatable(basic), 1)
+    return np.asarray(shares.sum(axis=1))

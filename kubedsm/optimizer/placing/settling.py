@@ -6,7 +6,6 @@ Here the constraints of all pods of a batch are satisfied in the final state.
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from typing import Any, Self
 
 import attrs
@@ -15,25 +14,12 @@ from numpy.typing import NDArray
 
 from kubedsm.model.deadline import NO_DEADLINE, Deadline
 from kubedsm.model.model import NodeName, Pod, PodAffinityTerm, SchedulingRules, Tier, Uid, Workload
-from kubedsm.model.node_index import (
-    FreeCapacity,
-    Ints,
-    Mask,
-    NodeIndex,
-    NodeRows,
-    Positions,
-)
+from kubedsm.model.node_index import FreeCapacity, Ints, Mask, NodeIndex, Positions
 from kubedsm.model.residents import Selection, wishes_of
 from kubedsm.model.surroundings import Surroundings
 from kubedsm.objective.replica_spread import ReplicaSpread, has_default_spread
 from kubedsm.optimizer.matching.problem import Turn
-from kubedsm.optimizer.placing.batch import (
-    Batch,
-    Placed,
-    added_fragmentation,
-    choose_node,
-    site_at,
-)
+from kubedsm.optimizer.placing.batch import Batch, Placed, site_at
 from kubedsm.plugins.feasibility import EquivalenceClass, Feasibility, Rejection
 from kubedsm.plugins.fit import shortages
 from kubedsm.plugins.spread import Skews
@@ -585,31 +571,17 @@ def place_one_at_a_time(batch: Batch, feasibility: Feasibility) -> Settling:
             batch.snapshot.in_turn(tier, settling.room, len(settling.placed), [pod])
             for tier in (Tier.EDGE, Tier.CLOUD)
         )
-        company = penalties = np.zeros(len(open_to), dtype=np.int64)
-        if settling.spread is not None and has_default_spread(pod):
-            company = settling.spread.by_node(pod.workload, edge.index)
-        differing = settling.open.penalties(pod, open_to.nonzero()[0])
-        chosen = choose_node(
-            pod.requests,
+        chosen = batch.choose_node(
+            pod,
             open_to,
             edge,
             cloud,
             settling.gain(pod),
-            partial(added_fragmentation, batch.fragmentation, edge, pod.requests)
-            if measured
-            else partial(_room_left, edge),
-            company,
-            penalties if differing is None else differing,
+            settling.spread,
+            settling.open.penalties(pod, open_to.nonzero()[0]),
+            measured=measured,
         )
         if chosen is not None:
             settling.put(pod, edge.index.names[chosen[0]])
     settling.retry(pod for pod in batch.pods if pod.uid not in settling.placed)
     return settling
-
-
-def _room_left(edge: NodeRows, chosen: Positions) -> Ints:
-    """Return the free share of each edge row: replaces fragmentation for large request mixes."""
-    basic = ("cpu", "memory")
-    some = attrs.evolve(edge, positions=edge.positions[chosen])
-    shares = 1000 * some.free(basic) // np.maximum(some.allocatable(basic), 1)
-    return np.asarray(shares.sum(axis=1))
