@@ -314,5 +314,6 @@ async def test_it_ends_with_a_killed_scheduler_and_has_nothing_to_say():
                 solver = next(iter(children_of(pid)), None)
     scheduler.kill()
     assert await scheduler.stderr.read() == b""
+    await scheduler.wait()
     for ended in (pid, solver):
         await until_gone(ended)
