@@ -1,7 +1,6 @@
 """The commands as a user runs them: processes, sockets, files, signals, exit codes."""
 
 import json
-import signal
 import urllib.error
 import urllib.request
 from pathlib import Path
@@ -9,25 +8,9 @@ from pathlib import Path
 import pytest
 
 from support import command_line
-from support.processes import Scheduler, Server, kubedsm, unreachable, write
+from support.processes import Server, kubedsm, write
 
 pytestmark = pytest.mark.http
-
-
-@pytest.mark.long
-def test_a_scheduler_that_is_killed_again_and_again_leaves_no_pod_unplaced(server):
-    for number in range(2):
-        with Scheduler(server, "--leader-elect=false") as scheduler:
-            before = server.bound()
-            server.deploy(f"web-{number}", 60)
-            server.until(lambda before=before: server.bound() > before)
-            scheduler.process.kill()
-    with Scheduler(server, "--leader-elect=false") as scheduler:
-        server.deploy("last", 10)
-        server.until(lambda: server.bound() == 130)
-        code, _, err = scheduler.stop(signal.SIGTERM)
-    assert code == 0
-    assert "Traceback" not in err
 
 
 @pytest.mark.long
@@ -68,9 +51,3 @@ def test_a_taken_port_gets_one_line(server):
     done = command_line.kubedsm("emulate", "--port", port)
     assert (done.returncode, len(done.stderr.splitlines())) == (1, 1)
     assert f"127.0.0.1:{port}" in done.stderr
-
-
-def test_an_unreachable_server_gets_one_line(tmp_path):
-    done = command_line.kubedsm("suggest", "--kubeconfig", unreachable(tmp_path))
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
-    assert "127.0.0.1" in done.stderr

@@ -10,7 +10,7 @@ import pytest
 
 from kubedsm.kube.calls.writes import CONTROLLER
 from support.command_line import kubedsm
-from support.processes import PATIENCE, Scheduler, Server, unreachable
+from support.processes import PATIENCE, Scheduler, free_port, unreachable
 
 pytestmark = pytest.mark.http
 NAMES = "name one of pod, node, workload, migration, decision"
@@ -36,14 +36,8 @@ class Explaining(Scheduler):
 
 
 @pytest.fixture(scope="module")
-def server():
-    """Three pods on the paper's cluster, one that fits nowhere, and their Events."""
-    with Server() as started:
-        yield started
-
-
-@pytest.fixture(scope="module")
 def scheduler(server):
+    """Three pods on the paper's cluster, one that fits nowhere, and their Events."""
     with Explaining(server) as running:
         server.deploy("web", 3)
         server.deploy("huge", 1, cpu="64")
@@ -127,7 +121,8 @@ def test_nodes_workloads_migrations_and_decisions_are_explained_by_the_running_s
 
 
 def test_a_pod_of_another_scheduler_is_told_as_such(server, scheduler):
-    container = {"name": "c", "image": "pause"}
+    # more than any node has: its own scheduler leaves it alone, too
+    container = {"name": "c", "image": "pause", "resources": {"requests": {"cpu": "64"}}}
     theirs = {"metadata": {"name": "theirs"}, "spec": {"containers": [container]}}
     server.call("POST", "/api/v1/namespaces/default/pods", theirs)
     [said] = explained("theirs", "--server", scheduler.url)
@@ -139,9 +134,7 @@ def test_a_pod_of_another_scheduler_is_told_as_such(server, scheduler):
 
 
 def unused():
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return f"http://127.0.0.1:{taken.getsockname()[1]}"
+    return f"http://127.0.0.1:{free_port()}"
 
 
 def test_the_running_scheduler_explains_and_without_it_the_events_do(server, scheduler):

@@ -210,6 +210,9 @@ STRANDED = changed(
 )
 QUIET = {
     "both well": WELL,
+    "a version by the image alone": changed(
+        installed=Installed(("registry:5000/kubedsm:0.1.0@sha256:00",), 2, 2), scheduler=None
+    ),
     "an opted-in namespace": changed(opted_in=["shop"], has_policy=True),
     "an unknown policy": changed(opted_in=["shop"]),
     "a budget of others": changed(budgets=[Budget("other", "web", ANY, 1, 1)]),

@@ -22,6 +22,7 @@ from support.rights import ADMIN_TOKEN, Right, install, token_of
 from support.worlds import CLOUD, EDGE, emulated
 
 EVICT = Right("ClusterRole", "", "pods/eviction", "create")
+FORMER = "suggester: {period: 9s, minGain: 0.5}"
 
 
 def gatherer(world, token=ADMIN_TOKEN):
@@ -50,7 +51,7 @@ async def test_an_administrator_reads_everything_of_an_installation():
         world.token = install(world.cluster)
         world.api.create(
             CONFIGMAPS,
-            {"metadata": {"name": OWN}, "data": {"config.yaml": "suggester: {period: 9s}"}},
+            {"metadata": {"name": OWN}, "data": {"config.yaml": FORMER}},
             namespace=OWN,
         )
         async with world.scheduler():
@@ -63,6 +64,7 @@ async def test_an_administrator_reads_everything_of_an_installation():
     assert state.user == "admin"
     assert abs(state.skew) < 1
     assert state.configuration.suggester.period == 9
+    assert [line.partition(" ")[0] for line in state.deprecated] == ["suggester.minGain"]
     assert state.leader == "kubedsm-0"
     assert not any(state.denied.values())
     assert state.denied.keys() >= {"placing", "migrations", "leader-election"}

@@ -22,7 +22,7 @@ from kubedsm.kube.client.port import (
 )
 from kubedsm.kube.wire import decoding
 from support.loopback import POST, config, says, talking
-from support.processes import PATIENCE
+from support.processes import PATIENCE, free_port
 
 pytestmark = pytest.mark.http
 
@@ -127,15 +127,9 @@ async def test_an_answer_is_an_answer_whatever_it_says(tmp_path, status):
                 await writes.bind(cluster, POD, "n2", annotations={}, labels={}, timeout=PATIENCE)
 
 
-def unused_url(scheme="http"):
-    with socket.socket() as one:
-        one.bind(("127.0.0.1", 0))
-        return f"{scheme}://127.0.0.1:{one.getsockname()[1]}"
-
-
 @BOTH_WAYS
 async def test_a_server_that_is_not_there_is_unreachable(tmp_path, asked):
-    for url in (unused_url(), "http://no-such-host.invalid"):
+    for url in (f"http://127.0.0.1:{free_port()}", "http://no-such-host.invalid"):
         path = config(tmp_path, url)
         async with await KubernetesCluster.from_kubeconfig(path, environ={}) as cluster:
             with pytest.raises(Unreachable, match=url):

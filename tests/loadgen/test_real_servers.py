@@ -19,15 +19,10 @@ from loadgen.driver import Limits
 from loadgen.playing import Play, perform, unreachable
 from loadgen.scenario import Api, Interval, Scenario, dumps
 from loadgen.transport import EndpointError, HttpTransport, TransportError
+from support.processes import free_port
 
 pytestmark = pytest.mark.http
 PATIENCE = 20
-
-
-def closed_port():
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        return taken.getsockname()[1]
 
 
 def play(url, rate=20, seconds=0.5, **limits):
@@ -164,7 +159,7 @@ async def test_a_server_that_answers_in_pieces_does_not_wait_for_our_acknowledge
 
 
 async def test_where_no_server_listens_for_one_or_for_all():
-    refused = f"http://127.0.0.1:{closed_port()}/"
+    refused = f"http://127.0.0.1:{free_port()}/"
     async with HttpTransport() as transport:
         with pytest.raises(TransportError, match=r"^connection refused$"):
             await transport.get(refused)
@@ -177,7 +172,7 @@ async def test_where_no_server_listens_for_one_or_for_all():
     async def handler(_):
         return web.Response(text="ok")
 
-    refused = f"http://127.0.0.1:{closed_port()}/"
+    refused = f"http://127.0.0.1:{free_port()}/"
     async with Serving(handler) as server, HttpTransport() as transport:
         urls = {"a": refused, "b": server.url}
         interval = (Interval.of(10, 0.2),)
