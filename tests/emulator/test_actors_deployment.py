@@ -7,7 +7,7 @@ from kubedsm_lab.emulator.actors.rollout import (
     proportional_sizes,
 )
 from kubedsm_lab.emulator.api.resources import DEPLOYMENTS
-from support.actor_world import condition, emulated, owner_of
+from support.actor_world import condition, emulated
 
 REVISION = "deployment.kubernetes.io/revision"
 
@@ -24,29 +24,6 @@ def sizes(world, name):
         int(rs["metadata"]["annotations"][REVISION]): rs["spec"]["replicas"]
         for rs in world.replica_sets(name)
     }
-
-
-async def test_a_replica_set_for_the_template():
-    async with emulated() as world:
-        deployment = world.deployment("web", replicas=1)
-        await world.pass_time()
-        (rs,) = world.replica_sets("web")
-        suffix = rs["metadata"]["labels"]["pod-template-hash"]
-        assert rs["metadata"]["name"] == f"web-{suffix}"
-        assert rs["metadata"]["annotations"] == {
-            "deployment.kubernetes.io/desired-replicas": "1",
-            "deployment.kubernetes.io/max-replicas": "2",
-            REVISION: "1",
-        }
-        assert rs["spec"]["selector"] == {
-            "matchLabels": {"app": "web", "pod-template-hash": suffix}
-        }
-        assert owner_of(rs) == "web"
-        (pod,) = world.pods("web")
-        assert pod["metadata"]["labels"] == {"app": "web", "pod-template-hash": suffix}
-        stored = world.get(DEPLOYMENTS, "web")
-        assert stored["metadata"]["annotations"] == {REVISION: "1"}
-        assert stored["metadata"]["generation"] == deployment["metadata"]["generation"] == 1
 
 
 async def test_conditions_from_creation_to_available():

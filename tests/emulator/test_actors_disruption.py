@@ -1,7 +1,6 @@
 import pytest
 
-from kubedsm_lab.emulator.api.errors import ApiError
-from kubedsm_lab.emulator.api.resources import EVENTS, POD_DISRUPTION_BUDGETS, PODS
+from kubedsm_lab.emulator.api.resources import EVENTS, POD_DISRUPTION_BUDGETS
 from support.actor_world import NS, condition, emulated
 
 
@@ -21,11 +20,6 @@ def status(world, name="web"):
         found["currentHealthy"],
         found["disruptionsAllowed"],
     )
-
-
-def evict(world, pod, **options):
-    name = pod["metadata"]["name"]
-    world.api.evict(NS, name, {"metadata": {"name": name}, "deleteOptions": options})
 
 
 async def running(world, replicas):
@@ -55,41 +49,6 @@ async def test_what_a_budget_allows(spec, expected):
         assert found["status"]["observedGeneration"] == 1
         verdict = ("True", "SufficientPods") if expected[3] else ("False", "InsufficientPods")
         assert condition(found, "DisruptionAllowed") == verdict
-
-
-async def test_an_eviction_spends_the_budget_until_the_replacement_is_ready():
-    async with emulated() as world:
-        await running(world, 2)
-        budget(world, maxUnavailable=1)
-        await world.pass_time()
-        first, second = world.pods("web")
-        evict(world, first)
-        with pytest.raises(ApiError) as refused:
-            evict(world, second)
-        assert refused.value.status == 429
-        await world.pass_time(0.05)
-        with pytest.raises(ApiError) as refused:
-            evict(world, second)
-        assert refused.value.status == 429
-        (cause,) = refused.value.details["causes"]
-        assert cause["message"] == (
-            "The disruption budget web needs 1 healthy pods and has 1 currently"
-        )
-        await world.pass_time(1.0)
-        assert status(world) == (2, 1, 2, 1)
-        evict(world, second)
-
-
-async def test_a_detached_pod_counts_as_healthy_but_not_as_expected():
-    async with emulated() as world:
-        await running(world, 2)
-        budget(world, maxUnavailable=1)
-        await world.pass_time()
-        pod = world.pods("web")[0]
-        labels = {"pod-template-hash": None}
-        world.patch(PODS, pod["metadata"]["name"], {"metadata": {"labels": labels}})
-        await world.pass_time(1.0)
-        assert status(world) == (2, 1, 3, 2)
 
 
 async def test_tenants_are_warned_of_pods_without_a_controller():

@@ -5,30 +5,6 @@ from kubedsm_lab.emulator.api.resources import PODS
 from support.actor_world import condition, emulated, set_node_ready
 
 
-async def test_a_bound_pod_runs_and_is_ready_after_the_start_delay():
-    async with emulated(start_delay=3.0) as world:
-        pod = world.pod("p")
-        world.bind(pod, "n1")
-        await world.pass_time(2.9)
-        assert world.get(PODS, "p")["status"]["phase"] == "Pending"
-        await world.pass_time(0.2)
-        status = world.get(PODS, "p")["status"]
-        assert status["phase"] == "Running"
-        assert [(c["type"], c["status"]) for c in status["conditions"]] == [
-            ("PodReadyToStartContainers", "True"),
-            ("Initialized", "True"),
-            ("Ready", "True"),
-            ("ContainersReady", "True"),
-            ("PodScheduled", "True"),
-        ]
-        assert status["podIPs"] == [{"ip": status["podIP"]}]
-        (container,) = status["containerStatuses"]
-        assert container["name"] == "c"
-        assert container["ready"]
-        assert container["restartCount"] == 0
-        assert status["startTime"] == "2026-01-01T00:00:03Z"
-
-
 async def test_a_pod_stops_within_the_stop_delay():
     async with emulated(stop_delay=0.5) as world:
         pod = world.pod("p", on="n1")

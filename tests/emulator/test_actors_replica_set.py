@@ -11,27 +11,6 @@ def replica_set(world, name="web", replicas=2, **spec):
     return world.api.create(REPLICA_SETS, body, namespace=NS)
 
 
-async def test_it_makes_the_pods_that_are_missing():
-    async with emulated() as world:
-        owner = replica_set(world, replicas=3)
-        await world.pass_time()
-        pods = world.pods("web")
-        assert len(pods) == 3
-        for pod in pods:
-            assert pod["metadata"]["name"].startswith("web-")
-            assert pod["metadata"]["generateName"] == "web-"
-            assert pod["metadata"]["ownerReferences"] == [
-                {
-                    "apiVersion": "apps/v1",
-                    "kind": "ReplicaSet",
-                    "name": "web",
-                    "uid": owner["metadata"]["uid"],
-                    "controller": True,
-                    "blockOwnerDeletion": True,
-                }
-            ]
-
-
 async def test_a_ready_pod_is_available_after_min_ready_seconds():
     async with emulated() as world:
         replica_set(world, minReadySeconds=10)
@@ -66,26 +45,6 @@ async def test_a_failed_pod_is_replaced():
         world.patch(PODS, pod["metadata"]["name"], failed, subresource="status")
         await world.pass_time()
         assert len(world.pods()) == 2
-
-
-async def test_a_pod_that_loses_the_label_is_released_and_replaced():
-    async with emulated() as world:
-        replica_set(world)
-        await world.pass_time()
-        name = world.pods()[0]["metadata"]["name"]
-        world.patch(PODS, name, {"metadata": {"labels": {"app": "other"}}})
-        await world.pass_time()
-        assert "ownerReferences" not in world.get(PODS, name)["metadata"]
-        assert len(world.pods("web")) == 2
-
-
-async def test_a_matching_orphan_is_adopted_in_place_of_a_new_pod():
-    async with emulated() as world:
-        world.pod("orphan", labels={"app": "web"})
-        replica_set(world)
-        await world.pass_time()
-        assert len(world.pods("web")) == 2
-        assert owner_of(world.get(PODS, "orphan")) == "web"
 
 
 async def test_a_terminating_orphan_is_not_adopted():

@@ -21,26 +21,6 @@ async def test_pods_come_one_after_the_other():
         assert len(world.running("st")) == 3
 
 
-async def test_the_same_name_comes_back_only_after_the_old_pod_is_gone():
-    async with emulated(stop_delay=2.0) as world:
-        world.schedule_always()
-        stateful_set(world, replicas=1)
-        await world.pass_time(1.0)
-        old = world.get(PODS, "st-0")
-        world.api.delete(PODS, NS, "st-0", grace_seconds=30)
-        await world.pass_time(1.5)
-        assert world.get(PODS, "st-0")["metadata"]["uid"] == old["metadata"]["uid"]
-        await world.pass_time(1.0)
-        new = world.get(PODS, "st-0")
-        assert new["metadata"]["uid"] != old["metadata"]["uid"]
-        order = [
-            (c.type, c.object["metadata"]["uid"] == old["metadata"]["uid"])
-            for c in world.changes
-            if c.resource is PODS and c.type != "MODIFIED"
-        ]
-        assert order == [("ADDED", True), ("DELETED", True), ("ADDED", False)]
-
-
 async def test_scaling_down_takes_the_highest_ordinal_first_and_one_at_a_time():
     async with emulated(stop_delay=1.0) as world:
         world.schedule_always()

@@ -24,34 +24,6 @@ from support.api_cases import (
 from support.fixed_clock import FixedClock
 
 
-def test_a_binding_for_another_pod_of_that_name(api: ApiServer) -> None:
-    created = api.create(PODS, pod(), namespace="shop")
-    error = refused(409, lambda: bind(api, uid="00000000-0000-0000-0000-000000000000"))
-    assert "Precondition failed: UID in precondition" in error.message
-    refused(409, lambda: bind(api, resourceVersion="1"))
-    bind(api, uid=created["metadata"]["uid"])
-
-
-def test_what_cannot_be_bound(api: ApiServer) -> None:
-    refused(404, lambda: bind(api, "ghost"))
-    api.create(PODS, pod(metadata={"finalizers": ["x/y"]}), namespace="shop")
-    refused(422, lambda: api.bind("shop", "a", {"target": {"kind": "Pod", "name": "n"}}))
-    refused(422, lambda: api.bind("shop", "a", {}))
-    refused(400, lambda: api.bind("shop", "a", {"metadata": {"name": "b"}}))
-    api.delete(PODS, "shop", "a")
-    assert "is being deleted" in refused(409, lambda: bind(api)).message
-
-
-def test_an_unbound_pod_is_gone_at_once(api: ApiServer) -> None:
-    api.create(PODS, pod(), namespace="shop")
-    seen = changes(api)
-    last = api.delete(PODS, "shop", "a").object
-    assert [change.type for change in seen] == ["MODIFIED", "DELETED"]
-    assert last["metadata"]["deletionGracePeriodSeconds"] == 0
-    assert last["metadata"]["generation"] == 2
-    refused(404, lambda: api.get(PODS, "shop", "a"))
-
-
 def test_a_bound_pod_has_its_grace(api: ApiServer, clock: FixedClock) -> None:
     api.create(PODS, pod(), namespace="shop")
     bind(api)
@@ -83,17 +55,6 @@ def test_finalizers_hold_a_deletion(api: ApiServer) -> None:
     api.patch(CONFIGMAPS, "shop", "c", {"metadata": {"finalizers": None}}, MERGE_PATCH)
     assert [change.type for change in seen] == ["DELETED"]
     assert not api.exists(CONFIGMAPS, "shop", "c")
-
-
-def test_a_namespace_ends_when_its_content_has(api: ApiServer) -> None:
-    going = api.delete(NAMESPACES, "", "shop").object
-    assert going["status"]["phase"] == "Terminating"
-    error = refused(403, lambda: api.create(PODS, pod(), namespace="shop"))
-    assert "because it is being terminated" in error.message
-    finished = {**going, "spec": {"finalizers": []}}
-    api.update(NAMESPACES, finished, subresource="finalize")
-    error = refused(404, lambda: api.create(PODS, pod(), namespace="shop"))
-    assert error.message == 'namespaces "shop" not found'
 
 
 def guarded(api: ApiServer, allowed: int) -> None:
@@ -153,15 +114,6 @@ def test_an_eviction_in_rehearsal_changes_nothing(api: ApiServer) -> None:
     evict(api, dryRun=["All"])
     api.evict("shop", "a", {"metadata": {"name": "a"}}, dry_run=True)
     assert api.store.revision == revision
-
-
-def test_two_budgets_are_one_too_many(api: ApiServer) -> None:
-    api.create(PODS, pod(), namespace="shop")
-    run(api)
-    for name in ("one", "two"):
-        api.create(POD_DISRUPTION_BUDGETS, budget(name), namespace="shop")
-    error = refused(500, lambda: evict(api))
-    assert error.message.startswith("This pod has more than one PodDisruptionBudget")
 
 
 def test_an_unready_pod_may_go_while_enough_others_are_healthy(api: ApiServer) -> None:

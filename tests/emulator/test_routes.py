@@ -35,18 +35,11 @@ def test_one_object_through_all_its_verbs(routes: Routes) -> None:
 @pytest.mark.parametrize(
     ("method", "path", "status"),
     [
-        ("GET", "/nope", 404),
-        ("GET", "/api/v1/nopes", 404),
         ("GET", "/api/v1/namespaces/default/nodes", 404),
         ("GET", "/api/v1/pods/a", 404),
-        ("GET", f"{PODS_PATH}/a/nope", 404),
         ("GET", "/apis/apps/v2/deployments", 404),
-        ("POST", "/api/v1/pods", 405),
         ("POST", f"{PODS_PATH}/a", 405),
         ("GET", f"{PODS_PATH}/a/binding", 405),
-        ("PUT", PODS_PATH, 405),
-        ("GET", "/readyz", 200),
-        ("GET", "/apis/apps/v1", 200),
         ("GET", "/api/v1/namespaces/default/", 200),
     ],
 )
@@ -70,8 +63,6 @@ def test_paths_and_methods(routes: Routes, method: str, path: str, status: int) 
         ("POST", b"{1: 2, [3]: 4}", "application/yaml", 400),
         ("POST", b"{}", "text/plain", 415),
         ("POST", b"k8s\0\xff", "application/vnd.kubernetes.protobuf", 400),
-        ("PATCH", b"{}", JSON, 415),
-        ("PATCH", b"[", "application/json-patch+json", 400),
         ("PATCH", b"{}", "application/apply-patch+yaml", 415),
         ("PUT", b'{"metadata":{"name":"b"}}', JSON, 400),
         ("PUT", b'{"metadata":{"name":"a","namespace":"x"}}', JSON, 400),
@@ -128,16 +119,9 @@ def test_a_page_of_a_forgotten_moment_is_gone(routes: Routes, api: ApiServer) ->
     [
         ({"limit": "-1"}, 400),
         ({"limit": "9" * 5000}, 400),
-        ({"continue": "!"}, 400),
         ({"continue": "e30"}, 400),
         ({"labelSelector": "a in"}, 400),
-        ({"fieldSelector": "spec.nope=1"}, 400),
-        ({"resourceVersion": "abc"}, 400),
-        ({"resourceVersion": "99999"}, 504),
         ({"resourceVersion": "0"}, 200),
-        ({"watch": "1", "resourceVersionMatch": "NotOlderThan"}, 422),
-        ({"watch": "1", "sendInitialEvents": "true"}, 422),
-        ({"watch": "1", "resourceVersion": "abc"}, 500),
     ],
 )
 def test_queries(routes: Routes, query: dict[str, str], status: int) -> None:

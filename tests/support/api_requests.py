@@ -34,12 +34,3 @@ def watching(routes: Routes, path: str = PODS_PATH, **query: str) -> WatchStream
     answer = routes.handle(ApiRequest("GET", path, {"watch": "1", **query}))
     assert isinstance(answer, WatchStream)
     return answer
-
-
-async def seen(stream: WatchStream) -> list[tuple[str, str]]:
-    """Return type and name of each event that a watch has buffered."""
-    events = []
-    while stream.waiting:
-        event = orjson.loads(await anext(stream))
-        events.append((event["type"], event["object"]["metadata"].get("name", "")))
-    return events
