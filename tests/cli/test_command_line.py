@@ -67,19 +67,6 @@ def test_who_says_no_command_is_shown_which_there_are(typed, group):
     [
         (["sugest"], "No such command 'sugest'. Did you mean suggest? (see kubedsm --help)"),
         (["xyzzy"], "No such command 'xyzzy' (see kubedsm --help)"),
-        (
-            ["rbac", "--without", "migration"],
-            (
-                "Invalid value for '--without': 'migration' is not one of 'surroundings',"
-                " 'volumes', 'events', 'tiers', 'migrations', 'pre-pull', 'preemption', 'sites',"
-                " 'pause', 'configuration', 'leader-election', 'requests', 'explain'. Did you"
-                " mean migrations? (see kubedsm rbac --help)"
-            ),
-        ),
-        (
-            ["bench", "sook"],
-            "No such command 'sook'. Did you mean soak? (see kubedsm bench --help)",
-        ),
     ],
 )
 def test_who_mistypes_is_told_the_nearest(typed, line):

@@ -219,21 +219,12 @@ def test_the_table_says_it_too(explain):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ((), "name POD, NAMESPACE/POD, pod/NAME, node/NAME"),
         (("a", "--all"), "; or --all"),
         (("a", "-l", "app=cart"), "-l: only with --all"),
         (("--all", "-l", "app=cart"), "-l and --from: only one of them, the API server selects"),
-        (("a/b/c",), "a/b/c cannot be explained, a is no kind: name POD, NAMESPACE/POD"),
         (("foo/x",), "there is no pod foo/x, foo is no kind; `kubectl get pods -A` lists them"),
         (("foo", "x"), "foo x cannot be explained: name POD"),
         (("node/a/b",), "node/a/b cannot be explained"),
-        (("node/n9",), "there is no node n9"),
-        (("deploy/cart",), "no deployment cart has pods with schedulerName: kubedsm; `kubectl get"),
-        (("-n", "shop", "other/a"), "other/a is not in namespace shop"),
-        (
-            ("migration/plan-1/a",),
-            "only the scheduler that decided migration plan-1/a can explain it",
-        ),
         (("nobody",), "there is no pod nobody"),
         (("twice",), "several pods are called twice: other/twice, shop/twice"),
         (("odd",), "pod odd cannot be read: Pod shop/odd: spec.affinity"),

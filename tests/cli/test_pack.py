@@ -93,15 +93,3 @@ def test_priority_and_configuration_decide_who_may_be_moved(said_of):
     assert said["awaited"] == [{"pod": "shop/large", "node": "c1"}]
     said = said_of(*IN_PIECES, waiting("large"), configuration="migration: {mode: 'off'}")
     assert (said["moves"], said["waiting"]) == ([], ["shop/large"])
-
-
-def test_what_cannot_be_read_is_one_line(tmp_path):
-    dump = tmp_path / "dump.json"
-    dump.write_text("{", encoding="utf-8")
-    ended = kubedsm("pack", "--from", dump)
-    assert (ended.returncode, ended.stdout) == (1, "")
-    assert ended.stderr.startswith("kubedsm: error: ")
-    assert ended.stderr.count("\n") == 1
-    ended = kubedsm("pack", "--from", dump, "--apply")
-    assert ended.returncode == 2
-    assert "--apply needs a cluster, not a dump" in ended.stderr

@@ -154,17 +154,11 @@ def test_a_missing_library_is_named_before_anything_runs(typed, library, tmp_pat
 #: configuration documents, and parts of the line that refuses each; tests of the reader have more
 CONFIGURATIONS = {
     "suggester: {mode: appply}": ("'appply' is not apply, suggest or off", "did you mean apply?"),
-    "suggester: {maxmoves: 1}": ("maxmoves: unknown key; did you mean maxMoves?",),
-    "frobnicate: 1": ("frobnicate: unknown key; the keys here are apiVersion",),
     "services: {shop/cart: {latencyTarget: 50%}}": ("shop/cart.latencyTarget: '50%'", "qos, such"),
-    "services: {Shop/Cart: {qos: 1}}": ("services.Shop/Cart: 'Shop/Cart' is not",),
-    "objective: {kind: latency}\nlatency: {edge: 2s}": ("needs latency.edge, 2s, below",),
     "objective: {weight: rate}": ("objective.weight: 'rate' is not equal or traffic",),
     "solver: {kind: cplex}": ("solver.kind: 'cplex' is not",),
     "preemption: true": ("preemption: true is not disabled or enabled", "quote it"),
     "kind: Deployment\napiVersion: apps/v1": ("this is a Deployment, not a configuration",),
-    "batch: {": ("not YAML: ",),
-    "batch: !!python/none x": ("has no meaning here",),
     "nodes: [{name: e1}]": ("this is a file of nodes (for --cluster), not a configuration",),
 }
 #: commands, with the dump `d` of one node and one pod, and parts of the line
@@ -220,6 +214,7 @@ COMMANDS = {
     "explain node/zz --from d": "there is no node zz; `kubectl get nodes` lists them",
     "explain migration/x --from d": "only the scheduler that decided migration x can explain it",
     "explain decision/x --from d": "only the scheduler that decided decision x can explain it",
+    "pack --from d --apply": "--apply needs a cluster, not a dump",
     "suggest --from d --apply": "--apply needs a cluster, not a dump",
     "suggest --from d --budget soon": "'soon' is not a duration, such as 500ms, 10s or 1m30s",
     "suggest --from none": "none: No such file or directory",
