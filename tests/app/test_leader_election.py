@@ -1,6 +1,7 @@
 """One candidate's part: what it makes of the Lease it finds, and of what it is answered."""
 
 import asyncio
+from contextlib import asynccontextmanager
 from functools import partial
 
 import attrs
@@ -84,6 +85,16 @@ async def took(world, elector):
     return seconds
 
 
+@asynccontextmanager
+async def leading(mine, seconds=0.0):
+    """Let a candidate run, and for so long before the block."""
+    running = asyncio.ensure_future(mine.elector.run())
+    await asyncio.sleep(seconds)
+    yield running
+    running.cancel()
+    await asyncio.wait([running])
+
+
 @pytest.mark.parametrize(
     ("holder", "seconds", "least", "most"),
     [
@@ -117,13 +128,10 @@ async def test_a_lease_that_is_not_there_is_made(world):
 async def test_whatever_becomes_of_every_third_request_it_leads_on(world, outcome, caught):
     faults = EachLease(lambda count: count % 3 == 1, OUTCOMES[outcome])
     mine = candidate(world, faults=faults)
-    running = asyncio.ensure_future(mine.elector.run())
-    await asyncio.sleep(60)
-    assert mine.elector.leading
-    assert not running.done()
-    assert lease(world)["spec"]["holderIdentity"] == "me"
-    running.cancel()
-    await asyncio.wait([running])
+    async with leading(mine, 60) as running:
+        assert mine.elector.leading
+        assert not running.done()
+        assert lease(world)["spec"]["holderIdentity"] == "me"
 
 
 async def test_a_lease_that_is_deleted_is_taken_when_its_last_holder_must_have_stopped(world):
@@ -139,7 +147,7 @@ async def test_who_has_the_lease_is_read_at_once_when_it_was_changed(world):
     await mine.elector.elected.wait()
     await asyncio.sleep(TIMES.pause / 2)
     taken = {"spec": {"holderIdentity": "other"}}
-    world.api.patch(LEASES, LEASE.namespace, LEASE.name, taken, "application/merge-patch+json")
+    world.patch(LEASES, LEASE.name, taken, namespace=LEASE.namespace)
     await asyncio.wait([running], timeout=TIMES.pause)
     assert running.done()
     assert not mine.gate.is_open
@@ -149,53 +157,46 @@ async def test_who_has_the_lease_is_read_at_once_when_it_was_changed(world):
 async def test_who_cannot_renew_for_the_renew_deadline_does_not_say_that_it_leads(world):
     faults = EachLease(lambda count: count > 3, OUTCOMES["unreachable"])
     mine = candidate(world, faults=faults)
-    running = asyncio.ensure_future(mine.elector.run())
-    await asyncio.sleep(TIMES.renew_deadline / 2)
-    assert mine.elector.leading
-    await asyncio.sleep(TIMES.renew_deadline)
-    assert not mine.elector.leading
-    assert mine.elector.since is not None
-    running.cancel()
-    await asyncio.wait([running])
+    async with leading(mine, TIMES.renew_deadline / 2):
+        assert mine.elector.leading
+        await asyncio.sleep(TIMES.renew_deadline)
+        assert not mine.elector.leading
+        assert mine.elector.since is not None
 
 
 async def test_a_renewal_that_is_not_answered_is_sent_again_soon(world):
     mine = candidate(world)
-    running = asyncio.ensure_future(mine.elector.run())
-    await mine.elector.elected.wait()
-    send, silent = mine.elector._cluster.request, [True]
+    async with leading(mine):
+        await mine.elector.elected.wait()
+        send, silent = mine.elector._cluster.request, [True]
 
-    async def request(asked, *, timeout):
-        if silent.pop() if silent else False:
-            await asyncio.sleep(timeout)
-            raise OutcomeUnknown("no answer")
-        return await send(asked, timeout=timeout)
+        async def request(asked, *, timeout):
+            if silent.pop() if silent else False:
+                await asyncio.sleep(timeout)
+                raise OutcomeUnknown("no answer")
+            return await send(asked, timeout=timeout)
 
-    mine.elector._cluster.request = request
-    await asyncio.sleep(TIMES.window + TIMES.pause)
-    assert mine.gate.is_open
-    running.cancel()
-    await asyncio.wait([running])
+        mine.elector._cluster.request = request
+        await asyncio.sleep(TIMES.window + TIMES.pause)
+        assert mine.gate.is_open
 
 
 async def test_a_slow_api_server_leaves_the_gate_open(world):
     mine = candidate(world)
-    running = asyncio.ensure_future(mine.elector.run())
-    await mine.elector.elected.wait()
-    send = mine.elector._cluster.request
+    async with leading(mine):
+        await mine.elector.elected.wait()
+        send = mine.elector._cluster.request
 
-    async def request(asked, *, timeout):
-        await asyncio.sleep(min(timeout, 1.4))
-        if timeout < 1.4:
-            raise OutcomeUnknown("no answer")
-        return await send(asked, timeout=timeout)
+        async def request(asked, *, timeout):
+            await asyncio.sleep(min(timeout, 1.4))
+            if timeout < 1.4:
+                raise OutcomeUnknown("no answer")
+            return await send(asked, timeout=timeout)
 
-    mine.elector._cluster.request = request
-    for _ in range(200):
-        await asyncio.sleep(0.1)
-        assert mine.gate.is_open
-    running.cancel()
-    await asyncio.wait([running])
+        mine.elector._cluster.request = request
+        for _ in range(200):
+            await asyncio.sleep(0.1)
+            assert mine.gate.is_open
 
 
 async def test_a_renewal_opens_the_gate_from_the_moment_it_was_sent(world):
@@ -203,12 +204,10 @@ async def test_a_renewal_opens_the_gate_from_the_moment_it_was_sent(world):
     sent = []
     faults = EachLease(lambda _: sent.append(world.clock.monotonic()), None)
     mine = candidate(world, faults=faults)
-    running = asyncio.ensure_future(mine.elector.run())
-    for _ in range(3):
-        await asyncio.sleep(TIMES.pause)
-        assert mine.gate._until == pytest.approx(sent[-1] + TIMES.window, abs=1e-6)
-    running.cancel()
-    await asyncio.wait([running])
+    async with leading(mine):
+        for _ in range(3):
+            await asyncio.sleep(TIMES.pause)
+            assert mine.gate._until == pytest.approx(sent[-1] + TIMES.window, abs=1e-6)
 
 
 @pytest.mark.parametrize("times", [TIMES, LeaseTimes(5, 4, 3), LeaseTimes(600, 400, 60)])
@@ -221,7 +220,7 @@ async def test_a_lease_that_another_one_has_taken_is_not_given_back(world):
     mine = candidate(world)
     await took(world, mine.elector)
     taken = {"spec": {"holderIdentity": "other"}}
-    world.api.patch(LEASES, LEASE.namespace, LEASE.name, taken, "application/merge-patch+json")
+    world.patch(LEASES, LEASE.name, taken, namespace=LEASE.namespace)
     await mine.elector.release()
     assert lease(world)["spec"]["holderIdentity"] == "other"
 
@@ -266,21 +265,18 @@ async def test_a_standby_reports_once_that_it_waits_long_for_a_dead_holder(
 async def test_the_remedy_of_a_long_wait_ends_it(world):
     found(world, "dead-pod", 2**31 - 1)
     freed = {"spec": {"holderIdentity": ""}}
-    patch = partial(world.api.patch, LEASES, LEASE.namespace, LEASE.name, freed)
-    asyncio.get_running_loop().call_later(20, patch, "application/merge-patch+json")
+    free = partial(world.patch, LEASES, LEASE.name, freed, LEASE.namespace)
+    asyncio.get_running_loop().call_later(20, free)
     assert 20 <= await took(world, candidate(world).elector) <= 22
 
 
 async def test_a_long_lease_that_is_renewed_is_not_reported_and_not_taken(world, capsys):
     times = attrs.evolve(TIMES, duration=100 * TIMES.duration)
-    leading = asyncio.ensure_future(candidate(world, "alive", times=times).elector.run())
-    await asyncio.sleep(1)
-    standby = candidate(world)
-    assert await took(world, standby.elector) >= 200
-    assert standby.elector.holder == "alive"
-    assert "not renewed by" not in capsys.readouterr().out
-    leading.cancel()
-    await asyncio.wait([leading])
+    async with leading(candidate(world, "alive", times=times), 1):
+        standby = candidate(world)
+        assert await took(world, standby.elector) >= 200
+        assert standby.elector.holder == "alive"
+        assert "not renewed by" not in capsys.readouterr().out
 
 
 def nothing(_text):
@@ -299,15 +295,13 @@ async def test_who_needs_it_for_a_moment_waits_for_the_dead(world):
 
 
 async def test_who_needs_it_for_a_moment_is_refused_beside_the_living(world):
-    leading = asyncio.ensure_future(candidate(world, "alive").elector.run())
-    await asyncio.sleep(3)
-    began = world.clock.monotonic()
-    with pytest.raises(NotLeadingError, match="alive holds the lease kubedsm/kubedsm, and renews"):
-        async with candidate(world).elector.hold_lease(nothing):
-            raise AssertionError
-    assert world.clock.monotonic() - began < 5
-    leading.cancel()
-    await asyncio.wait([leading])
+    async with leading(candidate(world, "alive"), 3):
+        began = world.clock.monotonic()
+        said = "alive holds the lease kubedsm/kubedsm, and renews"
+        with pytest.raises(NotLeadingError, match=said):
+            async with candidate(world).elector.hold_lease(nothing):
+                raise AssertionError
+        assert world.clock.monotonic() - began < 5
 
 
 async def test_who_needs_it_for_a_moment_is_told_what_forbids_it(world):

@@ -17,7 +17,7 @@ from kubedsm.kube.client.port import ObjectName
 from kubedsm_lab.emulator.api.resources import CONFIGMAPS, EVENTS, NAMESPACES
 from kubedsm_lab.emulator.paper import node
 from kubedsm_lab.replay.virtual_time import VirtualClock
-from support.move_scenes import MERGE, open_edge
+from support.move_scenes import open_edge
 from support.preemptions import urgent
 from support.worlds import CLOUD, EDGE, emulated
 
@@ -41,7 +41,7 @@ class Edited:
         self.patch(**{KEY: text})
 
     def patch(self, **data):
-        self.world.api.patch(CONFIGMAPS, NAME.namespace, NAME.name, {"data": data}, MERGE)
+        self.world.patch(CONFIGMAPS, NAME.name, {"data": data}, namespace=NAME.namespace)
 
     def write(self, text=GOOD):
         made = {"metadata": {"name": NAME.name}, "data": {KEY: text}}
@@ -109,7 +109,7 @@ async def test_a_bad_one_is_refused_with_an_event_and_the_last_good_one_stays(te
         # Nothing stalls, and nothing is said again.
         scene.patch(paused="false")
         world.deploy("web", 2, cpu="100m", memory="1Mi")
-        await world.until_bound_of("web", 2, AT_ONCE)
+        await world.until_bound(2, AT_ONCE, "web")
         await asyncio.sleep(20)
         assert len(scene.refusals()) == 1
         better = "services: {default/web: {weight: 3}}"
@@ -155,7 +155,7 @@ async def test_a_pod_that_no_node_takes_gets_room_once_preemption_is_enabled():
     async with edited(node("c1", "cloud", "4", "8Gi"), churning=False) as scene:
         world = scene.world
         world.deploy("low", 2, cpu="1800m")
-        await world.until_bound_of("low", 2, 5)
+        await world.until_bound(2, 5, "low")
         urgent(world, "high", cpu="1800m")
         await asyncio.sleep(10)
         assert world.placed("high") == {None: 1}
@@ -184,7 +184,7 @@ async def test_the_suggester_is_turned_off_and_on_and_waits_as_told():
     async with edited(CLOUD, text="suggester: {mode: off}") as scene:
         world = scene.world
         world.deploy("web", 1)
-        await world.until_bound_of("web", 1, 5)
+        await world.until_bound(1, 5, "web")
         open_edge(world, EDGE)
         await asyncio.sleep(20)
         assert world.placed("web") == {"c1": 1}

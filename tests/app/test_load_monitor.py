@@ -16,7 +16,6 @@ from kubedsm_lab.emulator.api.resources import CONFIGMAPS, EVENTS, NAMESPACES
 from kubedsm_lab.replay.virtual_time import VirtualClock
 from support.fake_prometheus import DOWN, FakePrometheus, node_series
 from support.metered import Metered
-from support.move_scenes import MERGE
 from support.worlds import CLOUD, EDGE, emulated
 
 NAME = ObjectName("kubedsm", "kubedsm")
@@ -45,14 +44,14 @@ class Scene:
         return last["message"]
 
     def edit(self, text):
-        self.world.api.patch(CONFIGMAPS, NAME.namespace, NAME.name, {"data": {KEY: text}}, MERGE)
+        self.world.patch(CONFIGMAPS, NAME.name, {"data": {KEY: text}}, namespace=NAME.namespace)
 
     async def after(self, seconds):
         await self.world.clock.sleep(seconds)
 
     async def still_places(self, name):
         self.world.deploy(name, 2, cpu="100m", memory="1Mi")
-        await self.world.until_bound_of(name, 2, 2)
+        await self.world.until_bound(2, 2, name)
 
 
 @asynccontextmanager

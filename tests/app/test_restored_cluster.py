@@ -11,7 +11,6 @@ from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, EVENTS, SERVED
 from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster
 from support.worlds import CLOUD, EDGE, QUICK, emulated
 
-MERGE = "application/merge-patch+json"
 #: until five lists were taken that are too old to be believed at once
 BELIEVED = 60
 
@@ -24,7 +23,7 @@ def backup(world):
 def write_a_lot(world, times=300):
     for number in range(times):
         patch = {"metadata": {"annotations": {"touched": str(number)}}}
-        world.api.patch(DEPLOYMENTS, "default", "web", patch, MERGE)
+        world.patch(DEPLOYMENTS, "web", patch)
 
 
 @asynccontextmanager

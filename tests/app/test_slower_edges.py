@@ -30,7 +30,7 @@ async def spread(world):
     await world.until_bound(2, 3)
     await samples(world, 2, 300, 200)
     world.scale("web", 5)
-    await world.until_bound_of("web", 5, 3)
+    await world.until_bound(5, 3, "web")
 
 
 async def test_it_is_not_filled_further_and_one_event_says_so_until_it_is_fast_again():

@@ -7,7 +7,7 @@ import pytest
 from kubedsm.config.settings import load
 from kubedsm.model.model import Workload
 from kubedsm_lab.emulator.api.resources import DEPLOYMENTS
-from support.move_scenes import LARGE_CLOUD, MERGE, open_edge, settle_on_cloud
+from support.move_scenes import LARGE_CLOUD, open_edge, settle_on_cloud
 from support.worlds import CLOUD, EDGE, emulated
 
 QUICK = load("suggester: {period: 1s}", "test")
@@ -17,7 +17,7 @@ def annotate(world, name, **annotations):
     """A new template, and so a rollout."""
     named = {f"kubedsm.io/{key}": value for key, value in annotations.items()}
     patch = {"spec": {"template": {"metadata": {"annotations": named}}}}
-    world.api.patch(DEPLOYMENTS, "default", name, patch, MERGE)
+    world.patch(DEPLOYMENTS, name, patch)
 
 
 async def test_a_service_leaves_the_edge_to_others_when_its_tenant_wishes_so():

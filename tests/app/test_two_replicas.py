@@ -8,7 +8,7 @@ import asyncio
 import pytest
 
 from kubedsm_lab.emulator.api.resources import LEASES, NODES
-from support.move_scenes import MERGE, When, is_bound
+from support.move_scenes import When, is_bound
 from support.packings import APPLY, PIECES, half_full, large, placed
 from support.preemptions import HIGHEST
 from support.replicas import EDGE, LEASE, replicas
@@ -81,7 +81,7 @@ async def test_told_to_stop_it_hands_over_within_two_seconds(moment):
         spec = several.world.api.get(LEASES, LEASE.namespace, LEASE.name)["spec"]
         assert spec["leaseTransitions"] == 1
         several.world.deploy("late", 3)
-        await several.world.until_bound_of("late", 3, 5)
+        await several.world.until_bound(3, 5, "late")
         assert not several.ledger.wrong
 
 
@@ -119,7 +119,7 @@ async def test_a_new_leader_knows_what_the_first_did_last_however_late_its_watch
         world.deploy("zoned", 4, priorityClassName=HIGHEST, nodeSelector={"zone": "x"})
         await world.until_bound(4, 3)
         # The other hears of the node, not of the pods that have just come to it.
-        world.api.patch(NODES, "", "e1", {"metadata": {"labels": {"zone": "x"}}}, MERGE)
+        world.patch(NODES, "e1", {"metadata": {"labels": {"zone": "x"}}})
         await asyncio.sleep(0.5)
         first.stopping.set()
         await several.until_led_by(other, 2)

@@ -20,7 +20,7 @@ from kubedsm_lab.emulator.api.resources import LEASES, NAMESPACES, PODS
 from kubedsm_lab.emulator.front import EmulatedFront
 from kubedsm_lab.replay.virtual_time import VirtualClock
 from support.command_line import kubedsm
-from support.move_scenes import LARGE_CLOUD, MERGE, is_detached, migrating, open_edge
+from support.move_scenes import LARGE_CLOUD, is_detached, migrating, open_edge
 from support.processes import write
 
 FORMER = "suggester: {mode: suggest, minGain: 0.5}"
@@ -76,7 +76,7 @@ async def test_a_migration_of_another_version_is_rolled_back_or_finished(as_writ
             annotations = pod["metadata"]["annotations"]
             newer = {"kubedsm.io/move": as_written(annotations["kubedsm.io/move"])}
             patch = {"metadata": {"annotations": {**newer, "kubedsm.io/future": "1"}}}
-            world.api.patch(PODS, "default", pod["metadata"]["name"], patch, MERGE)
+            world.patch(PODS, pod["metadata"]["name"], patch)
         async with world.scheduler(seed=1):
             await world.until(lambda: not any(map(is_detached, world.pods())), 60)
             await world.until(lambda: world.placed("web") == {"e1": 2}, 60)

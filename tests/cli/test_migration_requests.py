@@ -78,9 +78,7 @@ async def test_a_move_that_is_taken_back_is_told_and_has_its_exit_code(capsys):
         def spoil(change):
             if change.resource is PODS and change.type == "ADDED":
                 name = change.object["metadata"]["name"]
-                asyncio.get_running_loop().call_soon(
-                    lambda: scene.world.api.patch(PODS, "default", name, bad, MERGE)
-                )
+                asyncio.get_running_loop().call_soon(lambda: scene.world.patch(PODS, name, bad))
 
         scene.world.api.store.subscribe(spoil)
         assert await beside(scene.world).send("", moves) == NOT_ALL

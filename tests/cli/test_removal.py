@@ -13,7 +13,7 @@ from kubedsm.model.model import PULL_LABEL
 from kubedsm_lab.emulator.api.resources import CONFIGMAPS, DEPLOYMENTS, NAMESPACES, PODS
 from kubedsm_lab.emulator.front import EmulatedFront
 from kubedsm_lab.emulator.paper import workload
-from support.move_scenes import LARGE_CLOUD, MERGE, ReadyPods, is_detached, migrating, open_edge
+from support.move_scenes import LARGE_CLOUD, ReadyPods, is_detached, migrating, open_edge
 from support.worlds import small_pod
 
 COST = "controller.kubernetes.io/pod-deletion-cost"
@@ -106,9 +106,7 @@ async def test_marks_of_users_stay(capsys):
             own["spec"]["template"]["metadata"]["annotations"] = {COST: "-100"}
             world.api.create(DEPLOYMENTS, own, namespace="default")
             chosen = world.pods("web")[0]["metadata"]["name"]
-            world.api.patch(
-                PODS, "default", chosen, {"metadata": {"annotations": {COST: "7"}}}, MERGE
-            )
+            world.patch(PODS, chosen, {"metadata": {"annotations": {COST: "7"}}})
             await world.until_bound(3, 3)
         code, _ = await uninstall(world, capsys)
         assert code == 0
@@ -129,7 +127,7 @@ async def test_a_forged_mark_is_reported_and_does_not_stop_the_removal(interrupt
     await world.until(lambda: world.pods("fake"), 5)
     (fake,) = world.pods("fake")
     label = {"metadata": {"labels": {"kubedsm.io/migrating": "x"}}}
-    world.api.patch(PODS, "default", fake["metadata"]["name"], label, MERGE)
+    world.patch(PODS, fake["metadata"]["name"], label)
     code, found = await uninstall(world, capsys)
     assert code == NOT_ALL
     assert found["detachedPods"] == [f"default/{fake['metadata']['name']}"]

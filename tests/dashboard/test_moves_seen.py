@@ -6,16 +6,15 @@ import attrs
 
 from kubedsm.config.settings import load
 from kubedsm.observability.health_rules import REMEMBERED
-from kubedsm_lab.emulator.api.resources import NODES, PODS
+from kubedsm_lab.emulator.api.resources import NODES
 from support.answers import tell
 from support.move_scenes import (
     CONFIGURATION,
     LARGE_CLOUD,
-    MERGE,
     ONE_PLACE,
     When,
+    becomes_unready,
     migrating,
-    name,
     open_edge,
     replacement,
     settle_on_cloud,
@@ -89,12 +88,7 @@ async def test_one_that_is_taken_back_says_why_and_is_a_trouble_for_a_while():
         async with world.scheduler(listener=viewer.scene) as runtime:
             await runtime.synced.wait()
             await settle_on_cloud(world, "web", 1)
-            never = {"metadata": {"annotations": {"emulator.kubedsm.io/never-ready": "true"}}}
-
-            def spoil(pod):
-                world.api.patch(PODS, "default", name(pod), never, MERGE)
-
-            When(world, replacement(world), spoil)
+            When(world, replacement(world), lambda pod: becomes_unready(world, pod))
             open_edge(world, ONE_PLACE)
             await viewer.watch(20)
             [row] = [row for row in viewer["moves"].values() if row["state"] == "rolled back"]

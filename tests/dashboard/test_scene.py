@@ -9,9 +9,9 @@ from kubedsm.model.events import MeasuredApplied
 from kubedsm.model.measured import Measured, Usage
 from kubedsm.observability.reading import Leadership
 from kubedsm_lab.emulator.api.resources import CONFIGMAPS, DEPLOYMENTS, NAMESPACES, NODES
-from kubedsm_lab.emulator.front import RequestFault
+from kubedsm_lab.emulator.front import Faults, RequestFault
 from kubedsm_lab.emulator.paper import node
-from support.move_scenes import LARGE_CLOUD, MERGE, migrating, open_edge, quiet, settle_on_cloud
+from support.move_scenes import LARGE_CLOUD, migrating, open_edge, quiet, settle_on_cloud
 from support.preemptions import SLOW_STOP, preempting, urgent
 from support.sites import GRACE, NORTH, SETTLE, cordon, running, two_sites
 from support.viewing import Viewer
@@ -172,7 +172,7 @@ async def test_what_changes_for_all_workloads_at_once_is_seen_of_all():
             viewer.look()
             assert viewer["workloads"]["default/web"]["target"] == 0.5
             patch = {"metadata": {"labels": {"kubedsm.io/tier": "cloud", "nodetype": "cloud"}}}
-            world.api.patch(NODES, "", "e1", patch, MERGE)
+            world.patch(NODES, "e1", patch)
             await asyncio.sleep(0.5)
             viewer.look()
             row = viewer["workloads"]["default/web"]
@@ -190,16 +190,13 @@ async def test_what_changes_for_all_workloads_at_once_is_seen_of_all():
             assert viewer.status["state"] == "degraded"
 
 
-class Refuses:
+class Refuses(Faults):
     """A webhook that refuses every bind."""
 
     def on_request(self, request):
         status = {"kind": "Status", "code": 403, "reason": "Forbidden", "message": "not on Mondays"}
         refusal = RequestFault(Response(403, orjson.dumps(status)))
         return refusal if request.path.endswith("/binding") else None
-
-    def on_line(self, request, line):
-        return None
 
 
 async def test_a_pod_whose_bind_is_refused_waits_and_says_why():
@@ -245,7 +242,7 @@ async def test_configurations_and_the_pause_switch_are_followed():
         viewer = Viewer(world)
 
         async def say(**data):
-            world.api.patch(CONFIGMAPS, "kubedsm", "kubedsm", {"data": data}, MERGE)
+            world.patch(CONFIGMAPS, "kubedsm", {"data": data}, namespace="kubedsm")
             await asyncio.sleep(1)
             viewer.look()
 

@@ -53,7 +53,7 @@ async def test_a_move_is_followed_by_its_arc_and_a_click_tells_its_story(browser
     async with watched() as (there, url), browser.page(url) as page:
         there.cordon("e1")
         there.world.deploy("web", 1)
-        await there.world.until_bound_of("web", 1, 10)
+        await there.world.until_bound(1, 10, "web")
         arc = page.get_by_role("img", name=re.compile(r"default.web-.+ from c1 to e1"))
         await expect(page.get_by_label("c1").first).to_be_visible()
         await expect(arc).to_have_count(0)
@@ -110,7 +110,7 @@ async def test_what_if_is_answered_and_nothing_is_changed(browser):
     async with watched() as (there, url), browser.page(url) as page:
         there.cordon("e1")
         there.world.deploy("half", 2)
-        await there.world.until_bound_of("half", 2, 10)
+        await there.world.until_bound(2, 10, "half")
         there.cordon("e1", cordoned=False)
         await there.world.until(lambda: there.world.placed("half") == {"c1": 1, "e1": 1}, 20)
         await expect(page.get_by_role("banner")).to_contain_text("every QoS target is met")

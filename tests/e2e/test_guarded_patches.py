@@ -17,7 +17,6 @@ from kubedsm_lab.emulator.api.resources import (
 from support.manifests import MANIFESTS, documents
 from support.move_scenes import (
     LARGE_CLOUD,
-    MERGE,
     is_detached,
     migrating,
     open_edge,
@@ -82,7 +81,7 @@ async def test_all_that_we_patch_goes_through():
             await world.until(lambda: world.placed("web") == {"e1": 1}, 60)
             await quiet(world)
             away = {"metadata": {"labels": {"kubedsm.io/tier": "cloud"}}}
-            world.api.patch(NODES, "", "e1", away, MERGE)
+            world.patch(NODES, "e1", away)
             await asyncio.sleep(10)
     async with migrating(LARGE_CLOUD) as world:
         world.cluster.routes = orphaning = PatchesOfPods(world)

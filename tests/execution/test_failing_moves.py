@@ -18,13 +18,15 @@ from kubedsm_lab.emulator.api.resources import (
 )
 from kubedsm_lab.emulator.front import Delivery, Faults
 from kubedsm_lab.emulator.paper import node
+from kubedsm_lab.replay.judgement.scene import roll_out
 from plans.migration import MoveMode, MoveOrder
 from support.drawing import drawn
 from support.move_scenes import (
     LARGE_CLOUD,
-    MERGE,
+    ONE_PLACE,
     ReadyPods,
     When,
+    becomes_unready,
     both,
     cleaned_up,
     group_of,
@@ -32,6 +34,7 @@ from support.move_scenes import (
     is_bound,
     is_detached,
     is_ready,
+    labelled,
     name,
     on_cloud,
     open_edge,
@@ -63,10 +66,10 @@ async def test_a_pod_that_its_owner_deletes_during_its_migration_is_not_evicted(
         await world.until(lambda: any(map(is_detached, world.pods())), 20)
         [old] = filter(is_detached, world.pods())
         held = {"metadata": {"finalizers": ["example.com/hold"]}}
-        world.api.patch(PODS, "default", name(old), held, MERGE)
+        world.patch(PODS, name(old), held)
         world.api.delete(PODS, "default", name(old))
         await asyncio.sleep(10)
-        world.api.patch(PODS, "default", name(old), {"metadata": {"finalizers": None}}, MERGE)
+        world.patch(PODS, name(old), {"metadata": {"finalizers": None}})
         await quiet(world)
         assert world.placed("web") == {"e1": 1}
         assert not world.witness.of("evict")
@@ -75,14 +78,9 @@ async def test_a_pod_that_its_owner_deletes_during_its_migration_is_not_evicted(
 async def test_a_replacement_that_is_never_ready_is_given_up():
     async with on_cloud(2) as world:
         ready = ReadyPods(world, "web").watch()
-        never = {"metadata": {"annotations": {"emulator.kubedsm.io/never-ready": "true"}}}
-
-        def spoil(pod):
-            world.api.patch(PODS, "default", name(pod), never, MERGE)
-
-        spoiled = [When(world, replacement(world), spoil)]
-        open_edge(world, node("e1", "edge", "1", "8Gi"))
-        await world.until(lambda: spoiled[0].done, 10)
+        spoiled = When(world, replacement(world), lambda pod: becomes_unready(world, pod))
+        open_edge(world, ONE_PLACE)
+        await world.until(lambda: spoiled.done, 10)
         await quiet(world, 40)
         await world.until(lambda: sum(world.placed("web").values()) == 2, 5)
         assert ready.lowest == 2
@@ -113,16 +111,7 @@ CHANGES = {
     "scaled down": (lambda world: world.scale("web", 1), 1),
     "scaled to nothing": (lambda world: world.scale("web", 0), 0),
     "deleted": (lambda world: world.api.delete(DEPLOYMENTS, "default", "web"), 0),
-    "rolled out": (
-        lambda world: world.api.patch(
-            DEPLOYMENTS,
-            "default",
-            "web",
-            {"spec": {"template": {"metadata": {"annotations": {"v": "2"}}}}},
-            MERGE,
-        ),
-        2,
-    ),
+    "rolled out": (lambda world: roll_out("web", "2")(world.cluster), 2),
 }
 
 
@@ -142,7 +131,7 @@ async def test_the_deployment_changes_while_its_pod_moves(change, moment):
     async with on_cloud(2) as world:
         lowest = ReadyPods(world, "web").watch()
         acted = When(world, MOMENTS[moment](world), lambda _: act(world))
-        open_edge(world, node("e1", "edge", "1", "8Gi"))
+        open_edge(world, ONE_PLACE)
         await world.until(lambda: acted.done, 30)
         await asyncio.sleep(3)
         await quiet(world)
@@ -157,22 +146,12 @@ async def test_a_budget_that_never_allows_an_eviction_takes_the_move_back():
     async with on_cloud(2) as world:
         world.budget("web", minAvailable=100)
         ready = ReadyPods(world, "web").watch()
-        open_edge(world, node("e1", "edge", "1", "8Gi"))
+        open_edge(world, ONE_PLACE)
         await world.until(lambda: any(map(is_detached, world.pods())), 10)
         await quiet(world, 60)
         await world.until(lambda: sum(world.placed("web").values()) == 2, 5)
         assert ready.lowest == 2
         assert not any(map(is_detached, world.pods()))
-
-
-async def test_a_pod_that_asks_not_to_be_disrupted_stays():
-    async with on_cloud() as world:
-        [pod] = world.pods("web")
-        stay = {"metadata": {"annotations": {"kubedsm.io/do-not-disrupt": "true"}}}
-        world.api.patch(PODS, "default", name(pod), stay, MERGE)
-        open_edge(world)
-        await asyncio.sleep(60)
-        assert world.placed("web") == {"c1": 1}
 
 
 def may_move(world):
@@ -213,10 +192,6 @@ migration: {cooldown: 1s, drainDelay: 1s, deadline: 10s}
 EDGE = node("e1", "edge", "1", "4Gi")
 
 
-def detached(world):
-    return [p for p in world.pods() if "kubedsm.io/migrating" in p["metadata"]["labels"]]
-
-
 BUDGETS = [{"maxUnavailable": 1}, {"minAvailable": 2}, {"maxUnavailable": 0}]
 
 
@@ -233,7 +208,7 @@ async def test_no_pod_outlives_a_budgeted_deployment_deleted_in_mid_migration(sp
                     await served(world)
                     await moved(world)
             if restarted:
-                assert detached(world)
+                assert labelled(world)
                 async with world.scheduler():
                     await world.until(lambda: not world.pods("web"), 20)
             told = [event["message"] for event in world.events("MigrationFailed")]
@@ -248,7 +223,7 @@ async def _delete_in_mid_migration(world, spec):
     await asyncio.sleep(2)
     world.budget("web", **spec)
     world.api.create(NODES, EDGE)
-    await world.until(lambda: detached(world), 10)
+    await world.until(lambda: labelled(world), 10)
     world.api.delete(DEPLOYMENTS, "default", "web")
 
 
@@ -260,7 +235,7 @@ async def test_no_pod_outlives_its_replica_set_beside_a_new_one(gone):
         await asyncio.sleep(2)
         world.budget("web", maxUnavailable=0)
         world.api.create(NODES, EDGE)
-        await world.until(lambda: detached(world), 10)
+        await world.until(lambda: labelled(world), 10)
         [old] = world.api.list(REPLICA_SETS, "default")
         if gone == "replica-set":
             world.api.delete(REPLICA_SETS, "default", old["metadata"]["name"])
@@ -268,7 +243,7 @@ async def test_no_pod_outlives_its_replica_set_beside_a_new_one(gone):
             world.api.delete(DEPLOYMENTS, "default", "web")
             await asyncio.sleep(0.5)
             world.deploy("web", 2)
-        await world.until(lambda: not detached(world), 40)
+        await world.until(lambda: not labelled(world), 40)
         await world.until(lambda: len(world.pods("web")) == 2, 40)
 
 
@@ -277,13 +252,13 @@ async def test_one_namespaces_slow_moves_leave_others_theirs():
         for name in "abcd":
             made = world.deploy(name, 1, cpu="100m")
             slow = {"spec": {"minReadySeconds": 300}}
-            world.api.patch(DEPLOYMENTS, "default", made["metadata"]["name"], slow, MERGE)
+            world.patch(DEPLOYMENTS, made["metadata"]["name"], slow)
         await world.until_bound(4, 2)
         await asyncio.sleep(302)
         world.api.create(NODES, EDGE)
-        await world.until(lambda: len(detached(world)) == 3, 10)
+        await world.until(lambda: len(labelled(world)) == 3, 10)
         await moved(world, seconds=60)
-        assert len(detached(world)) == 3, "no more of its own at once than ever"
+        assert len(labelled(world)) == 3, "no more of its own at once than ever"
 
 
 async def test_a_node_that_never_confirms_a_deletion_ends_the_plan_all_the_same():
@@ -293,7 +268,7 @@ async def test_a_node_that_never_confirms_a_deletion_ends_the_plan_all_the_same(
         await asyncio.sleep(2)
         [pod] = world.pods("web")
         stays = {"metadata": {"finalizers": ["test/stays"]}}
-        world.api.patch(PODS, "default", pod["metadata"]["name"], stays, MERGE)
+        world.patch(PODS, pod["metadata"]["name"], stays)
         world.api.create(NODES, EDGE)
         await world.until(lambda: world.placed("web") == {"e1": 1, "c1": 1}, 20)
         await served(world)
@@ -310,7 +285,7 @@ migration: {cooldown: 1s, drainDelay: 1s, deadline: 10s, maxConcurrent: 1, mode:
 
 def scaled_to_nothing(world):
     patch = {"spec": {"replicas": 0}}
-    world.api.patch(DEPLOYMENTS, TENANT, "web", patch, "application/merge-patch+json")
+    world.patch(DEPLOYMENTS, "web", patch, namespace=TENANT)
 
 
 def deployment_deleted(world):

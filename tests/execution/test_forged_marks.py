@@ -14,7 +14,6 @@ from support.tenants import (
     CLOUD,
     CONFIGURATION,
     LABEL,
-    MERGE,
     NEIGHBOUR,
     TENANT,
     Asked,
@@ -61,7 +60,7 @@ async def test_a_labelled_pod_that_no_budget_lets_go_stops_no_moves(make, schedu
         await neighbour_settles(world)
         # No budget keeps a pod that does not run yet.
         metadata = make("forged")["metadata"]
-        world.api.patch(PODS, TENANT, "forged", {"metadata": metadata}, MERGE)
+        world.patch(PODS, "forged", {"metadata": metadata}, namespace=TENANT)
         await neighbour_is_served(world)
         # Whoever may patch a pod may as well name an owner that is gone, as is done here.
         collected = make is marked and scheduler == "kubedsm"
@@ -204,7 +203,7 @@ GOING = {"status": {"phase": "Terminating"}}
 
 
 def scale(world, replicas):
-    world.api.patch(DEPLOYMENTS, TENANT, "web", {"spec": {"replicas": replicas}}, MERGE)
+    world.patch(DEPLOYMENTS, "web", {"spec": {"replicas": replicas}}, namespace=TENANT)
 
 
 def detached(world):
@@ -218,7 +217,7 @@ async def test_in_a_namespace_that_is_being_deleted_no_pod_is_moved_or_bound():
         tenant.deploy("web")
         await neighbour_settles(world)
         # Its contents are still there, as they are for a while.
-        world.api.patch(NAMESPACES, "", TENANT, GOING, MERGE, subresource="status")
+        world.patch(NAMESPACES, TENANT, GOING, subresource="status")
         asked.of_tenant.clear()
         scale(world, 4)
         await neighbour_is_served(world)
@@ -230,7 +229,7 @@ async def test_in_a_namespace_that_is_being_deleted_no_pod_is_moved_or_bound():
 async def test_a_namespace_deleted_while_a_move_is_checked_ends_the_move():
     def delete(request):
         if request.method == "GET" and request.path.endswith(f"/{TENANT}/deployments/web"):
-            worlds[0].api.patch(NAMESPACES, "", TENANT, GOING, MERGE, subresource="status")
+            worlds[0].patch(NAMESPACES, TENANT, GOING, subresource="status")
 
     worlds = []
     async with migrating() as world, world.scheduler(faults=Asked(delete)):
@@ -279,7 +278,7 @@ async def test_events_in_a_namespace_that_is_being_deleted_are_not_tried_and_log
             tenant.deploy("web")
             await neighbour_settles(world)
             # Its contents are still there, as they are for a while.
-            world.api.patch(NAMESPACES, "", TENANT, GOING, MERGE, subresource="status")
+            world.patch(NAMESPACES, TENANT, GOING, subresource="status")
             await asyncio.sleep(1)
             asked.of_tenant.clear()
             for known in runtime.mirror.pods():

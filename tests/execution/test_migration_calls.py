@@ -66,6 +66,10 @@ class Called:
         accepted = Accepted(min_ready=0.0, grace=0.0, ready_to_keep=ready_to_keep, found=None)
         return lambda *asks: self.still.step_calls.evict(step, self.pod, accepted, *asks)
 
+    def detaches(self):
+        step = asked(StepKind.DETACH, self.pod)
+        return lambda *asks: self.still.step_calls.detach(step, self.pod, None, *asks)
+
     def restores(self):
         step = asked(StepKind.RESTORE, self.pod)
         return lambda *asks: self.still.step_calls.restore(step, self.pod, None, *asks)
@@ -121,19 +125,11 @@ async def test_a_pod_that_changes_on_the_way_of_its_eviction_is_read_again_first
     assert gone or called.still.known().terminating
 
 
-async def test_an_eviction_that_is_over_when_its_objects_were_read_is_not_sent():
+@pytest.mark.parametrize("call", [Called.evicts, Called.detaches], ids=["eviction", "detaching"])
+async def test_what_is_over_when_its_objects_were_read_is_not_sent(call):
     called = Called()
     called.noted.fault = lambda request: setattr(called, "wanted", False)
-    await called.during(called.evicts(), 5)
-    assert called.noted.writes() == []
-
-
-async def test_a_detaching_that_is_over_when_its_pod_was_read_is_not_sent():
-    called = Called()
-    called.noted.fault = lambda request: setattr(called, "wanted", False)
-    step = asked(StepKind.DETACH, called.pod)
-    detach = called.still.step_calls.detach
-    await called.during(lambda *asks: detach(step, called.pod, None, *asks), 5)
+    await called.during(call(called), 5)
     assert called.noted.writes() == []
 
 
@@ -150,9 +146,7 @@ async def test_a_detaching_that_is_over_when_its_pod_was_read_is_not_sent():
 )
 async def test_only_what_was_not_applied_for_sure_refuses_a_detaching(outcome, told):
     called = Called(lambda request: OUTCOMES[outcome] if request.method == "PATCH" else None)
-    step = asked(StepKind.DETACH, called.pod)
-    detach = called.still.step_calls.detach
-    await called.during(lambda *asks: detach(step, called.pod, None, *asks), 5)
+    await called.during(called.detaches(), 5)
     assert [type(event) for event in called.told] == [told]
 
 

@@ -12,7 +12,6 @@ from kubedsm_lab.emulator.api.resources import (
 from kubedsm_lab.emulator.paper import node, workload
 from support.move_scenes import (
     LARGE_CLOUD,
-    MERGE,
     ReadyPods,
     hand_over,
     migrating,
@@ -48,34 +47,11 @@ async def test_a_single_replica_moves_to_the_edge_without_ever_being_missing():
         assert len(world.events("Migrated")) == 1
 
 
-async def test_three_replicas_move_within_their_budget():
-    async with migrating(LARGE_CLOUD) as world, world.scheduler():
-        world.budget("web", maxUnavailable=1)
-        await settle_on_cloud(world, "web", 3)
-        ready = ReadyPods(world, "web").watch()
-        open_edge(world, node("e1", "edge", "3", "8Gi"))
-        await world.until(lambda: world.placed("web") == {"e1": 3}, 60)
-        await quiet(world)
-        assert ready.lowest == 3
-
-
-async def test_in_suggest_mode_proposals_are_events_and_nothing_is_written_to_pods():
-    only = load("suggester: {mode: suggest, period: 1s}", "test")
-    async with emulated(LARGE_CLOUD, configuration=only) as world, world.scheduler():
-        await settle_on_cloud(world, "web", 1)
-        [before] = world.pods("web")
-        open_edge(world)
-        await asyncio.sleep(60)
-        assert world.pods("web") == [before]
-        [proposal] = world.events("MigrationProposed")
-        assert "from c1 to e1 (cloud-to-edge)" in proposal["message"]
-
-
 async def test_a_node_that_changes_its_tier_changes_what_its_pods_say():
     async with emulated(LARGE_CLOUD) as world, world.scheduler():
         await settle_on_cloud(world, "web", 1)
         labels = {"metadata": {"labels": {"kubedsm.io/tier": "edge"}}}
-        world.api.patch(NODES, "", "c1", labels, MERGE)
+        world.patch(NODES, "c1", labels)
         await asyncio.sleep(2)
         [pod] = world.pods("web")
         assert pod["metadata"]["labels"]["kubedsm.io/tier"] == "edge"

@@ -8,32 +8,10 @@ from kubedsm_lab.emulator.api.resources import NODES
 from kubedsm_lab.emulator.paper import node
 from support.drawing import drawn
 from support.move_scenes import ReadyPods, cleaned_up, open_edge
+from support.waiting_pods import HOST, apart, spread, term
 from support.worlds import emulated
 
 QUICK = load("suggester: {period: 1s}\nmigration: {cooldown: 1s, drainDelay: 500ms}", "test")
-HOST = "kubernetes.io/hostname"
-
-
-def apart(*apps):
-    term = {
-        "topologyKey": HOST,
-        "labelSelector": {"matchExpressions": [{"key": "app", "operator": "In", "values": apps}]},
-    }
-    return {
-        "affinity": {
-            "podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]},
-        }
-    }
-
-
-def spread(app, skew=1):
-    constraint = {
-        "topologyKey": HOST,
-        "maxSkew": skew,
-        "whenUnsatisfiable": "DoNotSchedule",
-        "labelSelector": {"matchLabels": {"app": app}},
-    }
-    return {"topologySpreadConstraints": [constraint]}
 
 
 def clouds(number):
@@ -52,7 +30,7 @@ async def at_rest(world, seconds=60):
 
 async def test_pods_that_keep_apart_come_to_the_edge_one_a_node():
     async with emulated(*clouds(3), configuration=QUICK) as world, world.scheduler():
-        world.deploy("web", 3, **apart("web"))
+        world.deploy("web", 3, **apart(term("web", HOST)))
         await world.until_bound(3, 5)
         await asyncio.sleep(2)
         ready = ReadyPods(world, "web").watch()
@@ -82,7 +60,12 @@ async def to_rest(seed):
     ):
         for name in ("s0", "s1", "s2"):
             rules = rng.choice(
-                [apart(name), apart(f"s{rng.randint(0, 2)}"), spread(name, rng.randint(1, 2)), {}]
+                [
+                    apart(term(name, HOST)),
+                    apart(term(f"s{rng.randint(0, 2)}", HOST)),
+                    spread(name, rng.randint(1, 2), HOST),
+                    {},
+                ]
             )
             cpu = f"{rng.randint(1, 4) * 500}m"
             world.deploy(name, rng.randint(1, 4), cpu=cpu, memory="512Mi", **rules)

@@ -18,7 +18,6 @@ from kubedsm_lab.emulator.api.resources import (
 from kubedsm_lab.emulator.front import RequestFault
 from kubedsm_lab.emulator.paper import node
 from support.move_scenes import (
-    MERGE,
     ONE_PLACE,
     SMALL_EDGE,
     AtRequest,
@@ -99,7 +98,7 @@ async def test_a_scale_down_that_leaves_no_replacement_to_wait_for_ends_the_move
             world.scale("web", 1)
             # Before the ReplicaSet misses the pod, so that no replacement is ever made.
             fewer = {"spec": {"replicas": 1}}
-            world.api.patch(REPLICA_SETS, "default", owner["name"], fewer, MERGE)
+            world.patch(REPLICA_SETS, owner["name"], fewer)
 
         made = When(world, replacement(world), lambda pod: None)
         When(world, is_detached, scale_down)
@@ -117,12 +116,12 @@ async def test_a_rollout_is_waited_for_and_its_old_pod_not_given_back_to_be_dele
         ready = ReadyPods(world, "web").watch()
         rollout = {"spec": {"template": {"metadata": {"annotations": {"v": "2"}}}}}
         at_once = {"spec": {"strategy": {"type": "Recreate", "rollingUpdate": None}}}
-        world.api.patch(DEPLOYMENTS, "default", "web", at_once, MERGE)
+        world.patch(DEPLOYMENTS, "web", at_once)
         await asyncio.sleep(1)
         When(
             world,
             is_detached,
-            lambda _: world.api.patch(DEPLOYMENTS, "default", "web", rollout, MERGE),
+            lambda _: world.patch(DEPLOYMENTS, "web", rollout),
         )
         await hand_over(world, [(old, "e1", ())])
         await quiet(world, 60)
@@ -194,9 +193,7 @@ async def test_the_room_of_a_replacement_that_is_bound_counts_once():
 async def test_a_pod_found_detached_after_its_plan_has_ended_is_restored_all_the_same():
     async with ready_to_move(2, edge=SMALL_EDGE, configuration=ONE_AT_A_TIME) as world:
         one, other = world.pods("web")
-        never = {"metadata": {"annotations": {"emulator.kubedsm.io/never-ready": "true"}}}
-        fresh = replacement(world)
-        When(world, fresh, lambda p: world.api.patch(PODS, "default", name(p), never, MERGE))
+        When(world, replacement(world), lambda pod: becomes_unready(world, pod))
         await hand_over(world, [(one, "e1", ())], plan="first", deadline=10)
         await hand_over(world, [(other, "e1", ())], plan="second")
         await world.until(lambda: world.witness.of("detach"), 5)
@@ -227,4 +224,4 @@ def by_somebody_else(world, pod):
         },
         "annotations": {"kubedsm.io/move": orjson.dumps(note).decode()},
     }
-    world.api.patch(PODS, "default", name(pod), {"metadata": metadata}, MERGE)
+    world.patch(PODS, name(pod), {"metadata": metadata})

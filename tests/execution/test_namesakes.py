@@ -7,7 +7,6 @@ import pytest
 from kubedsm_lab.emulator.api.resources import PODS
 from kubedsm_lab.emulator.front import Delivery, Faults
 from support.move_scenes import (
-    MERGE,
     ONE_PLACE,
     AtRequest,
     When,
@@ -33,7 +32,7 @@ def put_in_place_of(world, pod):
     made = {"metadata": kept | ({"ownerReferences": owners} if owners else {}), "spec": pod["spec"]}
     world.api.create(PODS, made, namespace="default")
     status = {"status": pod["status"]}
-    world.api.patch(PODS, "default", name(pod), status, MERGE, subresource="status")
+    world.patch(PODS, name(pod), status, subresource="status")
     return world.api.get(PODS, "default", name(pod))
 
 

@@ -18,8 +18,6 @@ from support.proxied import Proxied, answers_of
 from support.viewing import Viewer
 from support.worlds import CLOUD, EDGE, emulated
 
-MERGE = "application/merge-patch+json"
-
 
 async def look_from_outside(world):
     """Return the overview that `kubedsm status` prints."""
@@ -74,6 +72,6 @@ async def test_both_tell_the_same_state_and_the_same_reasons():
             await asyncio.sleep(15)
             await agree("degraded", "PodsPending", "BelowTarget")
             patch = {"metadata": {"labels": {"kubedsm.io/tier": "cloud", "nodetype": "cloud"}}}
-            world.api.patch(NODES, "", "e1", patch, MERGE)
+            world.patch(NODES, "e1", patch)
             await asyncio.sleep(15)
             await agree("degraded", "PodsPending", "BelowTarget", "TierEmpty")

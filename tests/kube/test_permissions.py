@@ -34,7 +34,7 @@ from kubedsm_lab.emulator.paper import node, workload
 from support.accesses import OWN, Accesses
 from support.faults import OUTCOMES
 from support.image_pulls import AHEAD, LARGE_EDGE, pulling
-from support.move_scenes import LARGE_CLOUD, MERGE, ONE_PLACE, migrating, open_edge, quiet
+from support.move_scenes import LARGE_CLOUD, ONE_PLACE, migrating, open_edge, quiet
 from support.preemptions import filled, preempting, urgent
 from support.sites import two_sites
 from support.volumes import (
@@ -114,7 +114,7 @@ async def correcting_tiers():
         stateful(world, "db", 1)
         await world.until_bound(2, 10)
         moved = {"metadata": {"labels": {"kubedsm.io/tier": "edge"}}}
-        world.api.patch(NODES, "", "c1", moved, MERGE)
+        world.patch(NODES, "c1", moved)
         await world.until(
             lambda: all(p["metadata"]["labels"]["kubedsm.io/tier"] == "edge" for p in world.pods()),
             10,
@@ -182,7 +182,7 @@ async def following():
         async with world.scheduler():
             await read_document_in(world.front, name)
             wrong = {"data": {KEY: "batch: {idle: 5}"}}
-            world.api.patch(CONFIGMAPS, OWN, OWN, wrong, MERGE)
+            world.patch(CONFIGMAPS, OWN, wrong, namespace=OWN)
             await world.until(lambda: world.api.list(EVENTS, OWN), 10)
     return seen
 

@@ -9,13 +9,12 @@ from kubedsm.config.settings import load
 from kubedsm.kube.client.port import Unreachable
 from kubedsm.observability.reading import Leadership
 from kubedsm_lab.emulator.api.resources import CONFIGMAPS, DEPLOYMENTS, NAMESPACES, PODS
-from kubedsm_lab.emulator.front import Delivery, RequestFault
+from kubedsm_lab.emulator.front import Delivery, Faults, RequestFault
 from kubedsm_lab.emulator.paper import node
 from support.metered import Metered
-from support.preemptions import DISABLED, bound, filled, preempting, urgent
+from support.preemptions import DISABLED, filled, preempting, urgent
 from support.worlds import CLOUD, EDGE, emulated
 
-MERGE = "application/merge-patch+json"
 WEB = {"namespace": "default", "kind": "Deployment", "workload": "web"}
 HALF = load("services: {default/web: {qos: 0.5}}\nsuggester: {mode: 'off'}", "test")
 
@@ -59,7 +58,7 @@ async def test_pods_are_pending_by_queue_and_the_edge_has_room_that_no_pod_can_u
             assert metered(pending) == 3
             for pod in world.pods("gated"):
                 patch = {"spec": {"schedulingGates": None}}
-                world.api.patch(PODS, "default", pod["metadata"]["name"], patch, MERGE)
+                world.patch(PODS, pod["metadata"]["name"], patch)
             await world.until_bound(2, 2)
             assert metered(pending) == 1
     unlabelled = node("n1", "edge", "1", "1Gi")
@@ -135,7 +134,7 @@ async def test_who_leads_what_is_configured_and_what_runs():
             assert metered("kubedsm_build_info", version=kubedsm.__version__) == 1
 
 
-class Unreached:
+class Unreached(Faults):
     """Requests to which nobody answers, as long as it is shut."""
 
     def __init__(self, *, matching):
@@ -144,9 +143,6 @@ class Unreached:
     def on_request(self, request):
         if self.shut and self.matching(request):
             return RequestFault(Unreachable("refused"))
-        return None
-
-    def on_line(self, request, line):
         return None
 
 
@@ -189,7 +185,7 @@ async def test_an_attempt_and_its_victims_are_counted():
             await filled(world)
             assert metered(ATTEMPTS) == metered(f"{VICTIMS}_count") == 0
             urgent(world, cpu="1500m")
-            await world.until(lambda: bound(world, "urgent") == 1, 5)
+            await world.until(lambda: world.bound("urgent") == 1, 5)
             assert metered(f"{VICTIMS}_count") == 1
             assert metered(f"{VICTIMS}_sum") == 2
             assert metered(f"{VICTIMS}_bucket", le="1.0") == 0

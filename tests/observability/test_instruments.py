@@ -200,7 +200,7 @@ async def test_moves_that_are_only_proposed_or_give_way_are_no_migrations():
             assert metered("kubedsm_migrations_in_progress") == 1
             assert metered("kubedsm_detached_pods") == 1
             world.deploy("c", 1)
-            await world.until_bound_of("c", 1, 5)
+            await world.until_bound(1, 5, "c")
             assert metered(MIGRATIONS, kind="cloud_to_edge", result="dropped") == 1
             await quiet(world)
             assert metered(MIGRATIONS, kind="cloud_to_edge", result="completed") >= 1

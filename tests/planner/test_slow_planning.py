@@ -9,7 +9,6 @@ from kubedsm_lab.emulator.api.resources import NODES, PODS
 from kubedsm_lab.emulator.paper import node
 from support.move_scenes import (
     LARGE_CLOUD,
-    MERGE,
     SMALL_EDGE,
     migrating,
     open_edge,
@@ -36,7 +35,7 @@ async def test_new_pods_do_not_wait_for_moves_that_are_thought_about():
         open_edge(world, SMALL_EDGE)
         await world.until(lambda: planner.asked, 30)
         world.deploy("api", 1)
-        await world.until_bound_of("api", 1, 2)
+        await world.until_bound(1, 2, "api")
 
 
 async def overtaken(world, runtime, happens):
@@ -61,7 +60,7 @@ async def overtaken(world, runtime, happens):
 
 def cordon_target(world, move):
     cordoned = {"spec": {"unschedulable": True}}
-    world.api.patch(NODES, "", move.target, cordoned, MERGE)
+    world.patch(NODES, move.target, cordoned)
 
 
 def pause(world, _):

@@ -5,7 +5,6 @@ from kubedsm.model.model import (
     PodClass,
     Resources,
     SchedulingRules,
-    Taint,
     Tier,
 )
 from kubedsm.plugins.fit import shortages, unschedulable_message, why_unschedulable
@@ -14,7 +13,6 @@ from support.placement_instances import GPU, node, resources, snapshot
 
 EDGE = Tier.EDGE
 PLAIN = PodClass(resources(1, 1), SchedulingRules())
-CORDON = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 
 
 def test_exactly_what_is_left_is_enough():

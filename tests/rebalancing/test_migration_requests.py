@@ -16,7 +16,7 @@ from kubedsm.rebalancing.migration_requests import list_requested_moves
 from kubedsm_lab.emulator.api.resources import PODS
 from kubedsm_lab.emulator.front import Faults
 from support.faults import OUTCOMES
-from support.move_scenes import LARGE_CLOUD, MERGE, ReadyPods, open_edge, quiet, settle_on_cloud
+from support.move_scenes import LARGE_CLOUD, ReadyPods, open_edge, quiet, settle_on_cloud
 from support.proposals import APPROVED, PROPOSING, Scene, config_map, proposing
 from support.sites import GRACE, NORTH, SOUTH, cordon, two_sites, where
 from support.worlds import emulated
@@ -95,7 +95,7 @@ async def test_a_request_gives_no_right_to_disrupt_a_pod_that_forbids_it():
     async with proposing(pods=1) as scene:
         [move] = list_requested_moves(await scene.until_proposed())
         patch = {"metadata": {"annotations": {"kubedsm.io/do-not-disrupt": "true"}}}
-        scene.world.api.patch(PODS, "default", move.pod.partition("/")[2], patch, MERGE)
+        scene.world.patch(PODS, move.pod.partition("/")[2], patch)
         await asyncio.sleep(1)
         scene.ask(moves=[move])
         answer = await scene.answer()

@@ -15,7 +15,6 @@ from kubedsm_lab.emulator.actors.kubelet import NEVER_READY
 from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, JOBS, PODS
 from kubedsm_lab.emulator.paper import node
 from kubedsm_lab.replay.changed_settings import with_settings
-from support.move_scenes import MERGE
 from support.printed import printed
 from support.slow_planning import SlowPlanner
 from support.worlds import CLOUD, emulated
@@ -151,7 +150,7 @@ async def serving_in_the_cloud(replicas):
 
 async def test_additional_pods_of_a_serving_workload_start_at_once():
     async with serving_in_the_cloud(1) as world:
-        world.api.patch(DEPLOYMENTS, "default", "gold", {"spec": {"replicas": 4}}, MERGE)
+        world.patch(DEPLOYMENTS, "gold", {"spec": {"replicas": 4}})
         await asyncio.sleep(0.5)
         assert sum(world.placed("gold").values()) == 4
         assert None not in world.placed("gold")
@@ -161,7 +160,7 @@ async def test_additional_pods_of_a_serving_workload_start_at_once():
 async def test_a_rolling_update_does_not_wait():
     async with serving_in_the_cloud(2) as world:
         template = {"metadata": {"annotations": {"version": "2"}}}
-        world.api.patch(DEPLOYMENTS, "default", "gold", {"spec": {"template": template}}, MERGE)
+        world.patch(DEPLOYMENTS, "gold", {"spec": {"template": template}})
         await asyncio.sleep(0.5)
         assert None not in world.placed("gold")
 
@@ -171,7 +170,7 @@ def spoil(world, change):
     pod = change.object
     if change.resource is PODS and change.type == "ADDED" and "lead" in pod["metadata"]["name"]:
         patch = {"metadata": {"annotations": {NEVER_READY: "true"}}}
-        world.api.patch(PODS, "default", pod["metadata"]["name"], patch, MERGE)
+        world.patch(PODS, pod["metadata"]["name"], patch)
 
 
 async def test_after_a_failed_migration_they_start_in_the_cloud():

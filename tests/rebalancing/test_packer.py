@@ -12,7 +12,6 @@ from kubedsm.explain.rendering import render_text
 from kubedsm.planner.requests import NoResponseError
 from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, NODES, PODS
 from support.asked import as_sent
-from support.move_scenes import MERGE
 from support.packings import APPLY, Counting, half_full, in_pieces, large, placed, settled
 from support.printed import printed
 
@@ -26,7 +25,7 @@ def of(logs, event):
 def annotated(world, app):
     """Let none of its pods be moved."""
     for pod in world.pods(app):
-        world.api.patch(PODS, "default", pod["metadata"]["name"], STAYS, MERGE)
+        world.patch(PODS, pod["metadata"]["name"], STAYS)
 
 
 async def test_it_is_asked_once_the_same_pods_have_waited_for_the_delay():
@@ -66,7 +65,7 @@ async def test_a_restless_cluster_is_asked_about_ever_less_often():
             large(world)
             for number in range(300):
                 patch = {"metadata": {"labels": {"second": str(number)}}}
-                world.api.patch(NODES, "", "n1", patch, MERGE)
+                world.patch(NODES, "n1", patch)
                 await asyncio.sleep(2)
         assert len(planner.asked) <= 16
         assert len(of(logs, "packing")) == 1

@@ -7,7 +7,7 @@ import pytest
 from kubedsm.config.settings import load
 from kubedsm_lab.emulator.api.resources import NODES
 from kubedsm_lab.emulator.paper import node
-from support.move_scenes import MERGE, ReadyPods, migrating, quiet
+from support.move_scenes import ReadyPods, migrating, quiet
 from support.worlds import emulated
 
 E1, E2 = (node(name, "edge", "4", "8Gi") for name in ("e1", "e2"))
@@ -16,7 +16,7 @@ C1, C2 = (node(name, "cloud", "20", "40Gi") for name in ("c1", "c2"))
 
 async def settle(world, app, replicas, seconds=3):
     world.deploy(app, replicas)
-    await world.until_bound_of(app, replicas, seconds)
+    await world.until_bound(replicas, seconds, app)
     await asyncio.sleep(2)
 
 
@@ -53,7 +53,7 @@ async def test_it_is_worth_nothing_any_more_once_a_pod_is_elsewhere():
         [move] = off.policy.suggest(runtime.mirror.snapshot(), lambda _: None).moves
         moves, has_benefit = [move], runtime.migrator.has_benefit
         assert has_benefit(moves)
-        world.api.patch(NODES, "", "c1", {"spec": {"unschedulable": True}}, MERGE)
+        world.patch(NODES, "c1", {"spec": {"unschedulable": True}})
         world.scale("web", 3)
         await world.until(lambda: world.placed("web") == {"c1": 2, "c2": 1}, 5)
         assert not has_benefit(moves)

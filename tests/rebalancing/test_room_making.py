@@ -10,7 +10,6 @@ from structlog.testing import capture_logs
 from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, NODES, PODS
 from kubedsm_lab.emulator.emulated_cluster import Timing
 from support.move_scenes import (
-    MERGE,
     ReadyPods,
     When,
     becomes_unready,
@@ -83,7 +82,7 @@ def take_room(world, found):
 
 def cordon_target(world, found):
     cordoned = {"spec": {"unschedulable": True}}
-    world.api.patch(NODES, "", found.moves[0].target, cordoned, MERGE)
+    world.patch(NODES, found.moves[0].target, cordoned)
 
 
 def pause(world, found):
@@ -293,7 +292,7 @@ async def test_what_comes_in_place_of_an_evicted_pod_does_not_get_its_room():
     async with in_pieces(configuration=evicting, nodes=3) as world, world.scheduler():
         await half_full(world, 3, priorityClassName=HIGH)
         world.deploy("low", 2, cpu="1250m")
-        await world.until_bound_of("low", 2, 3)
+        await world.until_bound(2, 3, "low")
         await asyncio.sleep(2)
         ready = ReadyPods(world, "web").watch()
         with capture_logs() as logs:

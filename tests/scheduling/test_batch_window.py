@@ -84,7 +84,7 @@ SLOW = load("batch: {idle: 3s, max: 9s, size: 4}", "test")
 async def bound_after(world, app, count):
     """Seconds from now until so many pods of it are bound."""
     began = world.clock.monotonic()
-    await world.until_bound_of(app, count, 20)
+    await world.until_bound(count, 20, app)
     return world.clock.monotonic() - began
 
 

@@ -8,20 +8,12 @@ import pytest
 from kubedsm.config.settings import Configuration
 from kubedsm.model.deadline import PATIENT_SHARE, URGENT_SHARE, Deadline
 from kubedsm.optimizer.placing import immediate
+from support.waiting_pods import HOST, spread
 from support.worlds import CLOUD, EDGE, emulated
 
 CONFIGURATION = Configuration()
 #: pods that look at each other
-SPREAD = {
-    "topologySpreadConstraints": [
-        {
-            "maxSkew": 5,
-            "topologyKey": "kubernetes.io/hostname",
-            "whenUnsatisfiable": "DoNotSchedule",
-            "labelSelector": {"matchLabels": {"app": "web"}},
-        }
-    ]
-}
+SPREAD = spread("web", 5, HOST)
 
 
 @attrs.define

@@ -16,22 +16,14 @@ from support.move_scenes import LARGE_CLOUD, SMALL_EDGE, migrating, open_edge, s
 from support.preemptions import HIGH
 from support.sites import NORTH, cut_until_evicted, running, two_sites, where
 from support.slow_planning import SlowPlanner, hard, slow_batches
+from support.waiting_pods import HOST, apart, term
 from support.worlds import CLOUD, EDGE, emulated, small_pod
 
 #: seconds; long enough to be told from everything else
 THOUGHT = 3.0
 ROOM_FOR_ONE = node("e1", "edge", "1", "8Gi")
 OFF = load('{suggester: {mode: "off"}, services: {Pod: {qos: 1}}}', "test")
-ALONE = {
-    "podAntiAffinity": {
-        "requiredDuringSchedulingIgnoredDuringExecution": [
-            {
-                "topologyKey": "kubernetes.io/hostname",
-                "labelSelector": {"matchLabels": {"team": "a"}},
-            }
-        ]
-    }
-}
+ALONE = apart(term("a", HOST))
 
 
 @pytest.fixture(autouse=True)
@@ -59,7 +51,7 @@ class Mistaken:
 
 async def bound_after(world, app, count, seconds=30):
     began = world.clock.monotonic()
-    await world.until_bound_of(app, count, seconds)
+    await world.until_bound(count, seconds, app)
     return world.clock.monotonic() - began
 
 
@@ -120,9 +112,9 @@ async def test_room_that_is_taken_meanwhile_is_not_promised_twice():
 async def test_rules_are_kept_that_pods_placed_meanwhile_have():
     async with clouded() as world, world.scheduler() as runtime:
         planner = slow_batches(runtime, THOUGHT)
-        world.api.create(PODS, bare("hard", {"team": "a"}), namespace="default")
+        world.api.create(PODS, bare("hard", {"app": "a"}), namespace="default")
         await thought_about(world, planner)
-        world.api.create(PODS, bare("easy", affinity=ALONE), namespace="default")
+        world.api.create(PODS, bare("easy", **ALONE), namespace="default")
         await world.until_bound(2, 2 * THOUGHT + 2)
         places = {p["metadata"]["name"]: p["spec"]["nodeName"] for p in world.pods()}
         assert places["easy"] == "e1"
@@ -139,7 +131,7 @@ async def test_a_refused_pod_is_told_why_by_the_nodes_as_they_are():
         assert "0/2 nodes" in event["message"]
         # What it is told is what it waits for.
         untainted = {"spec": {"taints": None}}
-        world.api.patch(NODES, "", "e2", untainted, "application/merge-patch+json")
+        world.patch(NODES, "e2", untainted)
         assert await bound_after(world, "hard", 1) < THOUGHT + 2
 
 
@@ -280,7 +272,7 @@ async def test_room_that_is_being_left_is_waited_for():
         world.deploy("hard", 1)
         await thought_about(world, planner)
         assert planner.asked[0].leaving
-        await world.until_bound_of("hard", 1, 20)
+        await world.until_bound(1, 20, "hard")
         assert world.placed("hard") == {"e1": 1}
 
 

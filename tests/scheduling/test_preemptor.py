@@ -14,11 +14,9 @@ from support.preemptions import (
     EDGE_TOO,
     ENABLED,
     HIGHEST,
-    MERGE,
     SLOW_STOP,
     SMALL,
     Evictions,
-    bound,
     filled,
     preempting,
     settled,
@@ -53,7 +51,7 @@ async def test_an_important_pod_gets_the_room_and_the_victims_replacement_waits(
 def forbid_disruption(world):
     annotation = {"metadata": {"annotations": {"kubedsm.io/do-not-disrupt": "true"}}}
     for pod in world.pods("low"):
-        world.api.patch(PODS, "default", pod["metadata"]["name"], annotation, MERGE)
+        world.patch(PODS, pod["metadata"]["name"], annotation)
 
 
 PATIENT = {"metadata": {"name": "patient"}, "value": 1000, "preemptionPolicy": "Never"}
@@ -128,7 +126,7 @@ async def test_an_eviction_that_is_refused_after_all_is_not_pressed():
     async with preempting(*nodes, faults=calls) as world, world.scheduler():
         await filled(world, 4)
         urgent(world)
-        await world.until(lambda: bound(world, "urgent"), 6)
+        await world.until(lambda: world.bound("urgent"), 6)
         await asyncio.sleep(60)
         first, second = calls.done
         assert first != second
@@ -144,7 +142,7 @@ async def test_the_victims_grace_period_is_kept_and_the_room_held_meanwhile():
         await world.until(lambda: world.events("Preempted"), 5)
         asked = world.clock.monotonic()
         # It is tried when anything happens to its node, in vain, and keeps what it was promised.
-        world.api.patch(NODES, "", "e1", {"metadata": {"labels": {"a": "b"}}}, MERGE)
+        world.patch(NODES, "e1", {"metadata": {"labels": {"a": "b"}}})
         await asyncio.sleep(1)
         # There is room for one of these, but for what is already promised.
         world.deploy("late", 3, cpu="500m")
@@ -198,7 +196,7 @@ async def test_several_important_pods_each_get_room_and_no_more_go_than_must():
     async with preempting(EDGE, CLOUD, timing=SLOW_STOP) as world, world.scheduler():
         await filled(world, 24)
         urgent(world, replicas=6)
-        await world.until(lambda: bound(world, "urgent") == 6, 60)
+        await world.until(lambda: world.bound("urgent") == 6, 60)
         await asyncio.sleep(60)
         assert world.placed("urgent") == {"e1": 4, "c1": 2}
         assert len(world.events("Preempted")) == 6
@@ -225,8 +223,8 @@ async def test_a_nominated_node_that_closes_is_given_up():
         await world.until(lambda: world.events("Preempted"), 5)
         [nomination] = world.runtime.preemptor.nominations.values()
         closed = nomination.node
-        world.api.patch(NODES, "", closed, {"spec": {"unschedulable": True}}, MERGE)
-        await world.until(lambda: bound(world, "urgent"), 60)
+        world.patch(NODES, closed, {"spec": {"unschedulable": True}})
+        await world.until(lambda: world.bound("urgent"), 60)
         assert closed not in world.placed("urgent")
         await asyncio.sleep(1)
         assert settled(world)

@@ -5,13 +5,11 @@ import asyncio
 import pytest
 
 from kubedsm.kube.client.port import OutcomeUnknown
-from kubedsm_lab.emulator.front import RequestFault
+from kubedsm_lab.emulator.front import Faults, RequestFault
 from support.drawing import drawn
-from support.faults import FaultAt
 from support.preemptions import (
     SLOW_STOP,
     Evictions,
-    bound,
     filled,
     preempting,
     settled,
@@ -36,18 +34,33 @@ async def test_killed_and_started_again_it_leaves_nothing_to_repair(moment):
             assert settled(world)
 
 
-async def story(faults, *, restart):
+class FaultAt(Faults):
+    """Fault of the n-th request; counts them."""
+
+    def __init__(self, at=None, fault=None):
+        self.at, self.fault = at, fault
+        self.requests = 0
+        self.struck = asyncio.Event()
+
+    def on_request(self, _):
+        self.requests += 1
+        if self.requests - 1 == self.at:
+            self.struck.set()
+            return self.fault
+        return None
+
+
+async def story(faults):
     """An urgent pod comes to a full node, and one call is the last of this process."""
     async with preempting(timing=SLOW_STOP) as world:
         async with world.scheduler():
             before = await filled(world, terminationGracePeriodSeconds=20)
         urgent(world)
-        if restart:
+        if faults.fault is not None:
             async with world.scheduler(faults=faults):
                 await asyncio.wait_for(faults.struck.wait(), 60)
-            faults = None
-        async with world.scheduler(faults=faults):
-            await world.until(lambda: bound(world, "urgent"), 120)
+        async with world.scheduler(faults=None if faults.fault else faults):
+            await world.until(lambda: world.bound("urgent"), 120)
             await asyncio.sleep(20)
             assert world.placed("low") == {"e1": 1, None: 1}
             assert len(before & {pod["metadata"]["name"] for pod in world.pods("low")}) == 1
@@ -57,18 +70,8 @@ async def story(faults, *, restart):
 @pytest.mark.parametrize("applied", [False, True], ids=["before", "after"])
 async def test_killed_at_any_call_one_victim_goes_and_no_more(applied):
     calls = FaultAt()
-    await story(calls, restart=False)
+    await story(calls)
     assert calls.requests > 15
     for at in drawn(range(calls.requests)):
         fault = RequestFault(OutcomeUnknown("killed"), applied=applied)
-        await story(FaultAt(request=at, fault=fault), restart=True)
-
-
-@pytest.mark.long
-@pytest.mark.parametrize("applied", [False, True], ids=["lost", "lost-applied"])
-async def test_any_call_may_have_no_answer(applied):
-    calls = FaultAt()
-    await story(calls, restart=False)
-    for at in drawn(range(calls.requests)):
-        fault = RequestFault(OutcomeUnknown("timed out"), applied=applied)
-        await story(FaultAt(request=at, fault=fault), restart=False)
+        await story(FaultAt(at, fault))

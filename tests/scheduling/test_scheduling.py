@@ -9,8 +9,6 @@ from kubedsm.model.model import DELETION_COST_ANNOTATION
 from kubedsm_lab.emulator.api.resources import NODES, PODS
 from support.worlds import CLOUD, EDGE, emulated
 
-MERGE = "application/merge-patch+json"
-
 
 def create_pod(world, name, annotations=None):
     container = {"name": "c", "image": "pause", "resources": {"requests": {"cpu": "1"}}}
@@ -60,9 +58,9 @@ async def test_a_users_own_deletion_cost_outlives_a_change_of_its_nodes_tier():
         create_pod(world, "corrected")
         await world.until_bound(2, 2)
         chosen = {"metadata": {"annotations": {DELETION_COST_ANNOTATION: "5000"}}}
-        world.api.patch(PODS, "default", "corrected", chosen, MERGE)
+        world.patch(PODS, "corrected", chosen)
         labels = {"metadata": {"labels": {"kubedsm.io/tier": "cloud"}}}
-        world.api.patch(NODES, "", "e1", labels, MERGE)
+        world.patch(NODES, "e1", labels)
         await asyncio.sleep(2)
         kept = {}
         for pod in world.pods():
@@ -119,9 +117,7 @@ async def test_a_gated_pod_waits_for_its_gate():
         await asyncio.sleep(5)
         assert world.placed() == {None: 1}
         [pod] = world.pods()
-        world.api.patch(
-            PODS, "default", pod["metadata"]["name"], {"spec": {"schedulingGates": None}}, MERGE
-        )
+        world.patch(PODS, pod["metadata"]["name"], {"spec": {"schedulingGates": None}})
         await world.until_bound(1, 1)
 
 

@@ -90,7 +90,7 @@ async def test_a_tenant_declares_demand():
         template = {"metadata": {"annotations": {"kubedsm.io/demand": "south=1"}}}
         patch = {"spec": {"replicas": 2, "template": template}}
         name = deployment["metadata"]["name"]
-        world.api.patch(DEPLOYMENTS, "default", name, patch, "application/merge-patch+json")
+        world.patch(DEPLOYMENTS, name, patch)
         await running(world, 2)
         assert where(world) == {"s": 2}
 
@@ -111,7 +111,6 @@ async def test_a_service_that_sends_requests_anywhere_is_told_once_with_the_reme
                 [event] = world.events("ServiceIgnoresSites", "Deployment")
                 assert event["type"] == "Warning"
                 patch = {"spec": {"trafficDistribution": "PreferClose"}}
-                content = "application/merge-patch+json"
-                world.api.patch(SERVICES, "default", "web", patch, content)
+                world.patch(SERVICES, "web", patch)
                 await asyncio.sleep(400)
                 assert metered("kubedsm_services_ignoring_sites") == 0

@@ -1,6 +1,4 @@
-"""Faults of requests and watches, at a given count."""
-
-import asyncio
+"""Outcomes of requests."""
 
 from kubedsm.execution.placement_manager import PlacementManager
 from kubedsm.kube.client.port import OutcomeUnknown
@@ -8,31 +6,6 @@ from kubedsm_lab.chaos.faults import OUTCOMES as SWEPT
 from kubedsm_lab.chaos.faults import answer
 from kubedsm_lab.emulator.front import RequestFault
 from plans.events import OutcomeLost
-
-
-class FaultAt:
-    """Fault of the n-th request or the n-th watch line; counts both."""
-
-    def __init__(self, *, request=None, fault=None, line=None, delivery=None):
-        self.request_at, self.fault = request, fault
-        self.line_at, self.delivery = line, delivery
-        self.requests = self.lines = 0
-        self.struck = asyncio.Event()
-
-    def on_request(self, request):
-        self.requests += 1
-        if self.requests - 1 == self.request_at:
-            self.struck.set()
-            return self.fault
-        return None
-
-    def on_line(self, request, line):
-        self.lines += 1
-        if self.lines - 1 == self.line_at:
-            self.struck.set()
-            return self.delivery(line)
-        return None
-
 
 _REFUSALS = ("400", "401", "403", "404", "409", "410", "422", "500-applied", "503", "html")
 #: as the sweep has them; those that nobody has to wait for in their place

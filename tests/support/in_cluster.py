@@ -1,7 +1,6 @@
 """In-cluster configuration of a pod, for a process outside of a cluster."""
 
 import os
-import ssl
 from contextlib import asynccontextmanager
 from urllib.parse import urlsplit
 
@@ -21,9 +20,6 @@ class Secured:
     #: PEM
     ca: bytes
     log: Logged
-
-    def client_tls(self):
-        return ssl.create_default_context(cadata=self.ca.decode())
 
     def environment_of(self, folder, namespace, name):
         """Write a ServiceAccount's mounted files; return the environment variables of a pod."""

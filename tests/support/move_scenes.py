@@ -191,7 +191,7 @@ def name(pod):
 def becomes_unready(world, pod):
     """Make a pod permanently unready."""
     never = {"metadata": {"annotations": {"emulator.kubedsm.io/never-ready": "true"}}}
-    world.api.patch(PODS, "default", name(pod), never, MERGE)
+    world.patch(PODS, name(pod), never)
 
 
 class AtRequest(Faults):

@@ -14,7 +14,6 @@ ENABLED = load('{preemption: enabled, suggester: {mode: "off"}}', "test")
 DISABLED = attrs.evolve(ENABLED, preemption="disabled")
 #: the classes that every cluster has; pods without one have priority 0
 HIGH, HIGHEST = "system-cluster-critical", "system-node-critical"
-MERGE = "application/merge-patch+json"
 SMALL = node("e1", "edge", "2", "8Gi")
 EDGE_TOO = node("e9", "edge", "1", "8Gi")
 #: pods take most of their grace period to stop
@@ -56,14 +55,10 @@ class Evictions(Faults):
         return self.fault if len(self.done) - 1 == self.at else None
 
 
-def bound(world, app):
-    return sum(number for name, number in world.placed(app).items() if name is not None)
-
-
 async def filled(world, replicas=2, **more):
     """Fill the cluster with running low-priority pods; return their names."""
     world.deploy("low", replicas, **more)
-    await world.until(lambda: bound(world, "low") == replicas, 3)
+    await world.until_bound(replicas, 3, "low")
     await asyncio.sleep(1)
     return {pod["metadata"]["name"] for pod in world.pods("low")}
 

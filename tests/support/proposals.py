@@ -14,7 +14,7 @@ from kubedsm.kube.wire.annotations import (
     answer_in,
 )
 from kubedsm_lab.emulator.api.resources import CONFIGMAPS, EVENTS, NAMESPACES
-from support.move_scenes import LARGE_CLOUD, MERGE, open_edge, settle_on_cloud
+from support.move_scenes import LARGE_CLOUD, open_edge, settle_on_cloud
 from support.worlds import emulated
 
 PROPOSING = load(
@@ -43,10 +43,10 @@ class Scene:
 
     def put(self, text, name=OWN):
         patch = {"metadata": {"annotations": {REQUEST_ANNOTATION: text}}}
-        self.world.api.patch(CONFIGMAPS, OWN, name, patch, MERGE)
+        self.world.patch(CONFIGMAPS, name, patch, namespace=OWN)
 
     def paused(self, value):
-        self.world.api.patch(CONFIGMAPS, OWN, OWN, {"data": {"paused": value}}, MERGE)
+        self.world.patch(CONFIGMAPS, OWN, {"data": {"paused": value}}, namespace=OWN)
 
     def answers(self, id_="r1"):
         events = sorted(self.world.api.list(EVENTS, OWN), key=lambda event: event["eventTime"])

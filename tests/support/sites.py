@@ -27,7 +27,7 @@ def two_sites(*, cloud="40", south="4", **world):
 def cordon(world, *names, cordoned=True):
     patch = {"spec": {"unschedulable": cordoned or None}}
     for name in names:
-        world.api.patch(NODES, "", name, patch, "application/merge-patch+json")
+        world.patch(NODES, name, patch)
 
 
 def where(world, app=None):

@@ -25,7 +25,6 @@ from support.worlds import small_pod
 #: before `default`, so that its pods come first wherever they are gone through
 TENANT = "a-tenant"
 NEIGHBOUR = "others"
-MERGE = "application/merge-patch+json"
 LABEL, ANNOTATION = "kubedsm.io/migrating", "kubedsm.io/move"
 CONFIGURATION = load(
     "suggester: {period: 1s}\nmigration: {cooldown: 1s, drainDelay: 1s, deadline: 10s}", "test"

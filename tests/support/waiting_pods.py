@@ -15,7 +15,7 @@ from kubedsm_lab.emulator.api.resources import (
 from kubedsm_lab.emulator.paper import node
 from support.worlds import emulated, small_pod
 
-MERGE = "application/merge-patch+json"
+HOST = "kubernetes.io/hostname"
 STRATEGIC = "application/strategic-merge-patch+json"
 #: in virtual seconds: how soon help must be noticed, and how long none is waited for
 SOON, LONG = 1.0, 20.0
@@ -65,17 +65,14 @@ def apart(*terms):
     return {"affinity": {"podAntiAffinity": required}}
 
 
-def spread(app):
-    return {
-        "topologySpreadConstraints": [
-            {
-                "maxSkew": 1,
-                "topologyKey": "zone",
-                "whenUnsatisfiable": "DoNotSchedule",
-                "labelSelector": {"matchLabels": {"app": app}},
-            }
-        ]
+def spread(app, skew=1, key="zone"):
+    constraint = {
+        "maxSkew": skew,
+        "topologyKey": key,
+        "whenUnsatisfiable": "DoNotSchedule",
+        "labelSelector": {"matchLabels": {"app": app}},
     }
+    return {"topologySpreadConstraints": [constraint]}
 
 
 TAINT = {"key": "k", "value": "v", "effect": "NoSchedule"}
@@ -107,7 +104,7 @@ class Waiting:
         self.world.api.delete(PODS, "default", name, grace_seconds=0)
 
     def patch(self, resource, name, patch, subresource="", namespace=""):
-        self.world.api.patch(resource, namespace, name, patch, MERGE, subresource=subresource)
+        self.world.patch(resource, name, patch, namespace=namespace, subresource=subresource)
 
     def label(self, resource, name, namespace="", **labels):
         self.patch(resource, name, {"metadata": {"labels": labels}}, namespace=namespace)

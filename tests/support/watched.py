@@ -43,7 +43,7 @@ class Watched:
 
     def cordon(self, node, *, cordoned=True):
         patch = {"spec": {"unschedulable": cordoned}}
-        self.world.api.patch(NODES, "", node, patch, "application/merge-patch+json")
+        self.world.patch(NODES, node, patch)
 
 
 @asynccontextmanager

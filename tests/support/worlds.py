@@ -106,9 +106,14 @@ class World:
         given = {"metadata": {"name": name or app}, "spec": spec}
         self.api.create(POD_DISRUPTION_BUDGETS, given, namespace="default")
 
+    def patch(self, resource, name, patch, namespace="default", **subresource):
+        """Merge a patch into an object."""
+        namespace = namespace if resource.namespaced else ""
+        merge = "application/merge-patch+json"
+        return self.api.patch(resource, namespace, name, patch, merge, **subresource)
+
     def scale(self, name, replicas):
-        patch = {"spec": {"replicas": replicas}}
-        self.api.patch(DEPLOYMENTS, "default", name, patch, "application/merge-patch+json")
+        self.patch(DEPLOYMENTS, name, {"spec": {"replicas": replicas}})
 
     def pods(self, app=None):
         return self.api.list(PODS, "default", labels=f"app={app}" if app else "")
@@ -132,17 +137,12 @@ class World:
             assert self.clock.monotonic() < deadline, f"after {seconds} s: {self.placed()}"
             await asyncio.sleep(0.05)
 
-    async def until_bound_of(self, app, count, seconds):
-        await self.until(
-            lambda: sum(n for name, n in self.placed(app).items() if name is not None) == count,
-            seconds,
-        )
+    def bound(self, app=None):
+        """Count the pods that have a node."""
+        return sum(number for name, number in self.placed(app).items() if name is not None)
 
-    async def until_bound(self, count, seconds):
-        await self.until(
-            lambda: sum(n for name, n in self.placed().items() if name is not None) == count,
-            seconds,
-        )
+    async def until_bound(self, count, seconds, app=None):
+        await self.until(lambda: self.bound(app) == count, seconds)
 
 
 @asynccontextmanager
