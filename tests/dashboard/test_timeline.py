@@ -3,11 +3,39 @@
 from contextlib import asynccontextmanager
 
 import pytest_asyncio
+from aiohttp import web
 
+from kubedsm.dashboard.server.access import HEADERS
+from kubedsm.dashboard.server.app import read_static_files
 from support.browser import expect, in_browser
-from support.modules import modules_served
+from support.serving_pages import served
 
 pytestmark = in_browser
+
+_KINDS = {"js": "text/javascript", "css": "text/css", "svg": "image/svg+xml"}
+_PAGE = """<!doctype html><html lang="en"><title>Modules</title>
+<link rel="icon" href="page/icon.svg">
+<link rel="stylesheet" href="page/page.css"><link rel="stylesheet" href="page/timeline.css">"""
+
+
+@asynccontextmanager
+async def modules_served():
+    """Serve an empty page that can import all modules from /page/; yield the URL."""
+    contents = read_static_files()
+
+    async def page(_):
+        return web.Response(text=_PAGE, content_type="text/html", headers=HEADERS)
+
+    async def file(request):
+        name = request.match_info["name"]
+        kind = _KINDS[name.rpartition(".")[2]]
+        return web.Response(body=contents[name], content_type=kind, charset="utf-8")
+
+    app = web.Application()
+    app.add_routes([web.get("/", page), web.get("/page/{name:.+}", file)])
+    async with served(app) as url:
+        yield url
+
 
 #: a pod that is on n1, n2 and n3 at 0, 10 and 20 s; what is told of it at 10 s; the end at 60 s
 _FILM = """

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from support.kubectl import KUBECTL, Kubectl, needs_kubectl
-from support.lab import LAB, lab
+from support.lab import LAB, lab, ok
 from support.processes import Server
 
 pytestmark = pytest.mark.http
@@ -38,11 +38,6 @@ def own(path, table=TABLE, kubeconfig=None):
     if table is None:
         del there.env["LAB_NODES"]
     return there
-
-
-def ok(done):
-    assert done.returncode == 0, done.stderr
-    return done
 
 
 def error(done):

@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from support.lab import LAB, SCRIPTS, lab
+from support.lab import LAB, SCRIPTS, lab, ok
 
 pytestmark = pytest.mark.http
 
@@ -33,11 +33,6 @@ def by_k3d(tmp_path):
 @pytest.fixture
 def by_ssh(tmp_path):
     return lab(tmp_path / "ssh", MACHINES)
-
-
-def ok(done):
-    assert done.returncode == 0, done.stderr
-    return done
 
 
 def refused(done, *lines):

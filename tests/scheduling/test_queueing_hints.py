@@ -19,17 +19,33 @@ from kubedsm.model.events import (
     SurroundingDeleted,
 )
 from kubedsm.model.mirror import ClusterMirror
-from kubedsm.model.model import ClaimReference, NodeName, PodClass, SchedulingRules, Tier, Uid
+from kubedsm.model.model import ClaimReference, NodeName, Pod, PodClass, SchedulingRules, Tier, Uid
 from kubedsm.model.surroundings import Claim, CSINode, CSIVolume, Namespace, Volume
 from kubedsm.plugins.feasibility import Feasibility
+from kubedsm.plugins.plugin import EquivalenceClass
 from kubedsm.plugins.plugins import BY_NAME
 from kubedsm.process.clock import SystemClock
 from kubedsm.process.supervisor import Supervisor
-from kubedsm.scheduling.scheduling_queue import SchedulingQueue, Unschedulable
+from kubedsm.scheduling.scheduling_queue import SchedulingQueue, Unschedulable, node_now_accepts
 from support import drawing
-from support.literal_queue import may_be_helped
+from support.literal_fit import rejection
 from support.placement_instances import resources
 from support.rule_instances import HOST, TAINT, ZONE, csi_node, drawn, drawn_pod
+
+
+def may_be_helped(pod: Pod, rules: frozenset[str], change: Change, mirror: ClusterMirror) -> bool:
+    """Return whether to retry a pod that every node rejects by one of these rules."""
+    if change.known is not None:
+        return True
+    candidate = EquivalenceClass(pod.pod_class, pod.namespace, tuple(sorted(pod.labels.items())))
+    hints = [BY_NAME[rule].hint or node_now_accepts for rule in rules]
+    if change.matters and any(hint(change, candidate, mirror) for hint in hints):
+        return True
+    node = change.node_after
+    if node is None or change.node_before is not None:
+        return False
+    return rejection(pod.pod_class, node, mirror.free[node.name]) is None
+
 
 CLUSTERS = int(os.environ.get("KUBEDSM_HINT_CLUSTERS", "200"))
 EVENTS = 40

@@ -15,8 +15,41 @@ from kubedsm.optimizer.programming.in_order import Goal, maximise_in_order
 from kubedsm.optimizer.programming.programme import Rows, Status
 from kubedsm.solvers import process
 from kubedsm.solvers.available import CpSat, Highs, is_installed
-from support.processes import PATIENCE
-from support.stub_highspy import BANNER, PRINTS, write_stub
+from support.processes import PATIENCE, write
+
+BANNER = "Running HiGHS"
+#: to both file descriptors: when it is imported, constructed, and run
+PRINTS = f"""
+import os
+def print_banner():
+    for descriptor in (1, 2):
+        os.write(descriptor, b"{BANNER}\\n")
+print_banner()
+class Printing(highspy.Highs):
+    def __init__(self):
+        print_banner()
+        super().__init__()
+    def run(self):
+        print_banner()
+        return super().run()
+highspy.Highs = Printing
+"""
+_REAL = """
+import importlib, os, sys
+here = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path = [path for path in sys.path if os.path.abspath(path) != here]
+del sys.modules["highspy"]
+highspy = importlib.import_module("highspy")
+"""
+
+
+def write_stub(folder, code):
+    """Write the stub and return the value of PYTHONPATH with which processes import it."""
+    (folder / "stub" / "highspy").mkdir(parents=True, exist_ok=True)
+    write(folder / "stub" / "highspy", "__init__.py", _REAL + code)
+    others = os.environ.get("PYTHONPATH", "")
+    return os.pathsep.join(filter(None, (str(folder / "stub"), others)))
+
 
 pytestmark = pytest.mark.http
 

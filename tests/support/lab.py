@@ -192,6 +192,11 @@ def lab(path, nodes, without=()):
     return made
 
 
+def ok(done):
+    assert done.returncode == 0, done.stderr
+    return done
+
+
 def services(scheduler, sites=""):
     """Return the manifests of the lab's services, with edge nodes at the sites."""
     load = f"for part in {LAB}/lib/*.sh; do . $part; done; SITES=({sites})"
