@@ -4,7 +4,7 @@ import asyncio
 
 from kubedsm_lab.emulator.paper import node
 from support.answers import tell, tell_nothing
-from support.metered import Metered, total
+from support.metered import metering, total
 from support.move_scenes import CONFIGURATION, quiet
 from support.worlds import emulated
 
@@ -34,31 +34,29 @@ async def spread(world):
 
 
 async def test_it_is_not_filled_further_and_one_event_says_so_until_it_is_fast_again():
-    async with emulated(EDGE, CLOUD, configuration=CONFIGURATION) as world:
-        metered = Metered(world)
-        async with world.scheduler(instruments=metered.instruments):
-            await spread(world)
-            assert world.placed("web") == {"e1": 2, "c1": 3}
-            await samples(world, 3, 300, 200)
-            assert world.placed("web") == {"e1": 2, "c1": 3}
-            assert told(world) == ["EdgeSlower"]
-            [event] = world.events("EdgeSlower", about="Deployment")
-            assert event["type"] == "Warning"
-            assert event["message"].startswith("Requests take 300 ms at the edge and 200 ms in the")
-            text = metered.text()
-            assert total(text, "kubedsm_workload_edge_slower", workload="web") == 1
-            assert total(text, "kubedsm_workloads_edge_slower") == 1
-            seconds = "kubedsm_response_time_seconds"
-            assert total(text, seconds, workload="web", tier="edge") == 0.3
-            await samples(world, 1, 100, 200)
-            await asyncio.sleep(20)
-            assert world.placed("web") == {"e1": 2, "c1": 3}
-            await samples(world, 1, 100, 200)
-            await world.until(lambda: world.placed("web") == {"e1": 5}, 60)
-            await quiet(world)
-            await asyncio.sleep(10)
-            assert told(world) == ["EdgeSlower", "EdgeFasterAgain"]
-            assert total(metered.text(), "kubedsm_workloads_edge_slower") == 0
+    async with metering(emulated(EDGE, CLOUD, configuration=CONFIGURATION)) as (world, metered):
+        await spread(world)
+        assert world.placed("web") == {"e1": 2, "c1": 3}
+        await samples(world, 3, 300, 200)
+        assert world.placed("web") == {"e1": 2, "c1": 3}
+        assert told(world) == ["EdgeSlower"]
+        [event] = world.events("EdgeSlower", about="Deployment")
+        assert event["type"] == "Warning"
+        assert event["message"].startswith("Requests take 300 ms at the edge and 200 ms in the")
+        text = metered.text()
+        assert total(text, "kubedsm_workload_edge_slower", workload="web") == 1
+        assert total(text, "kubedsm_workloads_edge_slower") == 1
+        seconds = "kubedsm_response_time_seconds"
+        assert total(text, seconds, workload="web", tier="edge") == 0.3
+        await samples(world, 1, 100, 200)
+        await asyncio.sleep(20)
+        assert world.placed("web") == {"e1": 2, "c1": 3}
+        await samples(world, 1, 100, 200)
+        await world.until(lambda: world.placed("web") == {"e1": 5}, 60)
+        await quiet(world)
+        await asyncio.sleep(10)
+        assert told(world) == ["EdgeSlower", "EdgeFasterAgain"]
+        assert total(metered.text(), "kubedsm_workloads_edge_slower") == 0
 
 
 async def test_once_nothing_is_measured_any_more_it_is_filled_as_promised():

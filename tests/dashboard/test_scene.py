@@ -14,81 +14,75 @@ from kubedsm_lab.emulator.paper import node
 from support.move_scenes import LARGE_CLOUD, migrating, open_edge, quiet, settle_on_cloud
 from support.preemptions import SLOW_STOP, preempting, urgent
 from support.sites import GRACE, NORTH, SETTLE, cordon, running, two_sites
-from support.viewing import Viewer
+from support.viewing import Viewer, viewing
 from support.worlds import CLOUD, EDGE, emulated
 
 HALF = "{suggester: {mode: 'off'}, services: {'*': {qos: 0.5}}}"
 
 
 async def test_a_pod_is_seen_from_waiting_with_its_rule_until_it_is_ready():
-    async with emulated(EDGE) as world:
-        viewer = Viewer(world)
-        async with world.scheduler(listener=viewer.scene) as runtime:
-            await runtime.synced.wait()
-            world.deploy("web", 1, cpu="6")
-            await world.until(lambda: world.events("FailedScheduling"), 5)
-            viewer.look()
-            [(name, row)] = viewer["pods"].items()
-            assert (row["state"], row["rules"]) == ("waiting", ["NodeResourcesFit"])
-            assert row["message"].startswith("0/1 nodes are available: 1 Insufficient cpu.")
-            assert viewer.status["waiting"] == viewer["workloads"]["default/web"]["waiting"] == 1
-            assert viewer.status["headline"] == f"{name} waits for a node: {row['message']}"
-            assert viewer.look() is None
-            await asyncio.sleep(12)
-            viewer.look()
-            [_, trouble] = viewer.status["troubles"]
-            assert trouble.startswith(f"{name} cannot be scheduled: 0/1 nodes are available")
+    async with viewing(emulated(EDGE)) as (world, viewer):
+        world.deploy("web", 1, cpu="6")
+        await world.until(lambda: world.events("FailedScheduling"), 5)
+        viewer.look()
+        [(name, row)] = viewer["pods"].items()
+        assert (row["state"], row["rules"]) == ("waiting", ["NodeResourcesFit"])
+        assert row["message"].startswith("0/1 nodes are available: 1 Insufficient cpu.")
+        assert viewer.status["waiting"] == viewer["workloads"]["default/web"]["waiting"] == 1
+        assert viewer.status["headline"] == f"{name} waits for a node: {row['message']}"
+        assert viewer.look() is None
+        await asyncio.sleep(12)
+        viewer.look()
+        [_, trouble] = viewer.status["troubles"]
+        assert trouble.startswith(f"{name} cannot be scheduled: 0/1 nodes are available")
 
-            world.api.create(NODES, node("e2", "edge", "8", "16Gi"))
-            await world.until_bound(1, 5)
-            viewer.look()
-            [row] = viewer["pods"].values()
-            assert (row["state"], row["node"]) == ("starting", "e2")
-            assert "message" not in row
-            assert "rules" not in row
-            await asyncio.sleep(5)
-            viewer.look()
-            assert viewer.pods("default/web") == [("ready", "e2")]
-            kept = {"edge": 1, "total": 1, "target": 1.0, "weight": 1.0, "ready": 1}
-            assert viewer["workloads"]["default/web"] == {"kind": "Deployment", **kept}
-            assert viewer.status["headline"] == "idle: every QoS target is met"
-            assert viewer.status["bound"] == 1
-            assert viewer.status["bindP50"] > 10_000
+        world.api.create(NODES, node("e2", "edge", "8", "16Gi"))
+        await world.until_bound(1, 5)
+        viewer.look()
+        [row] = viewer["pods"].values()
+        assert (row["state"], row["node"]) == ("starting", "e2")
+        assert "message" not in row
+        assert "rules" not in row
+        await asyncio.sleep(5)
+        viewer.look()
+        assert viewer.pods("default/web") == [("ready", "e2")]
+        kept = {"edge": 1, "total": 1, "target": 1.0, "weight": 1.0, "ready": 1}
+        assert viewer["workloads"]["default/web"] == {"kind": "Deployment", **kept}
+        assert viewer.status["headline"] == "idle: every QoS target is met"
+        assert viewer.status["bound"] == 1
+        assert viewer.status["bindP50"] > 10_000
 
 
 async def test_what_is_told_of_changes_is_what_is_there():
     """By a scene that was there all along, and by one that sees all anew."""
-    async with migrating(LARGE_CLOUD, node("c2", "cloud", "4", "8Gi")) as world:
-        viewer = Viewer(world)
-        async with world.scheduler(listener=viewer.scene) as runtime:
-            await runtime.synced.wait()
-            viewer.look()
-            assert viewer["nodes"].keys() == {"c1", "c2"}
-            await settle_on_cloud(world, "web", 3)
-            viewer.look()
-            open_edge(world)
-            for change in (
-                lambda: world.scale("web", 5),
-                lambda: cordon(world, "c2"),
-                lambda: world.deploy("more", 2),
-                lambda: world.scale("web", 1),
-                lambda: world.api.delete(NODES, "", "c2"),
-                lambda: world.api.delete(DEPLOYMENTS, "default", "more"),
-            ):
-                change()
-                await viewer.watch(3, every=0.4)
-            await quiet(world)
-            await asyncio.sleep(10)
-            viewer.look()
-            told = {table: dict(viewer[table]) for table in viewer.whole()}
-            assert told == viewer.whole()
-            anew = Viewer(world)
-            anew.look()
-            for table in ("nodes", "pods", "workloads"):
-                assert _without_moments(told[table]) == _without_moments(anew.whole()[table])
-            assert told["pods"]
-            assert told["moves"]
-            assert told["news"]
+    async with viewing(migrating(LARGE_CLOUD, node("c2", "cloud", "4", "8Gi"))) as (world, viewer):
+        viewer.look()
+        assert viewer["nodes"].keys() == {"c1", "c2"}
+        await settle_on_cloud(world, "web", 3)
+        viewer.look()
+        open_edge(world)
+        for change in (
+            lambda: world.scale("web", 5),
+            lambda: cordon(world, "c2"),
+            lambda: world.deploy("more", 2),
+            lambda: world.scale("web", 1),
+            lambda: world.api.delete(NODES, "", "c2"),
+            lambda: world.api.delete(DEPLOYMENTS, "default", "more"),
+        ):
+            change()
+            await viewer.watch(3, every=0.4)
+        await quiet(world)
+        await asyncio.sleep(10)
+        viewer.look()
+        told = {table: dict(viewer[table]) for table in viewer.whole()}
+        assert told == viewer.whole()
+        anew = Viewer(world)
+        anew.look()
+        for table in ("nodes", "pods", "workloads"):
+            assert _without_moments(told[table]) == _without_moments(anew.whole()[table])
+        assert told["pods"]
+        assert told["moves"]
+        assert told["news"]
 
 
 def _without_moments(rows):
@@ -123,71 +117,65 @@ async def test_what_was_there_before_is_seen_and_is_no_news():
 
 
 async def test_what_is_wrong_with_a_node_is_told_worst_first_and_that_it_is_cordoned():
-    async with emulated(EDGE, CLOUD) as world:
-        viewer = Viewer(world)
-        async with world.scheduler(listener=viewer.scene) as runtime:
-            await runtime.synced.wait()
-            viewer.look()
-            cordon(world, "e1")
-            await asyncio.sleep(0.1)
-            viewer.look()
-            assert (viewer["nodes"]["e1"]["state"], viewer["nodes"]["e1"]["cordoned"]) == (
-                "cordoned",
-                True,
-            )
-            assert "troubles" not in viewer.status
-            world.cluster.disconnect("e1")
-            await asyncio.sleep(60)
-            viewer.look()
-            row = viewer["nodes"]["e1"]
-            assert (row["state"], row["cordoned"]) == ("unreachable", True)
-            assert row["since"] == viewer.messages[-1]["at"]
-            assert viewer.status["notices"] == ["Node e1 is unreachable."]
-            world.cluster.reconnect("e1")
-            cordon(world, "e1", cordoned=False)
-            await asyncio.sleep(60)
-            viewer.look()
-            assert "state" not in viewer["nodes"]["e1"]
-            assert "cordoned" not in viewer["nodes"]["e1"]
-            assert viewer.news("state") == [
-                "node e1 is cordoned",
-                "node e1 is unreachable",
-                "node e1 accepts pods again",
-            ]
+    async with viewing(emulated(EDGE, CLOUD)) as (world, viewer):
+        viewer.look()
+        cordon(world, "e1")
+        await asyncio.sleep(0.1)
+        viewer.look()
+        assert (viewer["nodes"]["e1"]["state"], viewer["nodes"]["e1"]["cordoned"]) == (
+            "cordoned",
+            True,
+        )
+        assert "troubles" not in viewer.status
+        world.cluster.disconnect("e1")
+        await asyncio.sleep(60)
+        viewer.look()
+        row = viewer["nodes"]["e1"]
+        assert (row["state"], row["cordoned"]) == ("unreachable", True)
+        assert row["since"] == viewer.messages[-1]["at"]
+        assert viewer.status["notices"] == ["Node e1 is unreachable."]
+        world.cluster.reconnect("e1")
+        cordon(world, "e1", cordoned=False)
+        await asyncio.sleep(60)
+        viewer.look()
+        assert "state" not in viewer["nodes"]["e1"]
+        assert "cordoned" not in viewer["nodes"]["e1"]
+        assert viewer.news("state") == [
+            "node e1 is cordoned",
+            "node e1 is unreachable",
+            "node e1 accepts pods again",
+        ]
 
 
 async def test_what_changes_for_all_workloads_at_once_is_seen_of_all():
-    async with emulated(EDGE, CLOUD) as world:
-        viewer = Viewer(world)
-        async with world.scheduler(listener=viewer.scene) as runtime:
-            await runtime.synced.wait()
-            world.deploy("web", 2)
-            await world.until_bound(2, 5)
-            await asyncio.sleep(1)
-            viewer.look()
-            row = viewer["workloads"]["default/web"]
-            assert (row["edge"], row["target"]) == (2, 1.0)
-            assert viewer.status["shareDeviation"] == 0
-            runtime.configuration.replace(HALF, "test", world.clock.wall())
-            viewer.look()
-            assert viewer["workloads"]["default/web"]["target"] == 0.5
-            patch = {"metadata": {"labels": {"kubedsm.io/tier": "cloud", "nodetype": "cloud"}}}
-            world.patch(NODES, "e1", patch)
-            await asyncio.sleep(0.5)
-            viewer.look()
-            row = viewer["workloads"]["default/web"]
-            assert (row["edge"], row["missing"]) == (0, 1)
-            assert viewer.status["troubles"] == [
-                (
-                    "No node is edge, so all pods go to the cloud: kubectl label node NAME"
-                    " kubedsm.io/tier=edge."
-                ),
-                (
-                    "1 of 1 service is below its edge target; worst default/web: 0 of 2 pods,"
-                    " target 50%; 0 of 0 cores and 0 of 0 Gi free at the edge."
-                ),
-            ]
-            assert viewer.status["state"] == "degraded"
+    async with viewing(emulated(EDGE, CLOUD)) as (world, viewer):
+        world.deploy("web", 2)
+        await world.until_bound(2, 5)
+        await asyncio.sleep(1)
+        viewer.look()
+        row = viewer["workloads"]["default/web"]
+        assert (row["edge"], row["target"]) == (2, 1.0)
+        assert viewer.status["shareDeviation"] == 0
+        world.runtime.configuration.replace(HALF, "test", world.clock.wall())
+        viewer.look()
+        assert viewer["workloads"]["default/web"]["target"] == 0.5
+        patch = {"metadata": {"labels": {"kubedsm.io/tier": "cloud", "nodetype": "cloud"}}}
+        world.patch(NODES, "e1", patch)
+        await asyncio.sleep(0.5)
+        viewer.look()
+        row = viewer["workloads"]["default/web"]
+        assert (row["edge"], row["missing"]) == (0, 1)
+        assert viewer.status["troubles"] == [
+            (
+                "No node is edge, so all pods go to the cloud: kubectl label node NAME"
+                " kubedsm.io/tier=edge."
+            ),
+            (
+                "1 of 1 service is below its edge target; worst default/web: 0 of 2 pods,"
+                " target 50%; 0 of 0 cores and 0 of 0 Gi free at the edge."
+            ),
+        ]
+        assert viewer.status["state"] == "degraded"
 
 
 class Refuses(Faults):
@@ -200,37 +188,31 @@ class Refuses(Faults):
 
 
 async def test_a_pod_whose_bind_is_refused_waits_and_says_why():
-    async with emulated(EDGE) as world:
-        viewer = Viewer(world)
-        async with world.scheduler(listener=viewer.scene, faults=Refuses()) as runtime:
-            await runtime.synced.wait()
-            world.deploy("web", 1)
-            await asyncio.sleep(0.5)
-            viewer.look()
-            [row] = viewer["pods"].values()
-            assert (row["state"], row["message"].partition(":")[0]) == (
-                "waiting",
-                "binding rejected",
-            )
-            assert "not on Mondays" in row["message"]
+    async with viewing(emulated(EDGE), faults=Refuses()) as (world, viewer):
+        world.deploy("web", 1)
+        await asyncio.sleep(0.5)
+        viewer.look()
+        [row] = viewer["pods"].values()
+        assert (row["state"], row["message"].partition(":")[0]) == (
+            "waiting",
+            "binding rejected",
+        )
+        assert "not on Mondays" in row["message"]
 
 
 async def test_a_standby_says_who_leads_and_a_new_leader_that_it_does():
-    async with emulated(EDGE) as world:
-        viewer = Viewer(world, Leadership(False, "other_1b9e-uuid"))
-        async with world.scheduler(listener=viewer.scene) as runtime:
-            await runtime.synced.wait()
-            viewer.look()
-            assert viewer.status["headline"] == "standby: other leads"
-            [notice] = [each for each in viewer.status["notices"] if "standby" in each]
-            assert "kubectl -n kubedsm port-forward pod/other 10270" in notice
-            viewer.leadership = Leadership(False, "")
-            viewer.look()
-            assert viewer.status["troubles"][0].startswith("No scheduler is known to lead")
-            viewer.leadership = Leadership(True, "we")
-            viewer.look()
-            assert viewer.status["role"] == "leading"
-            assert viewer.news("state") == ["no leader is known", "this scheduler leads"]
+    async with viewing(emulated(EDGE), Leadership(False, "other_1b9e-uuid")) as (_, viewer):
+        viewer.look()
+        assert viewer.status["headline"] == "standby: other leads"
+        [notice] = [each for each in viewer.status["notices"] if "standby" in each]
+        assert "kubectl -n kubedsm port-forward pod/other 10270" in notice
+        viewer.leadership = Leadership(False, "")
+        viewer.look()
+        assert viewer.status["troubles"][0].startswith("No scheduler is known to lead")
+        viewer.leadership = Leadership(True, "we")
+        viewer.look()
+        assert viewer.status["role"] == "leading"
+        assert viewer.news("state") == ["no leader is known", "this scheduler leads"]
 
 
 async def test_configurations_and_the_pause_switch_are_followed():
@@ -272,66 +254,57 @@ async def test_configurations_and_the_pause_switch_are_followed():
 
 
 async def test_pods_that_others_hold_back_say_who_does():
-    async with emulated(EDGE) as world:
-        viewer = Viewer(world)
-        async with world.scheduler(listener=viewer.scene) as runtime:
-            await runtime.synced.wait()
-            world.deploy("gated", 1, schedulingGates=[{"name": "example.com/quota"}])
-            world.deploy("theirs", 1, schedulerName="other")
-            await asyncio.sleep(1)
-            viewer.look()
-            rows = {row["workload"]: row for row in viewer["pods"].values()}
-            gated, theirs = rows["default/gated"], rows["default/theirs"]
-            assert gated["state"] == "gated"
-            assert gated["message"].endswith("gates are removed: example.com/quota")
-            assert (theirs["state"], theirs["message"]) == (
-                "waiting",
-                "it waits for the scheduler other",
-            )
-            assert "waiting" not in viewer.status
-            assert viewer["workloads"].keys() == {"default/gated"}
+    async with viewing(emulated(EDGE)) as (world, viewer):
+        world.deploy("gated", 1, schedulingGates=[{"name": "example.com/quota"}])
+        world.deploy("theirs", 1, schedulerName="other")
+        await asyncio.sleep(1)
+        viewer.look()
+        rows = {row["workload"]: row for row in viewer["pods"].values()}
+        gated, theirs = rows["default/gated"], rows["default/theirs"]
+        assert gated["state"] == "gated"
+        assert gated["message"].endswith("gates are removed: example.com/quota")
+        assert (theirs["state"], theirs["message"]) == (
+            "waiting",
+            "it waits for the scheduler other",
+        )
+        assert "waiting" not in viewer.status
+        assert viewer["workloads"].keys() == {"default/gated"}
 
 
 async def test_room_that_is_being_made_is_shown_where_it_is():
-    async with preempting(timing=SLOW_STOP) as world:
-        viewer = Viewer(world)
-        async with world.scheduler(listener=viewer.scene) as runtime:
-            await runtime.synced.wait()
-            world.deploy("low", 2, terminationGracePeriodSeconds=20)
-            await world.until_bound(2, 5)
-            await asyncio.sleep(1)
-            urgent(world, "high")
-            await asyncio.sleep(3)
-            viewer.look()
-            [row] = [r for r in viewer["pods"].values() if r["workload"] == "default/high"]
-            assert (row["state"], row["roomOn"]) == ("waiting", "e1")
-            assert viewer.pods("default/low").count(("leaving", "e1")) == 1
+    async with viewing(preempting(timing=SLOW_STOP)) as (world, viewer):
+        world.deploy("low", 2, terminationGracePeriodSeconds=20)
+        await world.until_bound(2, 5)
+        await asyncio.sleep(1)
+        urgent(world, "high")
+        await asyncio.sleep(3)
+        viewer.look()
+        [row] = [r for r in viewer["pods"].values() if r["workload"] == "default/high"]
+        assert (row["state"], row["roomOn"]) == ("waiting", "e1")
+        assert viewer.pods("default/low").count(("leaving", "e1")) == 1
 
 
 async def test_a_site_that_is_cut_off_is_told_as_one_thing():
-    async with two_sites() as world:
-        viewer = Viewer(world)
-        async with world.scheduler(listener=viewer.scene) as runtime:
-            await runtime.synced.wait()
-            world.deploy("web", 2)
-            await running(world, 2)
-            viewer.look()
-            world.cluster.disconnect(*NORTH)
-            await asyncio.sleep(GRACE + 15)
-            viewer.look()
-            assert {viewer["nodes"][name]["state"] for name in NORTH} == {"partitioned"}
-            said = "site north (n1, n2) is partitioned: its pods are left alone"
-            assert viewer.status["headline"] == said
-            world.cluster.reconnect(*NORTH)
-            await asyncio.sleep(20)
-            viewer.look()
-            assert {viewer["nodes"][name]["state"] for name in NORTH} == {"stabilising"}
-            assert "troubles" not in viewer.status
-            await asyncio.sleep(SETTLE)
-            viewer.look()
-            assert viewer.news("state") == [
-                "site north is partitioned: pods on n1, n2 are left alone",
-                "site north is reachable again: n1, n2",
-                "node n1 accepts pods again",
-                "node n2 accepts pods again",
-            ]
+    async with viewing(two_sites()) as (world, viewer):
+        world.deploy("web", 2)
+        await running(world, 2)
+        viewer.look()
+        world.cluster.disconnect(*NORTH)
+        await asyncio.sleep(GRACE + 15)
+        viewer.look()
+        assert {viewer["nodes"][name]["state"] for name in NORTH} == {"partitioned"}
+        said = "site north (n1, n2) is partitioned: its pods are left alone"
+        assert viewer.status["headline"] == said
+        world.cluster.reconnect(*NORTH)
+        await asyncio.sleep(20)
+        viewer.look()
+        assert {viewer["nodes"][name]["state"] for name in NORTH} == {"stabilising"}
+        assert "troubles" not in viewer.status
+        await asyncio.sleep(SETTLE)
+        viewer.look()
+        assert viewer.news("state") == [
+            "site north is partitioned: pods on n1, n2 are left alone",
+            "site north is reachable again: n1, n2",
+            "node n1 accepts pods again",
+            "node n2 accepts pods again",
+        ]

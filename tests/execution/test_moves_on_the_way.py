@@ -18,7 +18,6 @@ from kubedsm_lab.emulator.api.resources import (
 from kubedsm_lab.emulator.front import RequestFault
 from kubedsm_lab.emulator.paper import node
 from support.move_scenes import (
-    ONE_PLACE,
     SMALL_EDGE,
     AtRequest,
     ReadyPods,
@@ -41,10 +40,7 @@ RECREATE = load("suggester: {mode: 'off'}\nmigration: {mode: recreate, drainDela
 
 
 async def test_a_move_asks_for_one_thing_after_the_other():
-    async with by_hand() as world, world.scheduler():
-        await settle_on_cloud(world, "web", 1)
-        open_edge(world, ONE_PLACE)
-        await asyncio.sleep(1)
+    async with ready_to_move() as world:
         [old] = world.pods("web")
         before = len(world.witness.asked)
         moments = {}

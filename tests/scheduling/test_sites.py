@@ -16,7 +16,7 @@ from kubedsm.model.model import Node, NodeName, Resources, Taint
 from kubedsm.scheduling.site_monitor import Sites
 from kubedsm_lab.replay.virtual_time import VirtualClock
 from support.handles import handle_of
-from support.metered import Metered
+from support.metered import metering
 from support.sites import (
     GRACE,
     NORTH,
@@ -235,20 +235,18 @@ async def test_new_pods_go_to_a_site_that_is_not_steady_only_if_nothing_else_tak
 
 
 async def test_how_many_sites_are_away_is_measured():
-    async with two_sites() as world:
-        metered = Metered(world)
-        async with world.scheduler(instruments=metered.instruments):
-            await asyncio.sleep(1.0)
-            assert metered("kubedsm_sites", state="cut") == 0
-            world.cluster.disconnect(*NORTH)
-            await asyncio.sleep(GRACE + 5.0)
-            assert metered("kubedsm_sites", state="cut") == 1
-            world.cluster.reconnect(*NORTH)
-            await asyncio.sleep(5.0)
-            assert metered("kubedsm_sites", state="cut") == 0
-            assert metered("kubedsm_sites", state="unsteady") == 1
-            await asyncio.sleep(SETTLE)
-            assert metered("kubedsm_sites", state="unsteady") == 0
+    async with metering(two_sites()) as (world, metered):
+        await asyncio.sleep(1.0)
+        assert metered("kubedsm_sites", state="cut") == 0
+        world.cluster.disconnect(*NORTH)
+        await asyncio.sleep(GRACE + 5.0)
+        assert metered("kubedsm_sites", state="cut") == 1
+        world.cluster.reconnect(*NORTH)
+        await asyncio.sleep(5.0)
+        assert metered("kubedsm_sites", state="cut") == 0
+        assert metered("kubedsm_sites", state="unsteady") == 1
+        await asyncio.sleep(SETTLE)
+        assert metered("kubedsm_sites", state="unsteady") == 0
 
 
 async def test_what_to_move_now_is_told_without_what_is_away():

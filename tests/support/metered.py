@@ -1,5 +1,7 @@
 """Metrics of a scheduler in an emulated world."""
 
+from contextlib import asynccontextmanager
+
 from prometheus_client.parser import text_string_to_metric_families
 
 from kubedsm.observability.gauges import families
@@ -34,3 +36,12 @@ class Metered:
 
     def __call__(self, name, /, **labels):
         return total(self.text(), name, **labels)
+
+
+@asynccontextmanager
+async def metering(making, faults=None, **scheduler):
+    """Run a scheduler in the world that is entered; yield the world, and its metrics."""
+    async with making as world:
+        metered = Metered(world)
+        async with world.scheduler(faults, instruments=metered.instruments, **scheduler):
+            yield world, metered

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import defaultdict
+from contextlib import asynccontextmanager
 
 import msgspec
 
@@ -61,3 +62,13 @@ class Viewer:
     def whole(self):
         """Return all rows as a new client receives them."""
         return msgspec.json.decode(encode_message(self.scene.snapshot()))["rows"]
+
+
+@asynccontextmanager
+async def viewing(making, *leadership, **scheduler):
+    """Run a scheduler in the world that is entered; yield the world, and a viewer of it."""
+    async with making as world:
+        viewer = Viewer(world, *leadership)
+        async with world.scheduler(listener=viewer.scene, **scheduler) as runtime:
+            await runtime.synced.wait()
+            yield world, viewer
