@@ -70,13 +70,6 @@ class QosTarget:
             return Reach(share.ratio)
         return self.demand.reach(share.sites, share.total, self.count_wanted(share.total))
 
-    def reach_with_one_more(self, share: Share, sites: Sequence[str]) -> list[Reach]:
-        """Return the same with one more edge pod, for each of the given sites."""
-        if self.demand is None or share.sites is None:
-            return [self.reach(share.add(1))] * len(sites)
-        wanted = self.count_wanted(share.total)
-        return self.demand.reach_with_one_more(share.sites, share.total, wanted, sites)
-
     def count_surplus(self, share: Share) -> int:
         """Return how many of the workload's pods at the edge exceed the target."""
         return max(0, share.edge - self.count_wanted(share.total))
@@ -143,8 +136,9 @@ class Objective:
         before, demand = self.worth_of(share, qos_target), qos_target.demand
         if demand is None or share.sites is None:
             return [self.gain(share, qos_target)] * len(sites)
-        reached = qos_target.reach_with_one_more(share, sites)
         edge, total = share.edge + 1, share.total
+        wanted = qos_target.count_wanted(total)
+        reached = demand.reach_with_one_more(share.sites, total, wanted, sites)
         gains = {x: self.score_near(x, edge, total, qos_target) - before for x in set(reached)}
         return [gains[x] for x in reached]
 

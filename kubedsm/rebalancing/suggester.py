@@ -22,13 +22,13 @@ from kubedsm.execution.migrations import Group
 from kubedsm.execution.placement_manager import PlacementManager
 from kubedsm.explain.decision_record import DecisionRecord
 from kubedsm.explain.migration_outcome import MoveOutcome, Outcome, plan_outcome
-from kubedsm.model.model import Uid, shares_after
+from kubedsm.model.model import Uid
 from kubedsm.model.sites import Away
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.gains import Gains, leading_gain
 from kubedsm.optimizer.moving.plans import Towards
 from kubedsm.optimizer.moving.site_moves import shares_with
-from kubedsm.optimizer.moving.suggestion import Leg, Move, MoveKind, Suggestion, count_edge_changes
+from kubedsm.optimizer.moving.suggestion import Leg, Move, MoveKind, Suggestion
 from kubedsm.optimizer.moving.within_tier import is_still_worthwhile, still_rebalances
 from kubedsm.optimizer.programming.in_order import describe_unproven
 from kubedsm.planner.hypothesis import Hypothesis
@@ -237,14 +237,9 @@ class Migrator(Controller):
         if any(uid in snapshot.pods and uid not in snapshot.placed for uid in waiting):
             return True
         gains = Gains.of(snapshot, qos_targets, policy.objective)
-        if sited and policy.sites is not None:
-            there = [move for move in moves if move.pod.workload in gains.shares]
-            sites = snapshot.index.site(policy.sites.labels)
-            after = shares_with(gains.shares, there, snapshot.index.positions, sites)
-            return leading_gain(gains.of_shares(after)) > 0
-        after = shares_after(gains.shares, count_edge_changes(moves))
-        changes = {w: share.edge - gains.shares[w].edge for w, share in after.items()}
-        return leading_gain(gains.of_changes(changes)) > 0
+        sites = snapshot.index.site(policy.sites.labels) if sited and policy.sites else None
+        after = shares_with(gains.shares, moves, snapshot.index.positions, sites)
+        return leading_gain(gains.of_shares(after)) > 0
 
     def propose(self, snapshot: Snapshot, suggestion: Suggestion) -> None:
         """Record the suggested migrations as proposed in the decision record, without executing

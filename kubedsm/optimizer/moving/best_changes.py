@@ -62,8 +62,6 @@ class Solution:
     moves: int
     spread: int
     fragmentation: int
-    #: how many differences there are
-    states: int
 
     @property
     def rank(self) -> tuple[Gain, int, int, int]:
@@ -332,8 +330,7 @@ class _Search:
                 if vector is not None:
                     changes[node] = vector
             spread, fragmentation = digits.parts(int(added[at]))
-            chosen, every = alike[at], len(self.changes.vectors)
-            yield Solution(changes, chosen.net, chosen.moves, spread, fragmentation, every)
+            yield Solution(changes, alike[at].net, alike[at].moves, spread, fragmentation)
 
     def _walk(
         self, targets: Ints, allowed: Ints, digits: Digits | None = None

@@ -260,17 +260,8 @@ def _list_by_node(pods: Iterable[Pod]) -> dict[NodeName, list[Pod]]:
     return found
 
 
-@attrs.frozen(eq=False)
-class _Group:
-    """Pods of a workload with equal class and equal relevance to rules between pods."""
-
-    on_edge: list[Pod] = attrs.field(factory=list)
-    in_cloud: list[Pod] = attrs.field(factory=list)
-    stranded: list[Pod] = attrs.field(factory=list)
-
-    @property
-    def one(self) -> Pod:
-        return (self.on_edge or self.in_cloud or self.stranded)[0]
+#: Pods of a workload with equal class and equal relevance to rules between pods.
+_Groups = Mapping[tuple[Workload, Alike], Sequence[Pod]]
 
 
 @attrs.frozen(eq=False)
@@ -291,25 +282,16 @@ class EdgePods:
     @classmethod
     def of(cls, snapshot: Snapshot, movable: Movable, new: Container[Uid] = ()) -> Self:
         """Group the pods; `new`: pods that are pending although the cloud would accept them."""
-        edge = {node.name for node in snapshot.of_tier(Tier.EDGE)}
         moving: list[Pod] = []
         others: list[Pod] = []
         for pod in snapshot.pods.values():
             if pod.scheduler_name == snapshot.scheduler_name:
                 (others if movable(pod) else moving).append(pod)
         rules = EdgeRules.of(snapshot, moving)
-        groups: dict[tuple[Workload, Alike], _Group] = {}
-
-        def group_of(pod: Pod) -> _Group:
+        groups: dict[tuple[Workload, Alike], list[Pod]] = {}
+        for pod in (*moving, *_list_stranded(snapshot, others, rules, new)):
             alike = pod.pod_class if rules is None else rules.feasibility.equivalence(pod)
-            key = pod.workload, alike
-            return groups.get(key) or groups.setdefault(key, _Group())
-
-        for pod in moving:
-            group = group_of(pod)
-            (group.on_edge if pod.node_name in edge else group.in_cloud).append(pod)
-        for pod in _list_stranded(snapshot, others, rules, new):
-            group_of(pod).stranded.append(pod)
+            groups.setdefault((pod.workload, alike), []).append(pod)
         kinds, kind_of = _group_cloud_kinds(groups, snapshot.in_turn(Tier.CLOUD), rules)
         items = _merge_groups(groups, snapshot.in_turn(Tier.EDGE), kind_of, rules)
         return cls(items, kinds, others, rules)
@@ -335,16 +317,16 @@ def _list_stranded(
 
 
 def _group_cloud_kinds(
-    groups: Mapping[tuple[Workload, Alike], _Group], cloud: NodeRows, rules: EdgeRules | None
+    groups: _Groups, cloud: NodeRows, rules: EdgeRules | None
 ) -> tuple[tuple[Kind, ...], Mapping[Alike, int]]:
     """Return the kinds of the pods in the cloud, and the kind of each equivalence class.
 
     Nodes count as empty. Classes without a cloud node are left out.
     """
-    axes = axes_of(group.one.requests for group in groups.values())
+    axes = axes_of(group[0].requests for group in groups.values())
     sizes = {axis: cloud.index.size(axis) for axis in axes}
     emptied = attrs.evolve(cloud, room=FreeCapacity(cloud.index, {}, sizes))
-    one_of = {alike: group.one for (_, alike), group in groups.items()}
+    one_of = {alike: group[0] for (_, alike), group in groups.items()}
     if rules is None:
         found = group_kinds(one_of.values(), emptied)
     else:
@@ -359,7 +341,7 @@ def _group_cloud_kinds(
 
 
 def _merge_groups(
-    groups: Mapping[tuple[Workload, Alike], _Group],
+    groups: _Groups,
     edge: NodeRows,
     cloud_kinds: Mapping[Alike, int],
     rules: EdgeRules | None,
@@ -368,30 +350,30 @@ def _merge_groups(
     open_to: dict[Alike, Mask] = {}
     for (_, alike), group in groups.items():
         if alike not in open_to:
-            open_to[alike] = edge.mask & open_nodes(group.one.pod_class, edge.index)
+            open_to[alike] = edge.mask & open_nodes(group[0].pod_class, edge.index)
             if rules is not None:
-                open_to[alike] &= rules.open_to(group.one)
+                open_to[alike] &= rules.open_to(group[0])
     # By the names of the nodes: an index is in their order.
     distinct = {mask.tobytes(): mask for mask in open_to.values()}
     ordered = sorted(distinct, key=lambda mask: distinct[mask].nonzero()[0].tolist())
     turn = {mask: at for at, mask in enumerate(ordered)}
-    merged: dict[tuple[object, ...], list[tuple[Alike, _Group]]] = {}
+    merged: dict[tuple[object, ...], tuple[Alike, list[Pod]]] = {}
     for (workload, alike), group in groups.items():
         kind = cloud_kinds.get(alike)
         look = turn[open_to[alike].tobytes()], kind is None, kind or 0
         towards_others: tuple[object, ...] = ()
         if rules is not None:
-            seen = rules.look(group.one)
+            seen = rules.look(group[0])
             towards_others = seen.namespace, seen.labels, repr(seen.rules)
-        key = workload, group.one.requests, *look, *towards_others
-        merged.setdefault(key, []).append((alike, group))
+        key = workload, group[0].requests, *look, *towards_others
+        merged.setdefault(key, (alike, []))[1].extend(group)
+    names = {node.name for node in edge.nodes}
     items = []
     for key in sorted(merged):
-        alike, of_item = merged[key][0][0], [group for _, group in merged[key]]
-        on_edge, in_cloud, stranded = (
-            [pod for pods in lists for pod in pods]
-            for lists in zip(*((g.on_edge, g.in_cloud, g.stranded) for g in of_item), strict=True)
-        )
+        alike, pods = merged[key]
+        on_edge = [pod for pod in pods if pod.node_name in names]
+        stranded = [pod for pod in pods if pod.node_name is None]
+        in_cloud = [pod for pod in pods if pod.node_name not in names and pod.node_name]
         like = min(on_edge or in_cloud or stranded, key=leaving_turn)
         kind = cloud_kinds.get(alike)
         items.append(Item(like, open_to[alike][edge.positions], kind, on_edge, in_cloud, stranded))

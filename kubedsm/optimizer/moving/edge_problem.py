@@ -3,7 +3,7 @@ search algorithms.
 
 A change of the edge is an integer matrix with a row for each node and a column for each item: the
 number of arrivals (positive) or departures. QoS depends on column sums only. Replica spread counts
-pairs of replicas on the edge: pairs on a node exactly, pairs in a zone as before any migration.
+pairs of replicas: pairs on a node exactly, pairs in a zone as before any migration.
 """
 
 from collections import Counter
@@ -24,15 +24,18 @@ from kubedsm.model.model import (
     Uid,
     Workload,
 )
+from kubedsm.model.node_index import NodeRows
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.fragmentation import Fragmentation, Ints, axes_of
+from kubedsm.objective.fragmentation import rows as amounts_of
 from kubedsm.objective.gains import Gain, Gains, Worths, less_price, net
 from kubedsm.objective.lasting import Lasting, assume_prior
 from kubedsm.objective.objective import NANO
-from kubedsm.objective.replica_spread import has_default_spread
+from kubedsm.objective.replica_spread import ReplicaSpread, has_default_spread
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.matching.problem import UNLIMITED, PlacementProblem
 from kubedsm.optimizer.moving.edge_items import Clash, EdgePods, EdgeRules, Item
+from kubedsm.optimizer.moving.migration_graph import Order
 from kubedsm.optimizer.moving.movable import Movable
 from kubedsm.optimizer.moving.move_order import Impasse
 from kubedsm.optimizer.moving.suggestion import (
@@ -45,8 +48,8 @@ from kubedsm.optimizer.moving.suggestion import (
 from kubedsm.optimizer.placing.cloud import CloudHold
 from kubedsm.optimizer.programming.in_order import Certificate
 
-#: Cap on counted replicas.
-_MOST = 255
+#: Cap on counted replicas on a node and in its zone.
+_MOST = 510
 #: Changes of one numpy call: hides call overhead, fits the CPU cache.
 _BLOCK = 2**14
 
@@ -59,43 +62,25 @@ class EdgeSpread:
 
     #: I x W: 1 for the workload of the item; 0 for pods with explicit spread constraints
     workloads: Ints
-    #: N x W: replicas on the node, and on edge nodes in the same zone, capped
+    #: N x W: cost of another replica, capped
     company: Ints
-    neighbours: Ints
 
     @classmethod
     def of(
-        cls,
-        items: Sequence[Item],
-        rows: Mapping[NodeName, int],
-        zones: Ints,
-        standing: Mapping[Workload, Mapping[NodeName, int]],
-        *,
-        matters: bool,
+        cls, items: Sequence[Item], snapshot: Snapshot, edge: NodeRows, *, matters: bool
     ) -> Self:
-        """Count replicas by edge node and by zone, for the workloads of the given groups of
-        interchangeable pods.
-
-        zones: zone code of each node. standing: replicas of each workload by node.
-        """
         spread = [
             item.workload if matters and has_default_spread(item.like) else None for item in items
         ]
         named = list(dict.fromkeys(filter(None, spread)))
         of_item = [[workload == other for other in named] for workload in spread]
-        replicas = np.zeros((len(zones), len(named)), dtype=np.int64)
-        for column, workload in enumerate(named):
-            for name, number in standing.get(workload, {}).items():
-                if name in rows:
-                    replicas[rows[name], column] = number
-        codes, zone = np.unique(zones, return_inverse=True)
-        in_zone = np.zeros((len(codes), len(named)), dtype=np.int64)
-        if len(codes) > 1:
-            np.add.at(in_zone, zone, replicas)
+        replicas = ReplicaSpread.of(snapshot, named)
+        company = [replicas.by_node(workload, edge.index)[edge.positions] for workload in named]
         return cls(
             np.array(of_item, dtype=np.int64).reshape(len(items), len(named)),
-            np.minimum(replicas, _MOST),
-            np.minimum(in_zone[zone], _MOST),
+            np.minimum(
+                np.array(company, dtype=np.int64).reshape(len(named), len(edge.nodes)), _MOST
+            ).T,
         )
 
     def most_added(self, touches: int) -> int:
@@ -104,22 +89,13 @@ class EdgeSpread:
         """
         if not self.company.size:
             return 0
-        return touches * (int(self.company.max() + self.neighbours.max()) + touches)
+        return touches * (int(self.company.max()) + touches)
 
     def added(self, nodes: Ints, changes: Ints) -> Ints:
         """Return the replica-spread cost that each change in a node's pod counts adds there."""
         more = changes @ self.workloads
-        on_node = more * (2 * self.company[nodes] + more - 1) // 2
-        added: Ints = (on_node + more * self.neighbours[nodes]).sum(axis=1)
+        added: Ints = (more * (2 * self.company[nodes] + more - 1) // 2).sum(axis=1)
         return added
-
-
-def signed_row(amounts: Resources, axes: tuple[str, ...]) -> list[int]:
-    """Convert resource amounts to a list of integers, one for each resource name in `axes`, keeping
-    negative free capacity.
-    """
-    named = dict(amounts.items())
-    return [min(max(named.get(name, 0), -MOST_OF_A_NODE), MOST_OF_A_NODE) for name in axes]
 
 
 @attrs.frozen(eq=False)
@@ -131,9 +107,10 @@ class EdgeProblem:
     """
 
     items: tuple[Item, ...]
-    #: in filling order
-    nodes: tuple[Node, ...]
-    #: row of each node
+    snapshot: Snapshot
+    #: edge nodes in filling order
+    edge: NodeRows
+    #: row of each edge node
     rows: Mapping[NodeName, int]
     axes: tuple[str, ...]
     #: N x R; negative on an over-committed node
@@ -141,13 +118,7 @@ class EdgeProblem:
     #: N x R
     allocatable: Ints
     fragmentation: Fragmentation
-    #: N: codes of the zones of the nodes
-    zones: Ints
-    #: replicas of each workload by node
-    standing: Mapping[Workload, Mapping[NodeName, int]]
     cloud: CloudHold
-    #: free capacity of all nodes
-    room: Mapping[NodeName, Resources]
     #: immovable pods of this scheduler, including pending pods
     others: Sequence[Pod]
     #: None without rules between pods
@@ -188,16 +159,14 @@ class EdgeProblem:
         waiting = Counter(pod.workload for pod in stranded if not new)
         return cls(
             items=pods.items,
-            nodes=edge.nodes,
+            snapshot=snapshot,
+            edge=edge,
             rows=rows,
             axes=axes,
             free=np.clip(np.stack(free, axis=1), -MOST_OF_A_NODE, MOST_OF_A_NODE),
             allocatable=edge.allocatable(axes),
             fragmentation=fragmentation,
-            zones=edge.index.zone.codes[edge.positions],
-            standing=snapshot.census.standing,
             cloud=CloudHold(attrs.evolve(packing, counts=leaving), bounds),
-            room=snapshot.free,
             others=pods.others,
             rules=pods.rules,
             gains=gains,
@@ -212,10 +181,18 @@ class EdgeProblem:
         kept = sorted(at for workload in set(workloads) for at in self.items_by_workload[workload])
         return attrs.evolve(self, items=tuple(self.items[i] for i in kept))
 
+    @property
+    def nodes(self) -> tuple[Node, ...]:
+        return self.edge.nodes
+
+    @property
+    def room(self) -> Mapping[NodeName, Resources]:
+        """Free capacity of all nodes, the cloud included."""
+        return self.snapshot.free
+
     @cached_property
     def spread(self) -> EdgeSpread:
-        matters = self.limits.spread
-        return EdgeSpread.of(self.items, self.rows, self.zones, self.standing, matters=matters)
+        return EdgeSpread.of(self.items, self.snapshot, self.edge, matters=self.limits.spread)
 
     @cached_property
     def items_by_workload(self) -> Mapping[Workload, Sequence[int]]:
@@ -230,8 +207,7 @@ class EdgeProblem:
         """Resource requests of one pod of each item (group of interchangeable pods), shape (items,
         resources).
         """
-        rows = [signed_row(item.requests, self.axes) for item in self.items]
-        return np.array(rows, dtype=np.int64).reshape(len(rows), len(self.axes))
+        return amounts_of([item.requests for item in self.items], self.axes)
 
     @cached_property
     def present(self) -> Ints:
@@ -288,7 +264,7 @@ class EdgeProblem:
             accepting[[self.rows[name] for name, most in item.at_most.items() if not most]] = False
             distinct.add((item.requests, accepting.tobytes()))
         for requested, mask in distinct:
-            requests = np.array(signed_row(requested, self.axes), dtype=np.int64)
+            [requests] = amounts_of([requested], self.axes)
             fits = ((requests <= self.free) | (requests == 0)).all(axis=1)
             changeable |= fits & np.frombuffer(mask, dtype=np.bool_)
         return np.flatnonzero(changeable)
@@ -397,7 +373,7 @@ class EdgeProblem:
         """Return the fragmentation added to all edge nodes together by the given migrations."""
         room = self.free.copy()
         for move in moves:
-            requests = np.array(signed_row(move.pod.requests, self.axes))
+            [requests] = amounts_of([move.pod.requests], self.axes)
             for name, more in ((move.target, -requests), (move.source, requests)):
                 if name is not None and name in self.rows:
                     room[self.rows[name]] += more
@@ -412,7 +388,7 @@ class EdgeProblem:
         room = np.zeros_like(packing.free)
         for pod in pods:
             if pod.node_name in at:
-                room[at[pod.node_name]] += np.array(signed_row(pod.requests, packing.axes))
+                room[at[pod.node_name]] += amounts_of([pod.requests], packing.axes)[0]
         return room
 
     def cloud_counts(self, differences: Ints) -> Ints | None:
@@ -436,12 +412,16 @@ class Proposal:
     benefit.
     """
 
-    moves: Moves = ()
+    order: Order = attrs.field(factory=Order)
     #: nothing better exists within the limits
     proven: bool = True
-    #: how many states were compared
-    states: int = 0
     #: better solutions, rejected by rules between pods
     refused: tuple[Impasse, ...] = ()
     #: upper bound, if not proven
     certificate: Certificate | None = None
+    #: priority level of the certificate
+    level: int = 0
+
+    @property
+    def moves(self) -> Moves:
+        return self.order.moves

@@ -30,8 +30,8 @@ from kubedsm.optimizer.programming.programme import Status
 
 #: Infeasible solutions to skip.
 _TRIES = 6
-#: Limits of the repair search: rejections by rules between pods, and evaluated states.
-_REPAIRS, _REPAIR_STATES = 16, 60_000
+#: Limit of the repair search: rejections by rules between pods.
+_REPAIRS = 16
 #: Workloads added at a time: with the greatest shortfall, and with the most to spare.
 _LACKING, _SPARING = 2, 1
 #: Subsets in a row without improvement that end a round: the most urgent workloads come first.
@@ -65,19 +65,17 @@ def _search_and_solve(problem: EdgeProblem) -> Proposal:
     bounds, engine = problem.bounds, SolvedChanges.of(problem)
     if engine is None:
         found = _search_neighbourhoods(problem)
-        return attrs.evolve(found, certificate=_certify_value(problem, found, None))
+        return _certify_value(problem, found, None)
     quick = attrs.evolve(bounds, deadline=bounds.deadline.part(_QUICKLY))
     found = _search_neighbourhoods(attrs.evolve(problem, bounds=quick))
     solved = _repair_best(problem, engine)
-    solved = attrs.evolve(solved, proven=solved.proven and engine.proven, states=found.states)
+    solved = attrs.evolve(solved, proven=solved.proven and engine.proven)
     found = max(solved, found, key=lambda each: _rank_proposal(problem, each))
-    return attrs.evolve(found, certificate=_certify_value(problem, found, engine))
+    return _certify_value(problem, found, engine)
 
 
-def _certify_value(
-    problem: EdgeProblem, found: Proposal, engine: SolvedChanges | None
-) -> Certificate:
-    """Return the value and the least upper bound; an unconfirmed bound proves nothing."""
+def _certify_value(problem: EdgeProblem, found: Proposal, engine: SolvedChanges | None) -> Proposal:
+    """Add the value and the least upper bound; an unconfirmed bound proves nothing."""
     bounds = [bound_gain(problem)]
     confirmed = True
     seconds, note = 0.0, ""
@@ -94,7 +92,9 @@ def _certify_value(
     status = Status.OPTIMAL if found.proven or reached else Status.FEASIBLE
     goal = "pod-seconds gained" if problem.price else "QoS gained"
     note = "" if status is Status.OPTIMAL else note
-    return Certificate(goal, status, value, max(value, bound), seconds, unit=round(NANO), note=note)
+    bound, unit = max(value, bound), round(NANO)
+    certificate = Certificate(goal, status, value, bound, seconds, unit=unit, note=note)
+    return attrs.evolve(found, certificate=certificate, level=level)
 
 
 def _search_neighbourhoods(problem: EdgeProblem) -> Proposal:
@@ -102,7 +102,7 @@ def _search_neighbourhoods(problem: EdgeProblem) -> Proposal:
     until none improves the result, or several in a row do not.
     """
     best = Proposal(proven=False)
-    states, improved, subsets = 0, True, _list_subsets(problem)
+    improved, subsets = True, _list_subsets(problem)
     while improved:
         improved, fruitless = False, 0
         for some in subsets:
@@ -112,12 +112,11 @@ def _search_neighbourhoods(problem: EdgeProblem) -> Proposal:
             if moved.issuperset(some):
                 continue
             found = _solve_subset(problem.only(moved.union(some)), problem.net(best.moves))
-            states += found.states
             if _rank_proposal(problem, found) > _rank_proposal(problem, best):
                 best, improved, fruitless = found, True, 0
             else:
                 fruitless += 1
-    return attrs.evolve(best, proven=False, states=states)
+    return attrs.evolve(best, proven=False)
 
 
 def _rank_proposal(problem: EdgeProblem, found: Proposal) -> tuple[Gain, int]:
@@ -161,18 +160,14 @@ def _repair_best(problem: EdgeProblem, engine: Engine) -> Proposal:
     """
     found = find_first_feasible(problem, engine)
     refused: list[Impasse] = []
-    states, repaired = found.states, problem
-    while found.refused and len(refused) < _REPAIRS and states < _REPAIR_STATES:
-        if problem.bounds.deadline.passed:
-            break
+    repaired = problem
+    while found.refused and len(refused) < _REPAIRS and not problem.bounds.deadline.passed:
         refused.append(found.refused[0])
         repaired = _exclude_rejected(repaired, found.refused[0])
         found = find_first_feasible(repaired, engine)
-        states += found.states
     if not refused:
         return found
-    left_out = (*refused, *found.refused)
-    return attrs.evolve(found, proven=False, states=states, refused=left_out)
+    return attrs.evolve(found, proven=False, refused=(*refused, *found.refused))
 
 
 def _exclude_rejected(problem: EdgeProblem, impasse: Impasse) -> EdgeProblem:
@@ -203,27 +198,26 @@ def find_first_feasible(problem: EdgeProblem, engine: Engine) -> Proposal:
     """
     best: Solution | None = None
     chosen = Proposal()
-    states = passed_over = 0
+    passed_over = 0
     for solution in engine(problem):
-        states = solution.states
         if best is not None and best.rank >= solution.rank:
             break
-        moves = pair_moves(problem, solution.changes)
-        if isinstance(moves, Impasse):
+        order = pair_moves(problem, solution.changes)
+        if isinstance(order, Impasse):
             if best is None:
-                return Proposal(proven=False, states=states, refused=(moves,))
-        elif moves is None or count_legs(moves) > problem.limits.max_moves:
+                return Proposal(proven=False, refused=(order,))
+        elif order is None or count_legs(order.moves) > problem.limits.max_moves:
             passed_over += 1
             if passed_over == _TRIES:
                 break
         else:
-            left = net(solution.net, problem.price * count_stopovers(moves))
-            this = attrs.evolve(solution, net=left, moves=count_legs(moves))
+            left = net(solution.net, problem.price * count_stopovers(order.moves))
+            this = attrs.evolve(solution, net=left, moves=count_legs(order.moves))
             pays = leading_gain(left) > LEAST_GAIN * NANO
             if pays and (best is None or this.rank > best.rank):
-                best, chosen = this, Proposal(moves)
+                best, chosen = this, Proposal(order)
             if best is not None and best.rank >= solution.rank:
                 break
     # After the deadline, fewer stopovers may remain undiscovered.
     certain = not count_stopovers(chosen.moves) or not problem.bounds.deadline.passed
-    return attrs.evolve(chosen, proven=certain and not passed_over, states=states)
+    return attrs.evolve(chosen, proven=certain and not passed_over)

@@ -12,7 +12,7 @@ from kubedsm.objective.objective import NANO
 from kubedsm.objective.replica_spread import ReplicaSpread
 from kubedsm.optimizer.moving import paper
 from kubedsm.optimizer.moving.edge_problem import EdgeProblem
-from kubedsm.optimizer.moving.migration_graph import Order, find_needs, group_migrations
+from kubedsm.optimizer.moving.migration_graph import Order, group_migrations
 from kubedsm.optimizer.moving.move_order import drop_rejected
 from kubedsm.optimizer.moving.pairing import pair_moves
 from kubedsm.optimizer.moving.suggestion import (
@@ -35,8 +35,8 @@ _LEAST_DEFRAGMENTED = SCALE // 100
 
 @attrs.frozen
 class Selection:
-    """Migrations selected to be carried out, with their groups (migrations that depend on each
-    other) and QoS gains.
+    """Migrations selected to be carried out next, with their groups (migrations that depend on
+    each other) and QoS gains.
     """
 
     moves: Moves = ()
@@ -44,13 +44,15 @@ class Selection:
     order: Order = attrs.field(factory=Order)
     #: pods of dropped groups, with reasons
     dropped: tuple[NotTaken, ...] = ()
+    #: remaining migrations of a plan
+    rest: Moves = ()
 
 
-def select_groups(snapshot: Snapshot, problem: EdgeProblem, moves: Moves) -> Selection:
+def select_groups(problem: EdgeProblem, order: Order) -> Selection:
     """Select groups of dependent migrations by benefit; if none is beneficial, try migrations that
     reduce fragmentation.
     """
-    selected = _select_allowed(snapshot, problem, moves)
+    selected = _select_allowed(problem, order)
     limits = problem.limits
     if selected.moves or not limits.defragment:
         return selected
@@ -59,30 +61,26 @@ def select_groups(snapshot: Snapshot, problem: EdgeProblem, moves: Moves) -> Sel
             break
         reordered = paper.reorder_edge(problem, problem.free, problem.present, most)
         inside = None if reordered is None else pair_moves(problem, reordered)
-        if isinstance(inside, tuple):
-            tidied = _select_allowed(snapshot, problem, inside)
+        if isinstance(inside, Order):
+            tidied = _select_allowed(problem, inside)
             if tidied.moves:
                 return tidied
     return selected
 
 
-def _select_allowed(snapshot: Snapshot, problem: EdgeProblem, moves: Moves) -> Selection:
-    """Select the worthwhile migration groups among the migrations that rules between pods
-    permit.
-    """
-    if problem.rules is None:
-        return _drop_worthless(snapshot, problem, Order(moves, find_needs(moves, problem.room)))
-    order, refused = drop_rejected(problem.rules.feasibility, moves, problem.room)
-    selected = _drop_worthless(snapshot, problem, order)
-    dropped = (*selected.dropped, *(NotTaken(left.move.pod, left.reason) for left in refused))
-    if selected.dropped and selected.moves:
-        # Remaining migrations may be infeasible without the dropped migrations.
-        selected = _select_allowed(snapshot, problem, selected.moves)
-        dropped += selected.dropped
-    return attrs.evolve(selected, dropped=dropped)
+def _select_allowed(problem: EdgeProblem, order: Order) -> Selection:
+    """Select the worthwhile migration groups, in an order that rules between pods permit."""
+    selected = _drop_worthless(problem, order)
+    if problem.rules is None or not (selected.dropped and selected.moves):
+        return selected
+    # Remaining migrations may be infeasible without the dropped migrations.
+    order, refused = drop_rejected(problem.rules.feasibility, selected.moves, problem.room)
+    left_out = (NotTaken(left.move.pod, left.reason) for left in refused)
+    following = _select_allowed(problem, order)
+    return attrs.evolve(following, dropped=(*selected.dropped, *left_out, *following.dropped))
 
 
-def _drop_worthless(snapshot: Snapshot, problem: EdgeProblem, order: Order) -> Selection:
+def _drop_worthless(problem: EdgeProblem, order: Order) -> Selection:
     """Drop groups, the least worthwhile first, until all remaining are worthwhile.
 
     Groups are dropped individually: the benefit of a group depends on the others.
@@ -100,7 +98,7 @@ def _drop_worthless(snapshot: Snapshot, problem: EdgeProblem, order: Order) -> S
             if any(count_edge_changes(group).values()):
                 reason = _reject_gain(problem, gain, group, everything, others)
             else:
-                reason = _reject_defragmenting(snapshot, problem, group, everything, others)
+                reason = _reject_defragmenting(problem, group, everything, others)
             found.append((gain, at, reason))
         refused = [each for each in found if each[2] is not None]
         if not refused:
@@ -163,7 +161,6 @@ def _reject_gain(
 
 
 def _reject_defragmenting(
-    snapshot: Snapshot,
     problem: EdgeProblem,
     group: Moves,
     everything: Iterable[Move],
@@ -180,7 +177,7 @@ def _reject_defragmenting(
     if count_stopovers(group):
         return Cause.NEEDS_A_STOPOVER.of()
     workloads = {move.pod.workload for move in everything}
-    before, after = (_spread_cost(snapshot, workloads, of) for of in (others, everything))
+    before, after = (_spread_cost(problem.snapshot, workloads, of) for of in (others, everything))
     if problem.limits.spread and after > before:
         return Cause.CROWDS_REPLICAS.of()
     return None

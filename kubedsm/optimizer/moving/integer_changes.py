@@ -12,10 +12,11 @@ from typing import Self
 import attrs
 import numpy as np
 
+from kubedsm.objective.fragmentation import rows as amounts_of
 from kubedsm.objective.gains import LEAST_GAIN, Gains, select_worthwhile
 from kubedsm.objective.objective import NANO
 from kubedsm.optimizer.moving.best_changes import Solution
-from kubedsm.optimizer.moving.edge_problem import EdgeProblem, signed_row
+from kubedsm.optimizer.moving.edge_problem import EdgeProblem
 from kubedsm.optimizer.programming.in_order import Certificate, Found, Goal, maximise_in_order
 from kubedsm.optimizer.programming.programme import (
     NO_VARIABLE,
@@ -271,7 +272,7 @@ class ChangesProgramme:
             if number:
                 columns = rows.variables(list(number.values())).tolist()
                 rows.add((columns, 1), (self._moved[2, [index]], -1), most=0)
-                room = np.array(signed_row(item.requests, packing.axes), dtype=np.int64)
+                [room] = amounts_of([item.requests], packing.axes)
                 found += [(node, c, room) for node, c in zip(number, columns, strict=True)]
         return found
 
@@ -371,4 +372,4 @@ def _make_solution(problem: EdgeProblem, changes: Ints) -> Solution | None:
     nodes = np.flatnonzero(changes.any(axis=1))
     spread = int(problem.spread.added(nodes, changes[nodes]).sum())
     added = int(problem.added_fragmentation(nodes, problem.free, changes[nodes]).sum())
-    return Solution(changes, tuple(net[0].tolist()), moves, spread, added, 0)
+    return Solution(changes, tuple(net[0].tolist()), moves, spread, added)

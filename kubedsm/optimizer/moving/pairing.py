@@ -11,7 +11,7 @@ from kubedsm.model.model import NodeName, Pod, Resources
 from kubedsm.objective.fragmentation import Ints
 from kubedsm.optimizer.moving.edge_items import Item
 from kubedsm.optimizer.moving.edge_problem import EdgeProblem
-from kubedsm.optimizer.moving.migration_graph import break_cycles, find_needs
+from kubedsm.optimizer.moving.migration_graph import Order, break_cycles, find_needs
 from kubedsm.optimizer.moving.move_order import Impasse, order_migrations
 from kubedsm.optimizer.moving.suggestion import Move, MoveKind, Moves
 
@@ -94,9 +94,9 @@ def _pair_arrivals(item: Item, places: Sequence[NodeName]) -> list[Move]:
     ]
 
 
-def pair_moves(problem: EdgeProblem, changes: Ints) -> Moves | Impasse | None:
-    """Return the migrations with the fewest stopovers that produce the pod count changes, or why
-    rules between pods forbid them.
+def pair_moves(problem: EdgeProblem, changes: Ints) -> Order | Impasse | None:
+    """Return the migrations with the fewest stopovers that produce the pod count changes, in a
+    feasible order, or why rules between pods forbid them.
 
     None if the cloud cannot hold the pods going or stopping over there.
     """
@@ -106,10 +106,9 @@ def pair_moves(problem: EdgeProblem, changes: Ints) -> Moves | Impasse | None:
     if problem.rules is None:
         return _add_stopovers(problem, moves)
     order = order_migrations(problem.rules.feasibility, moves, problem.room)
-    if not isinstance(order, Impasse):
-        return order.moves
     # Where room in the cloud is waited for, other moves may do without.
-    return None if order.stuck and _waits_for_the_cloud(moves, problem.room) else order
+    stuck = isinstance(order, Impasse) and order.stuck
+    return None if stuck and _waits_for_the_cloud(moves, problem.room) else order
 
 
 def _waits_for_the_cloud(moves: Moves, free: Mapping[NodeName, Resources]) -> bool:
@@ -117,7 +116,7 @@ def _waits_for_the_cloud(moves: Moves, free: Mapping[NodeName, Resources]) -> bo
     return any(move.kind is MoveKind.EDGE_TO_CLOUD and needs[move.pod.uid] for move in moves)
 
 
-def _add_stopovers(problem: EdgeProblem, moves: Moves) -> Moves | None:
+def _add_stopovers(problem: EdgeProblem, moves: Moves) -> Order | None:
     """Return the migrations with stopovers in the cloud where cycles require them; None without
     sufficient cloud capacity.
     """
@@ -125,13 +124,14 @@ def _add_stopovers(problem: EdgeProblem, moves: Moves) -> Moves | None:
     needs = find_needs(moves, problem.room)
     for chosen in break_cycles(moves, needs, problem.bounds.deadline):
         if not chosen:
-            return moves
+            return Order(moves, needs)
         nodes = place_in_cloud(problem, [*away, *(move.pod for move in chosen)])
         if nodes is not None:
-            return tuple(
+            moves = tuple(
                 attrs.evolve(move, stopover=nodes[move.pod])
                 if move in chosen
                 else attrs.evolve(move, target=nodes.get(move.pod, move.target))
                 for move in moves
             )
+            return Order(moves, find_needs(moves, problem.room))
     return None

@@ -31,6 +31,7 @@ from kubedsm.optimizer.matching.match import UNREACHABLE, match
 from kubedsm.optimizer.matching.node_walk import walk_nodes
 from kubedsm.optimizer.moving.best_changes import Changes, list_changes, split_options
 from kubedsm.optimizer.moving.edge_problem import EdgeProblem, Proposal
+from kubedsm.optimizer.moving.migration_graph import Order
 from kubedsm.optimizer.moving.move_order import Impasse, drop_rejected
 from kubedsm.optimizer.moving.pairing import pair_moves
 
@@ -48,13 +49,13 @@ def suggest(problem: EdgeProblem) -> Proposal:
     freeing = free_edge_as_needed(problem)
     decision = make_decision(problem, candidates, freeing)
     if not decision.chosen.any():
-        return Proposal(proven=False, states=decision.choices)
-    moves = pair_moves(problem, apply_decision(problem, decision, freeing))
-    if isinstance(moves, Impasse) and problem.rules is not None:
-        order, refused = drop_rejected(problem.rules.feasibility, moves.moves, problem.room)
-        return Proposal(order.moves, proven=False, states=decision.choices, refused=refused)
-    moves = moves if isinstance(moves, tuple) else ()
-    return Proposal(moves, proven=False, states=decision.choices)
+        return Proposal(proven=False)
+    order = pair_moves(problem, apply_decision(problem, decision, freeing))
+    refused: tuple[Impasse, ...] = ()
+    if isinstance(order, Impasse) and problem.rules is not None:
+        order, refused = drop_rejected(problem.rules.feasibility, order.moves, problem.room)
+    chosen = order if isinstance(order, Order) else Order()
+    return Proposal(chosen, proven=False, refused=refused)
 
 
 @attrs.frozen(eq=False)

@@ -16,6 +16,7 @@ from kubedsm.objective.gains import LEAST_GAIN, leading_gain
 from kubedsm.objective.objective import NANO
 from kubedsm.optimizer.moving.edge_problem import EdgeProblem
 from kubedsm.optimizer.moving.exact import find_first_feasible
+from kubedsm.optimizer.moving.group_selection import Selection
 from kubedsm.optimizer.moving.integer_changes import SolvedChanges
 from kubedsm.optimizer.moving.migration_graph import Needs, Order, find_needs, list_startable
 from kubedsm.optimizer.moving.suggestion import (
@@ -36,16 +37,7 @@ _MOST = 48
 Towards = Mapping[Uid, NodeName]
 
 
-@attrs.frozen(eq=False)
-class NextGroup:
-    """Next group of migrations towards a target placement, and the remaining migrations."""
-
-    order: Order
-    moves: Moves
-    rest: Moves
-
-
-def find_next_group(problem: EdgeProblem, towards: Towards) -> NextGroup | None:
+def find_next_group(problem: EdgeProblem, towards: Towards) -> Selection | None:
     """Return the next migrations towards a target placement planned before, or towards a new one.
 
     None without a plan that pays. towards: empty to search a new plan.
@@ -61,7 +53,7 @@ def find_next_group(problem: EdgeProblem, towards: Towards) -> NextGroup | None:
     gain = leading_gain(gain_per_disruption(sum_gains(problem.gains, moves), moves))
     group = [attrs.evolve(m, gain=gain, plan=len(moves)) for m in moves if m.pod.uid in chosen]
     rest = tuple(move for move in moves if move.pod.uid not in chosen)
-    return NextGroup(Order(moves, needs), tuple(group), rest) if group else None
+    return Selection(tuple(group), Order(moves, needs), rest=rest) if group else None
 
 
 def _pays(problem: EdgeProblem, moves: Moves) -> bool:

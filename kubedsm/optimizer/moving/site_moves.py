@@ -49,10 +49,9 @@ class Step:
     migrations, by pod priority level.
     """
 
-    moves: tuple[Move, ...]
+    order: Order
     gain: Gain
     net: Gain
-    order: Order
 
 
 @attrs.frozen(eq=False)
@@ -128,9 +127,9 @@ class SiteMoves:
         """Return the groups of migrations to be carried out, best first."""
         while not self.one_more.deadline.passed and (step := self._best_step()) is not None:
             self.steps.append(step)
-            self.shares |= self._shares_after(step.moves)
+            self.shares |= self._shares_after(step.order.moves)
             filled: set[NodeName] = set()
-            for move in step.moves:
+            for move in step.order.moves:
                 self._targets.pop(move.pod.workload, None)
                 self._moved.add(move.pod.uid)
                 for name in {move.target, move.stopover or move.target}:
@@ -479,10 +478,10 @@ class SiteMoves:
         gained = self._sum(self.gains, self._shares_after(order.moves))
         if min(leading_gain(net), leading_gain(gained)) <= LEAST_GAIN * NANO:
             return None
-        return Step(order.moves, gained, net, order)
+        return Step(order, gained, net)
 
     def _is_within_limits(self, moves: Iterable[Move]) -> bool:
-        before = (move for step in self.steps for move in step.moves)
+        before = (move for step in self.steps for move in step.order.moves)
         return self.one_more.limits.permit([*self.one_more.others, *before, *moves])
 
     def _shares_after(self, moves: Iterable[Move]) -> dict[Workload, Share]:
@@ -506,23 +505,25 @@ def _size(requests: Resources, whole: Resources) -> float:
     return max(*parts, _LEAST_SIZE)
 
 
-def _site_at(sites: Column, position: int | None) -> str:
+def _site_at(sites: Column | None, position: int | None) -> str:
     """Return the site of a node; empty for an unknown node, or without a site."""
-    return "" if position is None else sites.value_at(position) or ""
+    return "" if sites is None or position is None else sites.value_at(position) or ""
 
 
 def shares_with(
     shares: Mapping[Workload, Share],
     moves: Iterable[Move],
     positions: Mapping[NodeName, int],
-    sites: Column,
+    sites: Column | None,
 ) -> dict[Workload, Share]:
     """Return the edge shares of the workloads that the migrations change, as after the migrations,
-    by site if counted.
+    by site if counted. Workloads without pods are left out.
     """
     after: dict[Workload, Share] = {}
     for move in moves:
         workload = move.pod.workload
+        if workload not in shares:
+            continue
         share = after.get(workload, shares[workload])
         leaves = move.kind in (MoveKind.EDGE_TO_EDGE, MoveKind.EDGE_TO_CLOUD)
         comes = move.kind in (MoveKind.EDGE_TO_EDGE, MoveKind.CLOUD_TO_EDGE, None)
@@ -531,4 +532,10 @@ def shares_with(
         if comes:
             share = share.add(1, _site_at(sites, positions.get(move.target)))
         after[workload] = share
-    return after
+    # Pods may be gone since the migrations were suggested.
+    return {
+        workload: share
+        if share.sites is not None
+        else Share(min(max(share.edge, 0), share.total), share.total)
+        for workload, share in after.items()
+    }

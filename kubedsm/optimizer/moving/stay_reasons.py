@@ -6,7 +6,6 @@ from functools import cached_property, reduce
 import attrs
 
 from kubedsm.model.model import NodeName, Pod, PodClass, Resources, Uid, Workload
-from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.gains import Gains
 from kubedsm.objective.objective import NANO
 from kubedsm.objective.qos_targets import is_capped
@@ -36,7 +35,6 @@ class StayReasons:
     migrations.
     """
 
-    snapshot: Snapshot
     problem: EdgeProblem
     #: selected migrations, first nodes of pending pods included
     moves: Moves
@@ -93,7 +91,7 @@ class StayReasons:
     def _list_fixed(self) -> Iterator[Pod]:
         """Yield immovable pods of this scheduler outside the edge, as far as QoS counts them."""
         for pod in self.problem.others:
-            on_edge = self.snapshot.placed.get(pod.uid) in self.problem.rows
+            on_edge = self.problem.snapshot.placed.get(pod.uid) in self.problem.rows
             if pod.counts_for_qos and not on_edge:
                 yield pod
 
@@ -161,8 +159,10 @@ class StayReasons:
         else:
             if pod.pod_class not in self._known:
                 changed = {n for move in self.moves for n in (move.source, move.target) if n}
-                room = self.snapshot.room.now(self.free, changed)
-                self._known[pod.pod_class] = rejections(pod.pod_class, self.snapshot.index, room)
+                room = self.problem.snapshot.room.now(self.free, changed)
+                self._known[pod.pod_class] = rejections(
+                    pod.pod_class, self.problem.snapshot.index, room
+                )
             found = self._known[pod.pod_class]
         return [rejected for name, rejected in found.items() if name in self.problem.rows]
 

@@ -10,7 +10,8 @@ from typing import Literal
 
 import attrs
 
-from kubedsm.model.model import NodeName, Pod, Resources, Tier, Uid, shares_after
+from kubedsm.model.model import NodeName, Pod, Resources, Tier, Uid
+from kubedsm.model.node_index import Column
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.fragmentation import Fragmentation, Measure, request_mix
 from kubedsm.objective.gains import Gains, Worths, leading_gain
@@ -23,7 +24,7 @@ from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.moving import paper
 from kubedsm.optimizer.moving.edge_problem import EdgeProblem, Proposal
 from kubedsm.optimizer.moving.exact import suggest_exact
-from kubedsm.optimizer.moving.group_selection import select_groups
+from kubedsm.optimizer.moving.group_selection import Selection, select_groups
 from kubedsm.optimizer.moving.movable import (
     Movable,
     default_movable,
@@ -31,7 +32,7 @@ from kubedsm.optimizer.moving.movable import (
     reject_sited,
 )
 from kubedsm.optimizer.moving.plans import Towards, find_next_group
-from kubedsm.optimizer.moving.site_moves import SiteMoves
+from kubedsm.optimizer.moving.site_moves import SiteMoves, shares_with
 from kubedsm.optimizer.moving.stay_reasons import StayReasons
 from kubedsm.optimizer.moving.suggestion import (
     Cause,
@@ -43,10 +44,8 @@ from kubedsm.optimizer.moving.suggestion import (
     Reason,
     Suggestion,
     SuggestLimits,
-    count_edge_changes,
     gain_per_disruption,
     split_into_legs,
-    sum_gains,
 )
 from kubedsm.optimizer.moving.within_tier import (
     OneMore,
@@ -54,7 +53,6 @@ from kubedsm.optimizer.moving.within_tier import (
     list_preferring,
     list_spreading,
 )
-from kubedsm.optimizer.placing.batch import edge_fragmentation
 from kubedsm.optimizer.programming.in_order import Certificate
 from kubedsm.optimizer.programming.programme import Status
 
@@ -115,11 +113,7 @@ def suggest(
     if any(is_capped(qos_targets, workload) for workload in gains.shares):
         wished = Gains.of(snapshot, without_caps(qos_targets), objective)
     fragmentation = Fragmentation(measure, request_mix(snapshot))
-    before = ClusterScore(
-        quality(gains.shares, qos_targets, objective),
-        gains.shares,
-        edge_fragmentation(fragmentation, snapshot.in_turn(Tier.EDGE)),
-    )
+    before = ClusterScore.of(snapshot, qos_targets, objective, fragmentation)
     exact = algorithm == "exact"
     if not exact:
         limits = attrs.evolve(limits, price=0.0, spread=False)
@@ -133,43 +127,66 @@ def suggest(
         problem = EdgeProblem.of(
             snapshot, stays, fragmentation, gains, limits, within, lasting, new
         )
-        found = _change_edge(snapshot, problem, before, wished, stays, towards, exact=exact)
-    one_more = OneMore(
-        snapshot, limits, may_move, fragmentation, bounds.deadline, sites=sites, sited=sited
-    )
-    if exact and sites is not None:
-        beside = attrs.evolve(one_more, others=(*found.moves, *found.awaited))
-        worths = Worths(gains, lasting) if limits.price else gains
-        found = _add_site_moves(found, SiteMoves(beside, gains, worths, sites))
+        found = _change_edge(problem, found, wished, stays, towards)
     if exact:
-        beside = attrs.evolve(one_more, others=(*found.moves, *found.awaited))
+        one_more = OneMore(
+            snapshot, limits, may_move, fragmentation, bounds.deadline, sites=sites, sited=sited
+        )
+        if sites is not None:
+            beside = attrs.evolve(one_more, others=found.placed)
+            worths = Worths(gains, lasting) if limits.price else gains
+            found = _add_site_moves(found, SiteMoves(beside, gains, worths, sites))
+        beside = attrs.evolve(one_more, others=found.placed)
         found = _rebalance_workload(found, beside, gains, qos_targets, lasting)
-    if exact and load is not None and not (found.moves or found.awaited):
-        move = balance_load(one_more, load)
-        found = found if move is None else _add_migration(found, move, one_more)
-    return found
+        if load is not None and not found.placed:
+            move = balance_load(one_more, load)
+            found = found if move is None else _add_migration(found, move)
+    if not found.placed:
+        return found
+    return _score_suggestion(found, snapshot, gains, fragmentation, sites)
+
+
+def _score_suggestion(
+    found: Suggestion,
+    snapshot: Snapshot,
+    gains: Gains,
+    fragmentation: Fragmentation,
+    sites: Column | None,
+) -> Suggestion:
+    """Add the scores of the cluster after all migrations."""
+    moved = shares_with(gains.shares, found.placed, snapshot.index.positions, sites)
+    shares, free = {**gains.shares, **moved}, _free_after(snapshot.free, found.placed)
+    after = ClusterScore(
+        quality(shares, gains.qos_targets, gains.objective),
+        shares,
+        fragmentation.of(snapshot.of_tier(Tier.EDGE), free),
+    )
+    losses = list_worst_losses(shares, gains.qos_targets, moved)
+    return attrs.evolve(found, after=after, worst_losses=losses)
 
 
 def _change_edge(
-    snapshot: Snapshot,
     problem: EdgeProblem,
-    before: ClusterScore,
+    found: Suggestion,
     wished: Gains,
     stays: Movable,
     towards: Towards | None,
-    *,
-    exact: bool,
 ) -> Suggestion:
-    """Return the next migrations of a plan, or the worthwhile migrations within the limits."""
-    following = _follow_plan(problem, before, towards) if exact and towards else None
-    if following is not None:
-        return following
+    """Add the next migrations of a plan, or the worthwhile migrations within the limits.
+
+    found: the empty suggestion, proven unless the algorithm is the paper's. wished: gains without
+    caps of slower edges.
+    """
+    if not found.proven:
+        return _select_proposal(problem, found, paper.suggest(problem), wished, stays)
+    if towards and (group := find_next_group(problem, towards)) is not None:
+        return _add_selected(found, group)
     hasty = problem if towards is None else _leave_time(problem)
-    proposal = suggest_exact(hasty) if exact else paper.suggest(problem)
-    found = _select_proposal(snapshot, problem, before, proposal, wished, stays, exact=exact)
-    if exact and towards is not None and not (found.moves or found.awaited):
-        following = _follow_plan(problem, before, {})
-    return following or found
+    selected = _select_proposal(problem, found, suggest_exact(hasty), wished, stays)
+    if towards is None or selected.placed:
+        return selected
+    group = find_next_group(problem, {})
+    return selected if group is None else _add_selected(found, group)
 
 
 #: Part of the work limit for migrations within the limits, before a plan.
@@ -179,17 +196,14 @@ _MOST = 10
 
 
 def _select_proposal(
-    snapshot: Snapshot,
     problem: EdgeProblem,
-    before: ClusterScore,
+    found: Suggestion,
     proposal: Proposal,
     wished: Gains,
     movable: Movable,
-    *,
-    exact: bool,
 ) -> Suggestion:
-    """Return the worthwhile migrations; wished: gains without caps of slower edges."""
-    selected = select_groups(snapshot, problem, proposal.moves)
+    """Return the worthwhile migrations, and the reasons against the best others."""
+    selected = select_groups(problem, proposal.order)
     moves = selected.moves
     dropped = list(selected.dropped)
     named = {move.pod.uid for move in moves} | {left.pod.uid for left in dropped}
@@ -197,28 +211,27 @@ def _select_proposal(
         if impasse.move.pod.uid not in named:
             named.add(impasse.move.pod.uid)
             dropped.append(NotTaken(impasse.move.pod, impasse.reason))
-    free = _free_after(snapshot.free, moves)
-    proven = proposal.proven if exact else None
-    stays = StayReasons(snapshot, problem, moves, movable, free, proven)
+    free = _free_after(problem.room, moves)
+    proven = proposal.proven if found.proven else None
+    stays = StayReasons(problem, moves, movable, free, proven)
     reasons = islice(stays.list_reasons(wished, named), max(0, _MOST - len(dropped)))
-    return Suggestion(
-        before=before,
-        after=_score_after(problem, before, moves),
-        moves=tuple(move for move in moves if move.source is not None),
-        legs=selected.order.legs(moves),
-        awaited=tuple(move for move in moves if move.source is None),
+    return attrs.evolve(
+        _add_selected(found, selected),
         rejected=(*dropped[:_MOST], *reasons),
         proven=proposal.proven,
         certificate=_certify_moves(problem, proposal, moves),
-        states=proposal.states,
     )
 
 
-def _score_after(problem: EdgeProblem, before: ClusterScore, moves: Moves) -> ClusterScore:
-    return ClusterScore(
-        before.qos + sum(sum_gains(problem.gains, moves)),
-        shares_after(before.shares, count_edge_changes(moves)),
-        before.fragmentation + problem.fragmentation_added(moves),
+def _add_selected(found: Suggestion, selected: Selection) -> Suggestion:
+    """Add the selected migrations to an empty suggestion."""
+    return attrs.evolve(
+        found,
+        moves=tuple(move for move in selected.moves if move.source is not None),
+        legs=selected.order.legs(selected.moves),
+        awaited=tuple(move for move in selected.moves if move.source is None),
+        rest=selected.rest,
+        proven=False,
     )
 
 
@@ -228,30 +241,12 @@ def _leave_time(problem: EdgeProblem) -> EdgeProblem:
     return attrs.evolve(problem, bounds=attrs.evolve(bounds, deadline=bounds.deadline.part(_PART)))
 
 
-def _follow_plan(problem: EdgeProblem, before: ClusterScore, towards: Towards) -> Suggestion | None:
-    """Return the next migrations of a plan; None without a plan that pays."""
-    group = find_next_group(problem, towards)
-    if group is None:
-        return None
-    return Suggestion(
-        before=before,
-        after=_score_after(problem, before, group.moves),
-        moves=group.moves,
-        legs=group.order.legs(group.moves),
-        rest=group.rest,
-        proven=False,
-    )
-
-
 def _certify_moves(problem: EdgeProblem, proposal: Proposal, moves: Moves) -> Certificate | None:
-    """Return the optimality certificate of the migrations, for the highest priority level with
-    possible gains.
-    """
+    """Return the optimality certificate of the selected migrations."""
     certificate = proposal.certificate
     if certificate is None:
         return None
-    level = min(problem.gains.level[workload] for workload in problem.workloads)
-    value = problem.net(moves)[level]
+    value = problem.net(moves)[proposal.level]
     proven = certificate.proven and value == certificate.bound
     return attrs.evolve(
         certificate, value=value, status=Status.OPTIMAL if proven else Status.FEASIBLE
@@ -273,55 +268,35 @@ def _rebalance_workload(
     ways = (list_preferring, list_spreading) if one_more.limits.spread else (list_preferring,)
     for move, worth in chain(*(way(one_more, gains, qos_targets, lasting) for way in ways)):
         if not price or worth > price:
-            return _add_migration(found, move, one_more)
+            return _add_migration(found, move)
         left.append(NotTaken(move.pod, Cause.BELOW_ITS_PRICE.of(worth, price)))
     return attrs.evolve(found, rejected=(*found.rejected, *left[:1]))
 
 
 def _add_site_moves(found: Suggestion, search: SiteMoves) -> Suggestion:
     """Add the migrations towards users of workloads with demand by site, a group for each step."""
-    gains = search.gains
-    group = max((move.group for move in (*found.moves, *found.awaited)), default=-1)
-    moves: list[Move] = []
-    legs: list[Leg] = []
-    for step in search.search():
-        group += 1
-        gain = leading_gain(gain_per_disruption(step.gain, step.moves))
-        numbered = [attrs.evolve(move, group=group, gain=gain) for move in step.moves]
-        moves += numbered
-        legs += step.order.legs(numbered)
-    if not moves:
-        return attrs.evolve(found, proven=False)
-    changed = {move.pod.workload for move in moves}
-    shares = {**found.after.shares, **{w: search.shares[w] for w in changed}}
-    found = _add_moves(found, moves, legs, search.one_more)
-    qos = quality(shares, gains.qos_targets, gains.objective)
-    return attrs.evolve(
-        found,
-        after=attrs.evolve(found.after, qos=qos, shares=shares),
-        worst_losses=list_worst_losses(shares, gains.qos_targets, changed),
-        proven=False,
-    )
+    group = _next_group(found)
+    for number, step in enumerate(search.search(), group):
+        gain = leading_gain(gain_per_disruption(step.gain, step.order.moves))
+        moves = [attrs.evolve(move, group=number, gain=gain) for move in step.order.moves]
+        found = _add_moves(found, moves, step.order.legs(moves))
+    return attrs.evolve(found, proven=False)
 
 
-def _add_migration(found: Suggestion, move: Move, one_more: OneMore) -> Suggestion:
+def _add_migration(found: Suggestion, move: Move) -> Suggestion:
     """Add a migration to the suggestion as a group of its own, independent of the other
     migrations.
     """
-    groups = {other.group for other in (*found.moves, *found.awaited)}
-    move = attrs.evolve(move, group=max(groups, default=-1) + 1)
-    return _add_moves(found, [move], split_into_legs(move, frozenset()), one_more)
+    move = attrs.evolve(move, group=_next_group(found))
+    return _add_moves(found, [move], split_into_legs(move, frozenset()))
 
 
-def _add_moves(
-    found: Suggestion, moves: Iterable[Move], legs: Iterable[Leg], one_more: OneMore
-) -> Suggestion:
-    """Add migrations that do not depend on the others, and the fragmentation after all."""
-    moves = (*found.moves, *moves)
-    free = _free_after(one_more.snapshot.free, (*moves, *found.awaited))
-    fragmented = one_more.fragmentation.of(one_more.snapshot.of_tier(Tier.EDGE), free)
-    after = attrs.evolve(found.after, fragmentation=fragmented)
-    return attrs.evolve(found, after=after, moves=moves, legs=(*found.legs, *legs))
+def _next_group(found: Suggestion) -> int:
+    return max((move.group for move in found.placed), default=-1) + 1
+
+
+def _add_moves(found: Suggestion, moves: Iterable[Move], legs: Iterable[Leg]) -> Suggestion:
+    return attrs.evolve(found, moves=(*found.moves, *moves), legs=(*found.legs, *legs))
 
 
 def _free_after(

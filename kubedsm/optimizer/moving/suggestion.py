@@ -12,8 +12,10 @@ import attrs
 from attrs import validators
 
 from kubedsm.model.model import MIGRATING_LABEL, NodeName, Pod, Share, Tier, Workload
+from kubedsm.model.snapshot import Snapshot
+from kubedsm.objective.fragmentation import Fragmentation
 from kubedsm.objective.gains import LEAST_GAIN, Gain, Gains, leading_gain
-from kubedsm.objective.objective import NANO
+from kubedsm.objective.objective import NANO, Objective, QosTargets, quality
 from kubedsm.objective.site_shares import SiteLoss
 from kubedsm.optimizer.programming.in_order import Certificate
 
@@ -210,6 +212,18 @@ class ClusterScore:
     #: of all edge nodes together, 2^-32 of a node each
     fragmentation: int
 
+    @classmethod
+    def of(
+        cls,
+        snapshot: Snapshot,
+        qos_targets: QosTargets,
+        objective: Objective,
+        fragmentation: Fragmentation,
+    ) -> Self:
+        shares = snapshot.census.shares
+        cost = fragmentation.of(snapshot.of_tier(Tier.EDGE), snapshot.free)
+        return cls(quality(shares, qos_targets, objective), shares, cost)
+
 
 class Cause(enum.StrEnum):
     """Reasons why a pod is not migrated, as message templates with placeholders in braces."""
@@ -319,10 +333,13 @@ class Suggestion:
     certificate: Certificate | None = None
     #: of the migrated workloads with resilience
     worst_losses: tuple[SiteLoss, ...] = ()
-    #: states compared
-    states: int = 0
     #: the time limit passed before the work limit
     out_of_time: bool = False
+
+    @property
+    def placed(self) -> tuple[Move, ...]:
+        """All pods with a new node: migrations, and placements of pending pods."""
+        return (*self.moves, *self.awaited)
 
     @property
     def id(self) -> str:
