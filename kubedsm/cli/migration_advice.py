@@ -18,7 +18,7 @@ from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.lasting import ASSUMED
 from kubedsm.objective.objective import NANO
 from kubedsm.optimizer.moving.suggestion import ClusterScore, Leg, Suggestion
-from kubedsm.planner.rebalancing_requests import migration_mode, reason_by_site, reason_to_stay
+from kubedsm.planner.rebalancing_requests import configured_movable, migration_mode
 from kubedsm.terminal.fitted_table import table
 
 
@@ -81,10 +81,10 @@ def advise(
 ) -> Advice:
     """Return suggested migrations for the snapshot; at the deadline, the best found so far."""
     away = Away.from_snapshot(snapshot, configuration.site.label)
-    kept, seen = reason_by_site(away), away.close_waiting(snapshot) if away else snapshot
+    seen = away.close_waiting(snapshot) if away else snapshot
     suggestion = configuration.policy.suggest(
         seen,
-        lambda pod: kept(pod) or reason_to_stay(pod, configuration, snapshot.surroundings),
+        configured_movable(configuration, snapshot.surroundings, away),
         deadline,
     )
     complete = suggestion.proven or not deadline.passed

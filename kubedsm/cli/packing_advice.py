@@ -16,13 +16,11 @@ from kubedsm.config.settings import Configuration
 from kubedsm.model.model import Pod
 from kubedsm.model.sites import Away
 from kubedsm.model.snapshot import Snapshot
-from kubedsm.optimizer.packing.pack import Packed, split_parts
+from kubedsm.optimizer.packing.pack import Packed
 from kubedsm.optimizer.placing.decision import Binding
 from kubedsm.planner.rebalancing_requests import (
-    PackResponse,
+    configured_movable,
     migration_mode,
-    reason_by_site,
-    reason_to_stay,
     suggestion_of,
 )
 from kubedsm.terminal.fitted_table import table
@@ -46,11 +44,9 @@ class PackAdvice:
     async def carry_out(self, runtime: "Runtime") -> None:
         """Execute the packing migrations regardless of disruption cost, as approved by the user."""
         packed, policy = self.packed, self.configuration.policy
-        parts = list(split_parts(packed.legs, packed.awaited, packed.evicted))
-        found = suggestion_of(self.snapshot, policy, packed, parts)
+        found = suggestion_of(self.snapshot, policy, packed.split(), proven=packed.proven)
         if runtime.packer is not None:
-            packing = PackResponse(found, packed.evicted, packed.certificates)
-            await runtime.packer.execute(runtime.mirror.snapshot(), packing)
+            await runtime.packer.execute(runtime.mirror.snapshot(), found, packed.evicted)
 
     @property
     def words(self) -> str:
@@ -115,11 +111,11 @@ def advise(snapshot: Snapshot, configuration: Configuration) -> PackAdvice:
     scheduled = policy.decide_batch(snapshot, waiting, start_batch_deadline(configuration)).bindings
     snapshot = snapshot.with_placed({pod.uid: node for pod, node, _ in scheduled})
     away = Away.from_snapshot(snapshot, configuration.site.label)
-    kept, seen = reason_by_site(away), away.close_waiting(snapshot) if away else snapshot
+    seen = away.close_waiting(snapshot) if away else snapshot
     settings = configuration.optimiser
     packed = policy.pack_pods(
         seen,
-        lambda pod: kept(pod) or reason_to_stay(pod, configuration, snapshot.surroundings),
+        configured_movable(configuration, snapshot.surroundings, away),
         start_deadline(settings.budget),
         tier_share=settings.tier_share,
         allow_evictions=settings.allow_evictions,

@@ -1,7 +1,7 @@
 """Planner requests for running pods: suggest migrations, and pack pods to free capacity."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import cache
 
 import attrs
@@ -13,7 +13,6 @@ from kubedsm.model.model import (
     NodeName,
     Pod,
     Resources,
-    Tier,
     Uid,
     Workload,
 )
@@ -22,11 +21,10 @@ from kubedsm.model.snapshot import Snapshot
 from kubedsm.model.surroundings import Surroundings
 from kubedsm.objective.fragmentation import Fragmentation, request_mix
 from kubedsm.objective.lasting import Quiet
-from kubedsm.objective.objective import quality
 from kubedsm.optimizer.moving.movable import Movable
 from kubedsm.optimizer.moving.plans import Towards
 from kubedsm.optimizer.moving.suggestion import Cause, ClusterScore, Leg, Move, Reason, Suggestion
-from kubedsm.optimizer.packing.pack import Packed, Part, find_stuck, split_parts
+from kubedsm.optimizer.packing.pack import Plan, find_stuck
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.optimizer.policies.policy import MigratingPolicy
 from kubedsm.optimizer.programming.in_order import Certificate
@@ -92,15 +90,15 @@ class MigrationRequest:
 
         Workloads blocked only by a migration in progress or a cooldown are added to `waited_for`.
         """
-        configuration, site_reason = context.configuration(), reason_by_site(self.away)
         snapshot = context.mirror.snapshot()
-        surroundings = snapshot.surroundings
+        lasting_reason = configured_movable(
+            context.configuration(), snapshot.surroundings, self.away
+        )
         # Pods of workloads that an earlier leader migrated are restored or evicted first.
         orphaned = {p.workload for p in snapshot.pods.values() if MIGRATING_LABEL in p.labels}
 
         def reason(pod: Pod) -> Reason | None:
-            found = site_reason(pod) or reason_to_stay(pod, configuration, surroundings)
-            found = found or self._temporary_reason(pod, context)
+            found = lasting_reason(pod) or self._temporary_reason(pod, context)
             if found is None and pod.workload in orphaned:
                 found = Cause.WORKLOAD_MOVING.of()
             if found is not None and found.cause in _TEMPORARY:
@@ -190,7 +188,7 @@ class NewPodsRequest(MigrationRequest):
                 break
             suggestion = _keep_useful(suggested)
             found.append(suggestion)
-            targets = {m.pod.uid: m.target for m in (*suggestion.moves, *suggestion.awaited)}
+            targets = {m.pod.uid: m.target for m in suggestion.placed}
             snapshot = snapshot.with_placed(targets)
             moved |= targets.keys()
             left -= targets.keys()
@@ -263,7 +261,7 @@ class PackRequest(MigrationRequest):
         left |= dict.fromkeys(waiting, NONE_PROVEN if packed.placed_proven else NONE_FOUND)
         paying = []
         permitted = math.inf if self.most_moves is None else self.most_moves
-        for part in split_parts(packed.legs, packed.awaited, packed.evicted):
+        for part in packed.split():
             benefit = sum(self.quiet.lasting(move.pod.workload) for move in part.awaited)
             cost = configuration.migration.price * part.disruptions
             if part.disruptions > permitted:
@@ -276,7 +274,7 @@ class PackRequest(MigrationRequest):
                 left |= {move.pod.uid: text for move in part.awaited}
         awaited = {move.pod.uid for part in paying for move in part.awaited}
         return PackResponse(
-            suggestion_of(snapshot, policy, packed, paying) if awaited else None,
+            suggestion_of(snapshot, policy, paying, proven=packed.proven) if awaited else None,
             tuple(pod for part in paying for pod in part.evicted),
             packed.certificates,
             {uid: why for uid, why in left.items() if uid not in awaited},
@@ -287,52 +285,55 @@ class PackRequest(MigrationRequest):
 
 
 def suggestion_of(
-    snapshot: Snapshot, policy: KubeDSM, packed: Packed, parts: Sequence[Part]
+    snapshot: Snapshot, policy: KubeDSM, parts: Iterable[Plan], *, proven: bool
 ) -> Suggestion:
-    """Convert a packing to a migration suggestion, with one group of migrations for each
-    independent part of the packing.
+    """Convert independent parts of a packing to a migration suggestion, with one group of
+    migrations for each.
     """
     legs: list[Leg] = []
     awaited: list[Move] = []
+    evicted: list[Pod] = []
     for number, part in enumerate(parts):
-        beneficiaries = named([str(move.pod) for move in part.awaited])
         awaited += [attrs.evolve(move, group=number) for move in part.awaited]
-        for leg in part.legs:
-            move = attrs.evolve(leg.move, group=number, room_for=beneficiaries)
-            legs.append(attrs.evolve(leg, move=move))
+        legs += [attrs.evolve(leg, move=attrs.evolve(leg.move, group=number)) for leg in part.legs]
+        evicted += part.evicted
+    found = score_suggestion(snapshot, policy, legs, awaited, evicted)
+    return attrs.evolve(_keep_useful(found), proven=proven)
+
+
+def score_suggestion(
+    snapshot: Snapshot,
+    policy: KubeDSM,
+    legs: Iterable[Leg],
+    awaited: Iterable[Move] = (),
+    evicted: Iterable[Pod] = (),
+) -> Suggestion:
+    """Return the suggestion of these migration steps, unproven, with scores before and after."""
+
+    def score(snapshot: Snapshot) -> ClusterScore:
+        snapshot, qos_targets = policy.resolve(snapshot)
+        fragmentation = Fragmentation(policy.measure, request_mix(snapshot))
+        return ClusterScore.of(snapshot, qos_targets, policy.objective, fragmentation)
+
+    legs, awaited = tuple(legs), tuple(awaited)
     moves = tuple({leg.move.pod.uid: leg.move for leg in legs}.values())
     targets = {move.pod.uid: move.target for move in (*moves, *awaited)}
-    after = snapshot.without(pod.uid for part in parts for pod in part.evicted)
-    return Suggestion(
-        before=score_of(snapshot, policy),
-        after=score_of(after.with_placed(targets), policy),
-        moves=moves,
-        legs=tuple(legs),
-        awaited=tuple(awaited),
-        proven=packed.proven,
-    )
+    after = snapshot.without(pod.uid for pod in evicted).with_placed(targets)
+    return Suggestion(score(snapshot), score(after), moves, legs, awaited, proven=False)
 
 
-def score_of(snapshot: Snapshot, policy: KubeDSM) -> ClusterScore:
-    snapshot, qos_targets = policy.resolve(snapshot)
-    shares = snapshot.census.shares
-    fragmentation = Fragmentation(policy.measure, request_mix(snapshot))
-    return ClusterScore(
-        quality(shares, qos_targets, policy.objective),
-        shares,
-        fragmentation.of(snapshot.of_tier(Tier.EDGE), snapshot.free),
-    )
-
-
-def reason_by_site(away: Away) -> Movable:
-    """Return a function from a pod to the reason why partitioned edge sites forbid its migration,
-    or None.
+def configured_movable(
+    configuration: Configuration, surroundings: Surroundings, away: Away
+) -> Movable:
+    """Return a function from a pod to the reason why the configuration or unavailable edge sites
+    forbid its migration, or None.
     """
     nodes, workloads = away.nodes, away.workloads
 
     def reason(pod: Pod) -> Reason | None:
-        affected = pod.workload in workloads or pod.node_name in nodes
-        return Cause.SITE_AWAY.of() if affected else None
+        if pod.workload in workloads or pod.node_name in nodes:
+            return Cause.SITE_AWAY.of()
+        return reason_to_stay(pod, configuration, surroundings)
 
     return reason
 

@@ -53,9 +53,11 @@ from kubedsm.optimizer.moving.suggestion import (
     split_into_legs,
 )
 from kubedsm.optimizer.placing.batch import rejection_elsewhere
-from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.planner.plurals import counted
-from kubedsm.planner.rebalancing_requests import reason_by_site, reason_to_stay, score_of
+from kubedsm.planner.rebalancing_requests import (
+    configured_movable,
+    score_suggestion,
+)
 from kubedsm.process.backoff import Doubling
 from kubedsm.rebalancing.suggester import Migrator
 
@@ -213,7 +215,7 @@ class MigrationRequests:
         # No await until the execution: the snapshot that is validated is current.
         snapshot, configuration = migrator.mirror.snapshot(), migrator.configuration.current
         valid = validate_moves(asked, snapshot, configuration, migrator.sites.away())
-        suggestion = valid.suggestion(snapshot, configuration.policy)
+        suggestion = score_suggestion(snapshot, configuration.policy, valid.legs)
         if not suggestion.moves:
             answers = tuple(_answer_dropped(move, valid.refused[move.uid]) for move in asked)
             return RequestAnswer(
@@ -318,17 +320,6 @@ class Validated:
     legs: tuple[Leg, ...]
     refused: Mapping[str, str]
 
-    def suggestion(self, snapshot: Snapshot, policy: KubeDSM) -> Suggestion:
-        moves = tuple({leg.move.pod.uid: leg.move for leg in self.legs}.values())
-        after = snapshot.with_placed({move.pod.uid: move.target for move in moves})
-        return Suggestion(
-            before=score_of(snapshot, policy),
-            after=score_of(after, policy),
-            moves=moves,
-            legs=self.legs,
-            proven=False,
-        )
-
 
 def validate_moves(
     asked: Sequence[RequestedMove], snapshot: Snapshot, configuration: Configuration, away: Away
@@ -337,20 +328,12 @@ def validate_moves(
 
     Free capacity and benefit are checked as each migration begins.
     """
-    forbidden, kept = default_movable(snapshot), reason_by_site(away)
+    forbidden = default_movable(snapshot)
+    configured = configured_movable(configuration, snapshot.surroundings, away)
     refused: dict[str, str] = {}
     moves: dict[str, Move] = {}
     for each in asked:
-        found = _validate_move(
-            each,
-            snapshot,
-            away,
-            lambda pod: (
-                forbidden(pod)
-                or kept(pod)
-                or reason_to_stay(pod, configuration, snapshot.surroundings)
-            ),
-        )
+        found = _validate_move(each, snapshot, away, lambda pod: forbidden(pod) or configured(pod))
         if isinstance(found, str) or each.uid in moves:
             refused[each.uid] = found if isinstance(found, str) else "it is requested twice"
         else:

@@ -106,7 +106,11 @@ class Packer:
             await migrator.await_calm(PATIENCE)
             still = migrator.is_calm() and migrator.frees_capacity(snapshot, found)
             if migrator.state[1:] == state[1:] and still:
-                await self._apply_packing(snapshot, packing, seconds)
+                migrator.listener.packing_ended("applied", seconds)
+                if await self.execute(snapshot, found, packing.evicted):
+                    self._in_vain, self._packed_for = 0, frozenset()
+                else:
+                    self._back_off(None)
             else:
                 self._drop_outdated(seconds)
             return
@@ -116,15 +120,6 @@ class Packer:
         self._back_off(None if packing.rests else state)
         wait = migrator.changes.worth_another_look() if packing.may_pay_later else math.inf
         self._again_at = answered + min(wait, migrator.seconds_deferred())
-
-    async def _apply_packing(
-        self, snapshot: Snapshot, packing: PackResponse, seconds: float
-    ) -> None:
-        self.migrator.listener.packing_ended("applied", seconds)
-        if await self.execute(snapshot, packing):
-            self._in_vain, self._packed_for = 0, frozenset()
-        else:
-            self._back_off(None)
 
     def _drop_outdated(self, seconds: float) -> None:
         log.info("packing overtaken")
@@ -175,18 +170,18 @@ class Packer:
             text = f"Packing: {count} would free capacity on {awaited.target}: {moves}"
             self.migrator.recorder.record_event("PackingProposed", awaited.pod, text)
 
-    async def execute(self, snapshot: Snapshot, packing: PackResponse) -> bool:
+    async def execute(
+        self, snapshot: Snapshot, found: Suggestion, victims: Sequence[Pod] = ()
+    ) -> bool:
         """Execute a packing (evictions, migrations, nominations); return True if a pending pod was
         placed.
 
         The caller has validated the packing, and has not awaited since.
         """
-        if packing.suggestion is None:
-            return False
         deadline = self.migrator.configuration.current.migration.deadline
         until = self.migrator.clock.monotonic() + LONGEST * deadline
-        execution = Execution(self.migrator, packing.suggestion, until, self.migrator.queue.refused)
-        ended = await execution.run(snapshot, packing.evicted)
+        execution = Execution(self.migrator, found, until, self.migrator.queue.refused)
+        ended = await execution.run(snapshot, victims)
         return ended is not None and self._report_end(ended)
 
     def _report_end(self, ended: "Ended") -> bool:

@@ -39,7 +39,7 @@ from kubedsm.optimizer.moving.suggestion import (
     count_disruptions,
 )
 from kubedsm.optimizer.packing.packing_search import Search
-from kubedsm.optimizer.packing.phases import PLACED, GoalOrder, Phases
+from kubedsm.optimizer.packing.phases import PLACED, Phases
 from kubedsm.optimizer.packing.problem import ClusterProblem
 from kubedsm.optimizer.programming.in_order import Certificate, Found
 from kubedsm.optimizer.programming.programme import Solver
@@ -55,13 +55,39 @@ _DISRUPTION_STEPS = 30_000
 
 @attrs.frozen(eq=False)
 class Plan:
-    """Packing plan: evictions first, then migration steps, then placement of pending pods."""
+    """Packing plan: evictions first, then migration steps in any order that respects their
+    dependencies, then placement of pending pods.
+    """
 
     moves: Moves = ()
     legs: tuple[Leg, ...] = ()
     awaited: Moves = ()
     evicted: tuple[Pod, ...] = ()
     refused: Refused = ()
+
+    @property
+    def disruptions(self) -> int:
+        """Number of evictions and migration steps (legs)."""
+        return len(self.legs) + len(self.evicted)
+
+    def split(self) -> "Iterator[Plan]":
+        """Divide the plan into independent parts, without common nodes or dependent steps."""
+        by_name = {leg.name: leg for leg in self.legs}
+        linked = [
+            *(
+                [leg.source, leg.target, *(by_name[name].source for name in leg.needs)]
+                for leg in self.legs
+            ),
+            *([move.target] for move in self.awaited),
+            *([pod.node_name] for pod in self.evicted if pod.node_name is not None),
+        ]
+        for nodes in connect_nodes(linked):
+            yield Plan(
+                tuple(move for move in self.moves if move.source in nodes),
+                tuple(leg for leg in self.legs if leg.source in nodes),
+                tuple(move for move in self.awaited if move.target in nodes),
+                tuple(pod for pod in self.evicted if pod.node_name in nodes),
+            )
 
 
 def make_plan(problem: ClusterProblem, loads: Ints, *, gaps: bool) -> Plan:
@@ -229,41 +255,6 @@ def _place_awaited(problem: ClusterProblem, awaited: Moves, room: Ints) -> Moves
     return tuple(found)
 
 
-@attrs.frozen(slots=True)
-class Part:
-    """Independent part of a packing plan: migration steps, evictions and pending pods."""
-
-    legs: tuple[Leg, ...]
-    awaited: tuple[Move, ...]
-    evicted: tuple[Pod, ...]
-
-    @property
-    def disruptions(self) -> int:
-        """Number of evictions and migration steps (legs) of this part of the plan."""
-        return len(self.legs) + len(self.evicted)
-
-
-def split_parts(
-    legs: Iterable[Leg], awaited: Iterable[Move], evicted: Iterable[Pod]
-) -> Iterator[Part]:
-    """Divide a packing plan into independent parts, without common nodes or dependent migration
-    steps.
-    """
-    legs, awaited, evicted = tuple(legs), tuple(awaited), tuple(evicted)
-    by_name = {leg.name: leg for leg in legs}
-    linked = [
-        *([leg.source, leg.target, *(by_name[name].source for name in leg.needs)] for leg in legs),
-        *([move.target] for move in awaited),
-        *([pod.node_name] for pod in evicted if pod.node_name is not None),
-    ]
-    for nodes in connect_nodes(linked):
-        yield Part(
-            tuple(leg for leg in legs if leg.source in nodes),
-            tuple(move for move in awaited if move.target in nodes),
-            tuple(pod for pod in evicted if pod.node_name in nodes),
-        )
-
-
 def find_stuck(snapshot: Snapshot, refused: Container[Uid]) -> frozenset[Uid]:
     """Return the unschedulable pods for which capacity exists, but fragmented over nodes.
 
@@ -297,22 +288,14 @@ _STEPPING, _SEARCHING = 0.2, 0.4
 _TRIES, _EVEN = 4, 0.5
 
 
-@attrs.frozen(slots=True)
-class Packed:
-    """Result of capacity packing: evictions, migration steps and placements of pending pods.
-
-    Empty unless more pods are placed. Evictions come first, then the legs in any order that
-    respects their dependencies, then the pending pods.
-    """
+@attrs.frozen(eq=False, kw_only=True)
+class Packed(Plan):
+    """Result of capacity packing: the plan, empty unless more pods are placed, and its proof."""
 
     #: placed pods of ours by priority, of those that are movable or pending; the highest
     #: priority first
     before: Mapping[int, int]
     after: Mapping[int, int]
-    moves: Moves = ()
-    legs: tuple[Leg, ...] = ()
-    awaited: Moves = ()
-    evicted: tuple[Pod, ...] = ()
     #: optimality of each goal, with or without gaps
     certificates: tuple[Certificate, ...] = ()
     #: the time limit passed before the work limit
@@ -350,7 +333,6 @@ def pack_cluster(
     tier_share: float = 0.6,
     allow_evictions: bool = False,
     gaps: bool = False,
-    order: GoalOrder = "placed first",
     sites: Column | None = None,
 ) -> Packed:
     """Return a plan of migrations and evictions that makes more pending pods schedulable.
@@ -371,13 +353,13 @@ def pack_cluster(
     problem = ClusterProblem.pose(
         snapshot, stays, gains, allow_evictions=allow_evictions, sites=sites
     )
-    phases = Phases(problem, gains, tier_share, order)
+    phases = Phases(problem, gains, tier_share)
     choice = _Choice(problem, phases, gaps=gaps)
     known: list[Found] = []
     limited, tries = problem, _TRIES if problem.rules is not None else 1
     for left in reversed(range(tries if any(problem.waiting) else 0)):
         deadline = bounds.deadline.part(_EVEN if left else 1.0)
-        model = phases if limited is problem else Phases(limited, gains, tier_share, order)
+        model = phases if limited is problem else Phases(limited, gains, tier_share)
         refused = _search_loads(limited, model, choice, known, bounds.solver, deadline)
         if not refused:
             break
@@ -386,13 +368,10 @@ def pack_cluster(
     found = known[0] if known else None
     plan = choice.trim(bounds.deadline)
     return Packed(
-        _by_priority(problem, problem.count_placed(problem.old)),
-        _by_priority(problem, problem.count_placed(choice.loads)),
-        plan.moves,
-        plan.legs,
-        plan.awaited,
-        plan.evicted,
-        phases.certificates(choice.loads, found),
+        *(plan.moves, plan.legs, plan.awaited, plan.evicted),
+        before=_by_priority(problem, problem.count_placed(problem.old)),
+        after=_by_priority(problem, problem.count_placed(choice.loads)),
+        certificates=phases.certificates(choice.loads, found),
     )
 
 

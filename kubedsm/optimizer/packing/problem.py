@@ -19,7 +19,7 @@ from kubedsm.model.model import (
 )
 from kubedsm.model.node_index import Column, FreeCapacity, NodeRows, column_of
 from kubedsm.model.snapshot import Snapshot
-from kubedsm.objective.fragmentation import Ints, axes_of
+from kubedsm.objective.fragmentation import Ints
 from kubedsm.objective.gains import Gains
 from kubedsm.optimizer.matching.problem import Kind, PlacementProblem, Rank
 from kubedsm.optimizer.moving.edge_items import EdgeRules
@@ -78,16 +78,15 @@ class ClusterProblem(PlacementProblem):
         pods = snapshot.schedulable(snapshot.pods.values())
         waiting = [pod for pod in pods if not pod.requests.beyond_any_node]
         rules = EdgeRules.of(snapshot, running)
-        emptied = attrs.evolve(
-            rows, room=_empty_nodes(rows, snapshot, [*running, *waiting], running)
-        )
+        # As if none of the pods to be packed occupied a node.
+        free = snapshot.without(pod.uid for pod in running).free
+        emptied = attrs.evolve(rows, room=FreeCapacity(rows.index, free))
         found = _group_kinds([*running, *waiting], emptied, rules, gains, sites)
         kinds = [kind for kind, _ in found]
         problem = PlacementProblem.of(kinds, emptied)
         old = _count_running(kinds, rows)
-        free = np.maximum(problem.free, old @ problem.requests)
-        most = _count_fitting(problem, free, old)
-        problem = attrs.evolve(problem, free=free, most=most)
+        problem = attrs.evolve(problem, free=np.maximum(problem.free, old @ problem.requests))
+        problem = attrs.evolve(problem, most=np.maximum(problem.fitting, old))
         priorities = sorted({kind.rank.priority for kind in kinds}, reverse=True)
         tiers = np.array([priorities.index(k.rank.priority) for k in kinds], dtype=np.int64)
         least = old.sum(axis=0)
@@ -191,18 +190,6 @@ class ClusterProblem(PlacementProblem):
         return kept
 
 
-def _empty_nodes(
-    rows: NodeRows, snapshot: Snapshot, pods: Iterable[Pod], gone: Iterable[Pod]
-) -> FreeCapacity:
-    """Return the capacity of the nodes as if none of the pods to be packed occupied a node."""
-    free = dict(snapshot.free)
-    for pod in gone:
-        if pod.node_name is not None:
-            free[pod.node_name] += pod.requests
-    room, columns = FreeCapacity(rows.index, free), axes_of(pod.requests for pod in pods)
-    return FreeCapacity(rows.index, free, {axis: room.column(axis) for axis in columns})
-
-
 def _group_kinds(
     pods: Iterable[Pod],
     rows: NodeRows,
@@ -255,12 +242,3 @@ def _count_running(kinds: Sequence[Kind], rows: NodeRows) -> Ints:
             if pod.node_name is not None:
                 old[at[pod.node_name], kind] += 1
     return old
-
-
-def _count_fitting(problem: PlacementProblem, room: Ints, old: Ints) -> Ints:
-    """Return how many pods of one kind fit on each node, at least the running pods."""
-    asked = np.maximum(problem.requests, 1)
-    fits = room[:, None, :] // asked[None, :, :]
-    fits[:, problem.requests == 0] = np.iinfo(np.int64).max
-    most: Ints = np.minimum(problem.counts, np.minimum(problem.most, fits.min(axis=2)))
-    return np.maximum(most, old)
