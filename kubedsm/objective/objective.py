@@ -181,18 +181,11 @@ class Objective:
         if not total:
             return np.zeros_like(edge)
         within = edge if qos_target.most is None else np.minimum(edge, qos_target.most)
-        value = self.values(within, total, qos_target.qos)
+        kept = within >= count_target_pods(qos_target.qos, total)
+        value = np.where(kept, *self.values_around(within / total, qos_target.qos))
         lost = unit * qos_target.weight * self.most * ((edge - within) / total)
         scores = np.rint(unit * qos_target.weight * value) - np.rint(lost)
         return scores.astype(np.int64)
-
-    def values(self, edge: NDArray[np.int64], total: int, qos: float) -> NDArray[np.float64]:
-        """Return the objective value F for each number of pods at the edge, for a workload of
-        weight 1.
-        """
-        share = edge / total
-        kept = edge >= count_target_pods(qos, total)
-        return np.where(kept, *self.values_around(share, qos))
 
     def values_around(
         self, share: NDArray[np.float64] | float, qos: float

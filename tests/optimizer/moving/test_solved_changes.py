@@ -5,17 +5,20 @@ from collections import Counter
 import attrs
 import pytest
 
+from kubedsm.model.model import Tier
 from kubedsm.objective.fragmentation import Measure
 from kubedsm.objective.gains import leading_gain
+from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.moving import integer_changes
 from kubedsm.optimizer.moving.best_changes import bound_gain
 from kubedsm.optimizer.moving.exact import suggest_exact
-from kubedsm.optimizer.moving.suggest import SUGGEST_BOUNDS
-from kubedsm.optimizer.moving.suggestion import count_legs
+from kubedsm.optimizer.moving.suggest import SUGGEST_BOUNDS, suggest
+from kubedsm.optimizer.moving.suggestion import SuggestLimits, count_legs
 from kubedsm.solvers.available import Highs
 from support import drawing
+from support.placement_instances import node, resources, snapshot
 from support.ruled_instances import ruled_case
-from support.suggest_instances import crowded_case, drawn_case, wide_case
+from support.suggest_instances import crowded_case, drawn_case, running, wide_case
 from support.suggest_literal import problem_of
 
 #: So few that the DP looks at nothing.
@@ -94,3 +97,16 @@ def test_beyond_what_a_solver_can_cope_with_the_search_goes_on_without_it(monkey
     assert found.moves
     assert not found.proven
     assert found.certificate.bound == bound_gain(levelled_problem(many_case()))[1]
+
+
+def test_a_certificate_is_about_the_level_that_can_gain():
+    """Pods of the highest priority are at the edge already."""
+    nodes = [node("e1", Tier.EDGE, 16, 64), node("c1", Tier.CLOUD, 64, 64)]
+    pods = [running("high", "high", resources(1), "e1", priority=10)]
+    pods += [running(f"{s}-{n}", s, resources(1), "c1") for s in "abcd" for n in range(2)]
+    few = attrs.evolve(SUGGEST_BOUNDS, loads=40)
+    shot = snapshot(nodes, pods)
+    found = suggest(shot, lambda _: QosTarget(), Objective(), SuggestLimits(), bounds=few)
+    assert found.moves
+    gained = found.after.qos - found.before.qos
+    assert 0 < gained == found.certificate.value <= found.certificate.bound
