@@ -31,7 +31,7 @@ from kubedsm.objective.fragmentation import rows as amounts_of
 from kubedsm.objective.gains import Gain, Gains, Worths, less_price, net
 from kubedsm.objective.lasting import Lasting, assume_prior
 from kubedsm.objective.objective import NANO
-from kubedsm.objective.replica_spread import ReplicaSpread, has_default_spread
+from kubedsm.objective.replica_spread import has_default_spread
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.matching.problem import UNLIMITED, PlacementProblem
 from kubedsm.optimizer.moving.edge_items import Clash, EdgePods, EdgeRules, Item
@@ -62,25 +62,43 @@ class EdgeSpread:
 
     #: I x W: 1 for the workload of the item; 0 for pods with explicit spread constraints
     workloads: Ints
-    #: N x W: cost of another replica, capped
+    #: N x W: replicas on the node, and on edge nodes in the same zone, capped
     company: Ints
+    neighbours: Ints
 
     @classmethod
     def of(
-        cls, items: Sequence[Item], snapshot: Snapshot, edge: NodeRows, *, matters: bool
+        cls,
+        items: Sequence[Item],
+        rows: Mapping[NodeName, int],
+        zones: Ints,
+        standing: Mapping[Workload, Mapping[NodeName, int]],
+        *,
+        matters: bool,
     ) -> Self:
+        """Count replicas by edge node and by zone, for the workloads of the given groups of
+        interchangeable pods. Cloud replicas do not count: they may be those that migrate.
+
+        zones: zone code of each node. standing: replicas of each workload by node.
+        """
         spread = [
             item.workload if matters and has_default_spread(item.like) else None for item in items
         ]
         named = list(dict.fromkeys(filter(None, spread)))
         of_item = [[workload == other for other in named] for workload in spread]
-        replicas = ReplicaSpread.of(snapshot, named)
-        company = [replicas.by_node(workload, edge.index)[edge.positions] for workload in named]
+        replicas = np.zeros((len(rows), len(named)), dtype=np.int64)
+        for column, workload in enumerate(named):
+            for name, number in standing.get(workload, {}).items():
+                if name in rows:
+                    replicas[rows[name], column] = number
+        codes, zone = np.unique(zones, return_inverse=True)
+        in_zone = np.zeros((len(codes), len(named)), dtype=np.int64)
+        if len(codes) > 1:
+            np.add.at(in_zone, zone, replicas)
         return cls(
             np.array(of_item, dtype=np.int64).reshape(len(items), len(named)),
-            np.minimum(
-                np.array(company, dtype=np.int64).reshape(len(named), len(edge.nodes)), _MOST
-            ).T,
+            np.minimum(replicas, _MOST),
+            np.minimum(in_zone[zone], _MOST),
         )
 
     def most_added(self, touches: int) -> int:
@@ -89,12 +107,13 @@ class EdgeSpread:
         """
         if not self.company.size:
             return 0
-        return touches * (int(self.company.max()) + touches)
+        return touches * (int(self.company.max() + self.neighbours.max()) + touches)
 
     def added(self, nodes: Ints, changes: Ints) -> Ints:
         """Return the replica-spread cost that each change in a node's pod counts adds there."""
         more = changes @ self.workloads
-        added: Ints = (more * (2 * self.company[nodes] + more - 1) // 2).sum(axis=1)
+        on_node = more * (2 * self.company[nodes] + more - 1) // 2
+        added: Ints = (on_node + more * self.neighbours[nodes]).sum(axis=1)
         return added
 
 
@@ -192,7 +211,9 @@ class EdgeProblem:
 
     @cached_property
     def spread(self) -> EdgeSpread:
-        return EdgeSpread.of(self.items, self.snapshot, self.edge, matters=self.limits.spread)
+        zones = self.edge.index.zone.codes[self.edge.positions]
+        standing, matters = self.snapshot.census.standing, self.limits.spread
+        return EdgeSpread.of(self.items, self.rows, zones, standing, matters=matters)
 
     @cached_property
     def items_by_workload(self) -> Mapping[Workload, Sequence[int]]:
