@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kubedsm.model.model import MOST_OF_A_NODE, Node, NodeName, Resources
+from kubedsm.model.node_index import NodeRows
 from kubedsm.model.snapshot import Snapshot
 
 SCALE = 2**32
@@ -124,6 +125,11 @@ class Fragmentation:
         allocatable = rows([node.allocatable for node in listed], axes)
         room = rows([free[node.name] for node in listed], axes)
         return int(self.costs(axes, allocatable, room).sum())
+
+    def of_rows(self, nodes: NodeRows) -> int:
+        """Return the total fragmentation cost of indexed nodes with their free capacity."""
+        axes = axes_of(vector for vector, _ in self.mix)
+        return int(self.costs(axes, nodes.allocatable(axes), nodes.free(axes)).sum())
 
     def added(
         self, requests: Resources, nodes: Sequence[Node], free: Mapping[NodeName, Resources]

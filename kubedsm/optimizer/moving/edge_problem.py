@@ -3,7 +3,7 @@ search algorithms.
 
 A change of the edge is an integer matrix with a row for each node and a column for each item: the
 number of arrivals (positive) or departures. QoS depends on column sums only. Replica spread counts
-pairs of replicas: pairs on a node exactly, pairs in a zone as before any migration.
+pairs of replicas on the edge: pairs on a node exactly, pairs in a zone as before any migration.
 """
 
 from collections import Counter
@@ -48,8 +48,8 @@ from kubedsm.optimizer.moving.suggestion import (
 from kubedsm.optimizer.placing.cloud import CloudHold
 from kubedsm.optimizer.programming.in_order import Certificate
 
-#: Cap on counted replicas on a node and in its zone.
-_MOST = 510
+#: Cap on counted replicas.
+_MOST = 255
 #: Changes of one numpy call: hides call overhead, fits the CPU cache.
 _BLOCK = 2**14
 
@@ -86,7 +86,7 @@ class EdgeSpread:
         ]
         named = list(dict.fromkeys(filter(None, spread)))
         of_item = [[workload == other for other in named] for workload in spread]
-        replicas = np.zeros((len(rows), len(named)), dtype=np.int64)
+        replicas = np.zeros((len(zones), len(named)), dtype=np.int64)
         for column, workload in enumerate(named):
             for name, number in standing.get(workload, {}).items():
                 if name in rows:

@@ -25,6 +25,7 @@ from kubedsm.optimizer.moving.migration_graph import Order
 from kubedsm.optimizer.moving.move_order import order_migrations
 from kubedsm.optimizer.moving.suggestion import Move, MoveKind, count_disruptions
 from kubedsm.optimizer.moving.within_tier import OneMore
+from kubedsm.optimizer.placing.batch import site_at
 from kubedsm.plugins.fit import shortages
 from kubedsm.plugins.plugins import fitting_nodes, open_nodes
 
@@ -216,7 +217,7 @@ class SiteMoves:
                 continue
             place: _Place = None
             if snapshot.nodes[name].tier is Tier.EDGE:
-                place = _site_at(self.sites, positions[name])
+                place = site_at(self.sites, positions[name])
             by_place = found.setdefault(pod.workload, {})
             by_place.setdefault(place, {}).setdefault(pod.pod_class, []).append(pod)
         for by_place in found.values():
@@ -459,7 +460,7 @@ class SiteMoves:
         return found
 
     def _site_of(self, node: NodeName) -> str:
-        return _site_at(self.sites, self.one_more.snapshot.index.positions[node])
+        return site_at(self.sites, self.one_more.snapshot.index.positions[node])
 
     def _move(self, pod: Pod, target: NodeName) -> Move:
         nodes, source = self.one_more.snapshot.nodes, self.one_more.snapshot.placed[pod.uid]
@@ -505,11 +506,6 @@ def _size(requests: Resources, whole: Resources) -> float:
     return max(*parts, _LEAST_SIZE)
 
 
-def _site_at(sites: Column | None, position: int | None) -> str:
-    """Return the site of a node; empty for an unknown node, or without a site."""
-    return "" if sites is None or position is None else sites.value_at(position) or ""
-
-
 def shares_with(
     shares: Mapping[Workload, Share],
     moves: Iterable[Move],
@@ -528,9 +524,9 @@ def shares_with(
         leaves = move.kind in (MoveKind.EDGE_TO_EDGE, MoveKind.EDGE_TO_CLOUD)
         comes = move.kind in (MoveKind.EDGE_TO_EDGE, MoveKind.CLOUD_TO_EDGE, None)
         if leaves and move.source is not None:
-            share = share.add(-1, _site_at(sites, positions.get(move.source)))
+            share = share.add(-1, site_at(sites, positions.get(move.source)))
         if comes:
-            share = share.add(1, _site_at(sites, positions.get(move.target)))
+            share = share.add(1, site_at(sites, positions.get(move.target)))
         after[workload] = share
     # Pods may be gone since the migrations were suggested.
     return {

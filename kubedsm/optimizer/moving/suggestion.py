@@ -221,7 +221,7 @@ class ClusterScore:
         fragmentation: Fragmentation,
     ) -> Self:
         shares = snapshot.census.shares
-        cost = fragmentation.of(snapshot.of_tier(Tier.EDGE), snapshot.free)
+        cost = fragmentation.of_rows(snapshot.in_turn(Tier.EDGE))
         return cls(quality(shares, qos_targets, objective), shares, cost)
 
 

@@ -55,17 +55,9 @@ from kubedsm.plugins.plugins import fitting_nodes, rejection, rejections
 Placed = tuple[Pod, NodeName]
 
 
-def site_at(sites: Column | None, position: int) -> str:
-    """Return the site of the node at the position; empty without a site."""
-    return "" if sites is None else sites.value_at(position) or ""
-
-
-def edge_fragmentation(fragmentation: Fragmentation, edge: NodeRows) -> int:
-    """Return the total fragmentation (capacity unusable for typical pods) of the edge nodes, given
-    their available capacity.
-    """
-    axes = axes_of(vector for vector, _ in fragmentation.mix)
-    return int(fragmentation.costs(axes, edge.allocatable(axes), edge.free(axes)).sum())
+def site_at(sites: Column | None, position: int | None) -> str:
+    """Return the site of a node; empty for an unknown node, or without a site."""
+    return "" if sites is None or position is None else sites.value_at(position) or ""
 
 
 def _least_allocated(
@@ -120,7 +112,7 @@ class Batch:
         fits = fitting_nodes(pod.pod_class, edge.index, edge.room)
         gain = self.gain_at_edge(pod.workload, {})
         chosen = self.choose_node(pod, fits, edge, cloud, gain, self.spread)
-        total = edge_fragmentation(self.fragmentation, edge)
+        total = self.fragmentation.of_rows(edge)
         if chosen is None:
             return Choice((), (), total, Proof(), looked_at=looked_at)
         node, more = chosen
@@ -145,7 +137,7 @@ class Batch:
 
         open_to: mask of nodes accepting the pod. gain, penalties: QoS gained on the edge, and
         preference penalty, by position.
-        measured: whether edge nodes compare by fragmentation; else by free share.
+        measured: edge nodes compare by fragmentation; else by free share.
         """
         company = np.zeros(len(open_to), dtype=np.int64)
         penalties = company if penalties is None else penalties

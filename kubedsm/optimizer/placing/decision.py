@@ -140,7 +140,7 @@ def make_decision(
 
     Lexicographic objective: most placed pods by priority; greatest QoS by level; most even shares;
     least preference penalties; greatest replica spread; least fragmentation; first vector. Both
-    problems have the same kinds, and both or neither have replica charges. Above the exact- search
+    problems have the same kinds, and both or neither have replica charges. Above the exact-search
     limit heuristics and a solver take over, and optimality certificates state the gaps.
     sites: site of each edge node, if workloads have demand by site. Then QoS is by near shares,
     a greedy choice takes over above the limit, and spread and fragmentation are not proven.
