@@ -1,11 +1,9 @@
 """What a watch of the emulated API server shows, and where it begins and ends."""
 
 import orjson
-import pytest
 
 from kubedsm_lab.emulator.api.api_server import ApiServer
 from kubedsm_lab.emulator.api.resources import CONFIGMAPS, PODS
-from kubedsm_lab.emulator.http import watching as watching_module
 from kubedsm_lab.emulator.http.routes import Routes
 from support.api_cases import pod
 from support.api_requests import watching
@@ -28,14 +26,13 @@ async def test_leaving_a_selection_is_a_deletion(routes: Routes, api: ApiServer)
 
 
 async def test_a_reader_that_does_not_keep_up_loses_its_watch(
-    routes: Routes, api: ApiServer, monkeypatch: pytest.MonkeyPatch
+    routes: Routes, api: ApiServer
 ) -> None:
-    monkeypatch.setattr(watching_module, "_MOST_WAITING", 100)
     stream = watching(routes, "/api/v1/namespaces/default/configmaps")
     api.create(CONFIGMAPS, {"metadata": {"name": "c"}})
-    for turn in range(200):
+    for turn in range(10_100):
         api.update(
             CONFIGMAPS,
             {"metadata": {"name": "c", "namespace": "default"}, "data": {"turn": str(turn)}},
         )
-    assert len([line async for line in stream]) == 101
+    assert len([line async for line in stream]) == 10_001
