@@ -75,6 +75,18 @@ class Gains:
         before = self.objective.worth_of(self.shares[workload], target)
         return self.objective.worth_of(after, target) - before
 
+    def of_near(self, workload: Workload, near: float) -> int:
+        """Return the QoS that a workload would gain, in nano-units, if this share of its requests
+        were served near their users.
+        """
+        return self._gain_near(self.objective, workload, near)
+
+    def _gain_near(self, objective: Objective, workload: Workload, near: float) -> int:
+        share, target = self.shares[workload], self.qos_targets(workload)
+        then = target.reach(share)._replace(near=near)
+        before = objective.worth_of(share, target)
+        return objective.score_near(then, share.edge, share.total, target) - before
+
     def of_shares(self, after: Mapping[Workload, Share]) -> Gain:
         """Return the QoS that workloads would gain with the given edge shares instead of the
         current ones, by pod priority level.
@@ -200,6 +212,12 @@ class Worths(Gains):
             points = min(points, self._flat.worth_of(after, target) - before)
         share = self.shares[workload]
         return self._pod_seconds(workload, points, after.edge - share.edge)
+
+    def of_near(self, workload: Workload, near: float) -> int:
+        points = super().of_near(workload, near)
+        if points > 0:
+            points = min(points, self._gain_near(self._flat, workload, near))
+        return self._pod_seconds(workload, points, 0)
 
     def _pod_seconds(self, workload: Workload, points: float, change: int) -> int:
         """Convert a QoS gain by `change` more pods to the pod-seconds for which it lasts."""

@@ -12,6 +12,8 @@ from typing import Self
 import attrs
 import numpy as np
 
+from kubedsm.model.model import Workload
+from kubedsm.model.node_index import Column
 from kubedsm.objective.fragmentation import rows as amounts_of
 from kubedsm.objective.gains import LEAST_GAIN, Gains, select_worthwhile
 from kubedsm.objective.objective import NANO
@@ -31,9 +33,11 @@ from kubedsm.optimizer.programming.programme import (
 class ChangesProgramme:
     """Integer programme for migrations of the edge, and the meaning of its variables."""
 
-    def __init__(self, problem: EdgeProblem) -> None:
+    def __init__(self, problem: EdgeProblem, sites: Column | None = None) -> None:
+        """Make the programme; `sites`: the site of each node, if it matters."""
         self._rows = Rows()
         self._problem = problem
+        self._sites = sites
         self._limits = limits = problem.limits
         #: K: indices of nodes
         self._nodes = self._list_acting()
@@ -88,14 +92,17 @@ class ChangesProgramme:
         beside = 0
         for workload, (lowest, steps) in self._steps.items():
             if gains.level[workload] == level:
-                differences = range(lowest, lowest + len(steps) + 1)
-                values = [gains.of_workload(workload, n) for n in differences]
-                weights[steps] = np.diff(values)
-                beside += values[0]
+                least, weights[steps] = self._weigh(gains, workload, lowest, len(steps))
+                beside += least
         weights[self._moved.ravel()] -= price
         if price:
             weights[self._moved[1]] += price + self._problem.placement_value
         return weights, beside
+
+    def _weigh(self, gains: Gains, workload: Workload, lowest: int, steps: int) -> tuple[int, Ints]:
+        """Return the gain of a workload without its steps, and the further gain of each step."""
+        values = [gains.of_workload(workload, n) for n in range(lowest, lowest + steps + 1)]
+        return values[0], np.diff(values)
 
     def keep(self, level: int) -> None:
         """Add constraints that fix the QoS gain of all workloads at the priority level at zero."""
@@ -122,7 +129,9 @@ class ChangesProgramme:
         problem = self._problem
         at = problem.changeable
         clashing = [mask[at] for mask, _, _ in problem.clashes]
-        seen = np.column_stack((problem.free[at], problem.present[at], problem.most[at], *clashing))
+        sites = () if self._sites is None else (self._sites.codes[problem.edge.positions[at]],)
+        own = problem.free[at], problem.present[at], problem.most[at]
+        seen = np.column_stack((*own, *clashing, *sites))
         _, which = np.unique(seen, axis=0, return_inverse=True)
         kept, number = [], dict[int, int]()
         for node, look in zip(at.tolist(), which.ravel().tolist(), strict=True):

@@ -17,13 +17,24 @@ import numpy as np
 
 from kubedsm.model.model import NodeName, Pod, PodClass, Resources, Share, Tier, Uid, Workload
 from kubedsm.model.node_index import Column, FreeCapacity, Mask
+from kubedsm.objective.fragmentation import rows as amounts_of
 from kubedsm.objective.gains import LEAST_GAIN, Gain, Gains, leading_gain, net
 from kubedsm.objective.objective import NANO
+from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.matching.problem import is_plain
 from kubedsm.optimizer.moving.edge_items import leaving_turn
+from kubedsm.optimizer.moving.edge_problem import EdgeProblem
+from kubedsm.optimizer.moving.integer_changes import MOST_PAIRS
 from kubedsm.optimizer.moving.migration_graph import Order
 from kubedsm.optimizer.moving.move_order import order_migrations
-from kubedsm.optimizer.moving.suggestion import Move, MoveKind, count_disruptions
+from kubedsm.optimizer.moving.site_programme import list_site_changes
+from kubedsm.optimizer.moving.suggestion import (
+    Cause,
+    Move,
+    MoveKind,
+    Reason,
+    count_disruptions,
+)
 from kubedsm.optimizer.moving.within_tier import OneMore
 from kubedsm.optimizer.placing.batch import site_at
 from kubedsm.plugins.fit import shortages
@@ -107,6 +118,7 @@ class SiteMoves:
     #: gains in the unit of the price
     worths: Gains
     sites: Column
+    bounds: Bounds
     #: shares after the steps so far
     shares: dict[Workload, Share] = attrs.field(init=False)
     #: free capacity with all arrivals so far, and without departures
@@ -125,19 +137,75 @@ class SiteMoves:
         self._moved = {move.pod.uid for move in self.one_more.others}
 
     def search(self) -> list[Step]:
-        """Return the groups of migrations to be carried out, best first."""
-        while not self.one_more.deadline.passed and (step := self._best_step()) is not None:
-            self.steps.append(step)
-            self.shares |= self._shares_after(step.order.moves)
-            filled: set[NodeName] = set()
-            for move in step.order.moves:
-                self._targets.pop(move.pod.workload, None)
-                self._moved.add(move.pod.uid)
-                for name in {move.target, move.stopover or move.target}:
-                    self.room[name] -= move.pod.requests
-                    filled.add(name)
-            self._update_room(filled)
+        """Return the groups of migrations to be carried out: the best together by an integer
+        programme, or else those of the ascent, best first.
+        """
+        ascends = not self._take_solved()
+        while ascends and not self.one_more.deadline.passed:
+            step = self._best_step()
+            if step is None:
+                break
+            self._take(step)
         return self.steps
+
+    def _take_solved(self) -> bool:
+        """Take the best migrations that a solver finds, group by group; return False if it may have
+        missed some.
+        """
+        for groups in self._list_solved():
+            whole = [move for group in groups for move in group]
+            # Some groups pay only with the others.
+            joint = None in map(self._make_step, groups) and self._make_step(whole) is not None
+            for group in [whole] if joint else groups:
+                ruled = self._moved and any(self._is_ruled(move.pod) for move in group)
+                step = None if ruled else self._make_step(group)
+                if step is not None:
+                    self._take(step)
+            if self.steps or not groups:
+                return True
+        return False
+
+    def _list_solved(self) -> Iterator[Sequence[Sequence[Move]]]:
+        """Yield groups of migrations as `list_site_changes` does, if there are not too many nodes
+        and workloads for a solver.
+        """
+        one_more = self.one_more
+        snapshot, limits = one_more.snapshot, one_more.limits.without(one_more.others)
+        pairs = len(snapshot.of_tier(Tier.EDGE)) * len(self._by_place)
+        if self.bounds.solver is None or pairs > MOST_PAIRS or not limits.max_moves:
+            return
+        problem = EdgeProblem.of(
+            snapshot, self._stay, one_more.fragmentation, self.gains, limits, self.bounds
+        )
+        items = (attrs.evolve(item, stranded=()) for item in problem.items)
+        room = [self.room[node.name] for node in problem.nodes]
+        yield from list_site_changes(
+            attrs.evolve(
+                problem,
+                items=tuple(item for item in items if item.pods),
+                free=amounts_of(room, problem.axes),
+                worths=self.worths,
+            ),
+            self.sites,
+        )
+
+    def _stay(self, pod: Pod) -> Reason | None:
+        """Return why the pod must stay, next to the migrations so far; None if it may migrate."""
+        if pod.uid in self._moved or (self._moved and self._is_ruled(pod)):
+            return Cause.BY_SITE.of()
+        return self.one_more.movable(pod)
+
+    def _take(self, step: Step) -> None:
+        self.steps.append(step)
+        self.shares |= self._shares_after(step.order.moves)
+        filled: set[NodeName] = set()
+        for move in step.order.moves:
+            self._targets.pop(move.pod.workload, None)
+            self._moved.add(move.pod.uid)
+            for name in {move.target, move.stopover or move.target}:
+                self.room[name] -= move.pod.requests
+                filled.add(name)
+        self._update_room(filled)
 
     def _update_room(self, changed: Iterable[NodeName]) -> None:
         known = self.one_more.snapshot.room if not self.steps else self._room

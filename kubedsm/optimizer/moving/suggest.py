@@ -135,7 +135,7 @@ def suggest(
         if sites is not None:
             beside = attrs.evolve(one_more, others=found.placed)
             worths = Worths(gains, lasting) if limits.price else gains
-            found = _add_site_moves(found, SiteMoves(beside, gains, worths, sites))
+            found = _add_site_moves(found, SiteMoves(beside, gains, worths, sites, bounds))
         beside = attrs.evolve(one_more, others=found.placed)
         found = _rebalance_workload(found, beside, gains, qos_targets, lasting)
         if load is not None and not found.placed:

@@ -395,3 +395,14 @@ class SuggestLimits:
             and kinds.count(MoveKind.CLOUD_TO_EDGE) <= self.max_cloud_to_edge
             and kinds.count(MoveKind.EDGE_TO_EDGE) <= self.max_edge_reorder
         )
+
+    def without(self, moves: Collection[Move]) -> "SuggestLimits":
+        """Return the limits that the migrations leave for others."""
+        kinds = [move.kind for move in moves]
+        to_edge, inside = map(kinds.count, (MoveKind.CLOUD_TO_EDGE, MoveKind.EDGE_TO_EDGE))
+        return attrs.evolve(
+            self,
+            max_moves=max(self.max_moves - count_legs(moves), 0),
+            max_cloud_to_edge=max(self.max_cloud_to_edge - to_edge, 0),
+            max_edge_reorder=max(self.max_edge_reorder - inside, 0),
+        )
