@@ -6,6 +6,7 @@ concurrently and without a slot.
 """
 
 import asyncio
+import errno
 import os
 import socket
 from collections.abc import Sequence
@@ -202,8 +203,10 @@ async def _start_listening(runner: web.AppRunner, host: str, port: int) -> None:
     try:
         await web.TCPSite(runner, host, port).start()
     except OSError as error:
-        # asyncio's text repeats the address as a tuple; a name lookup has no errno text
-        why = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
+        # asyncio's text repeats the address as a tuple, and has no errno from Python 3.13 on if the
+        # machine has no such address; a name lookup has no errno text
+        number = error.errno or errno.EADDRNOTAVAIL
+        why = os.strerror(number) if number > 0 else error.strerror
         raise click.ClickException(f"cannot listen on {host}:{port}: {why}") from error
     address = runner.addresses[0]
     echo(f"http://{address[0]}:{address[1]}")

@@ -101,6 +101,8 @@ class _File:
             self._move_aside(f"damaged: {error}")
         except (sqlite3.Error, OSError) as error:
             self._handle(error)
+        finally:
+            self._disconnect()
         return []
 
     def write(self, batch: Sequence[Line]) -> None:
@@ -152,15 +154,10 @@ class _File:
         """Open the file if necessary; a file of an unknown format is moved aside."""
         if self._connection is None:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            connection = _open(self.path)
-            [[found]] = connection.execute("PRAGMA user_version")
+            self._connection, found = _open(self.path)
             if found not in (0, VERSION):
-                connection.close()
                 self._move_aside(f"format {found}, not {VERSION}")
-                connection, found = _open(self.path), 0
-            if not found:
-                connection.executescript(_SCHEMA)
-            self._connection = connection
+                self._connection, _ = _open(self.path)
         return self._connection
 
     def _handle(self, error: Exception) -> None:
@@ -205,13 +202,18 @@ def _find_restart(batch: Sequence[Line], before: Snapshot | None) -> int | None:
     return found
 
 
-def _open(path: Path) -> sqlite3.Connection:
-    """Open an SQLite file for one process, so that a second one does not write, too."""
+def _open(path: Path) -> tuple[sqlite3.Connection, int]:
+    """Open or make an SQLite file for one process, so that a second one does not write, too. Return
+    it with the version of its format.
+    """
     connection = sqlite3.connect(path, timeout=_TIMEOUT, check_same_thread=False)
     try:
         for setting in ("locking_mode=EXCLUSIVE", "journal_mode=WAL", "synchronous=NORMAL"):
             connection.execute(f"PRAGMA {setting}")
+        [[found]] = connection.execute("PRAGMA user_version")
+        if not found:
+            connection.executescript(_SCHEMA)
     except sqlite3.Error:
         connection.close()
         raise
-    return connection
+    return connection, found

@@ -8,6 +8,7 @@ probes, receive responses even during an attack.
 import asyncio
 import logging
 import math
+import errno
 import os
 import resource
 import ssl
@@ -111,8 +112,10 @@ async def listen(
         await _Listener(runner, host, port, limits, tls).start()
     except OSError as error:
         await runner.cleanup()
-        # asyncio's message repeats the address; failing name resolution has no errno description
-        why = os.strerror(error.errno) if error.errno and error.errno > 0 else error.strerror
+        # asyncio's message repeats the address, and has no errno from Python 3.13 on if the machine
+        # has no such address; failing name resolution has no errno description
+        number = error.errno or errno.EADDRNOTAVAIL
+        why = os.strerror(number) if number > 0 else error.strerror
         raise AddressUnavailableError(f"cannot listen on {host}:{port}: {why}") from error
     at, number = runner.addresses[0][:2]
     scheme = "http" if tls is None else "https"

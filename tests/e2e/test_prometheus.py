@@ -205,6 +205,7 @@ def test_the_log_is_json_on_stderr_unless_people_read_it(server):
             assert line.startswith("{") is is_json
             assert "connected" in line
             assert running.stop(signal.SIGTERM)[:2] == (0, "")
+        silent.await_handler(signal.SIGTERM)
         assert silent.stop(signal.SIGTERM) == (0, "", "")
 
 

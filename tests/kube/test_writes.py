@@ -1,6 +1,7 @@
 """The requests we send, held against those a real API server answered."""
 
 import json
+from http import HTTPStatus
 
 import pytest
 
@@ -24,6 +25,8 @@ from kubedsm.kube.wire.errors import WireError
 from support.answering_cluster import POD, AnsweringCluster
 from support.recorded import API_SERVER, recorded
 
+#: Python 3.13 renames it
+ENTITY = HTTPStatus(422).phrase.replace(" ", "")
 EXCHANGES = recorded(API_SERVER)
 
 
@@ -178,7 +181,7 @@ async def test_the_version_shows_whether_an_api_server_answers():
         (404, b"404 page not found\n", NotFound, "404 NotFound: 404 page not found"),
         (409, b'{"reason":"AlreadyExists","message":"m"}', Conflict, "409 AlreadyExists: m"),
         (410, b'{"reason":"Expired","message":"m","code":410}', Expired, "410 Expired: m"),
-        (422, b'{"message":"a\\nb"}', Invalid, "422 UnprocessableEntity: a b"),
+        (422, b'{"message":"a\\nb"}', Invalid, f"422 {ENTITY}: a b"),
         (429, b"Too many requests, please try again later.\n", TooManyRequests,
          "429 TooManyRequests: Too many requests, please try again later."),
         (500, b"", ServerError, "500 InternalServerError: no message"),

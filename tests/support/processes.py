@@ -1,12 +1,14 @@
 """Commands as child processes."""
 
 import json
+import re
 import socket
 import subprocess
 import sys
 import time
 import urllib.error
 import urllib.request
+from pathlib import Path
 
 from kubedsm_lab.emulator.http.server import kubeconfig
 from kubedsm_lab.emulator.paper import pod_spec, workload
@@ -46,6 +48,17 @@ class Process:
 
     def line(self):
         return self.process.stdout.readline()
+
+    def await_handler(self, number):
+        """Wait until the process handles a signal."""
+        status = Path(f"/proc/{self.process.pid}/status")
+        until = time.monotonic() + PATIENCE
+        while time.monotonic() < until:
+            [caught] = re.findall(r"^SigCgt:\s*(\w+)$", status.read_text(), re.MULTILINE)
+            if int(caught, 16) >> (number - 1) & 1:
+                return
+            time.sleep(0.02)
+        raise AssertionError(f"signal {number} is not handled after {PATIENCE} s")
 
     def stop(self, number):
         self.process.send_signal(number)
