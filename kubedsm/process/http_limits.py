@@ -6,9 +6,9 @@ probes, receive responses even during an attack.
 """
 
 import asyncio
+import errno
 import logging
 import math
-import errno
 import os
 import resource
 import ssl

@@ -155,7 +155,8 @@ class ChangesProgramme:
                 come[:, item], np.maximum(fits.min(axis=1, initial=limits.max_moves), 0)
             )
         leave: Ints = np.minimum(present, self._away + limits.max_edge_reorder)
-        if not limits.headroom:
+        if not limits.headroom and self._sites is None:
+            # Departures only make room for others.
             leave[~come.any(axis=1)] = 0
         return self._add_variables(come), self._add_variables(leave)
 

@@ -1,11 +1,11 @@
-"""Search by steepest ascent for migrations that bring pods to the edge sites of their users.
+"""Search for migrations that bring pods to the edge sites of their users.
 
-A step migrates one pod to a site where its workload gains. If the site is full, the step refills
-one of its nodes (greedy knapsack): pods with the greatest benefit by size stay or come, and the
-others leave for another node or the cloud. The step with the greatest benefit above its price comes
-first; steps follow until no step has a benefit, or a limit is reached. Every step increases QoS, so
-suggesting terminates. Capacity freed by a step is used by that step only: steps are independent
-groups of migrations.
+A solver finds the migrations with the greatest benefit above their price, among all pods and edge
+nodes, or in a large cluster in one neighbourhood after the other (large-neighbourhood search): the
+workloads that would gain most, with the nodes where they gain. If it finds none in time, single
+migrations to free capacity follow by steepest ascent. Every step increases QoS, so suggesting
+terminates. Capacity freed by a step is used by that step only: steps are independent groups of
+migrations.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -24,7 +24,6 @@ from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.matching.problem import is_plain
 from kubedsm.optimizer.moving.edge_items import leaving_turn
 from kubedsm.optimizer.moving.edge_problem import EdgeProblem
-from kubedsm.optimizer.moving.integer_changes import MOST_PAIRS
 from kubedsm.optimizer.moving.migration_graph import Order
 from kubedsm.optimizer.moving.move_order import order_migrations
 from kubedsm.optimizer.moving.site_programme import list_site_changes
@@ -37,19 +36,16 @@ from kubedsm.optimizer.moving.suggestion import (
 )
 from kubedsm.optimizer.moving.within_tier import OneMore
 from kubedsm.optimizer.placing.batch import site_at
-from kubedsm.plugins.fit import shortages
 from kubedsm.plugins.plugins import fitting_nodes, open_nodes
 
-#: nodes that are refilled in search of a step, and for each the most pods that come, and the
-#: workloads that gain most there
-_NODES, _ARRIVALS, _WORKLOADS = 40, 4, 20
-#: nodes with capacity that are tried for one migration
+#: most edge nodes times workloads of a neighbourhood: the solver takes up to a second for more
+_PAIRS = 800
+#: pods that may leave each place of a workload in a neighbourhood
+_LEAVERS = 4
+#: nodes with capacity that are tried for one migration, and nodes of one site in a neighbourhood
 _TRIED = 8
-#: work of judging one pod for a node, of the gain of a workload's pod at one site, and of an
-#: execution order
-_OPTION_STEPS, _SITE_STEPS, _ORDER_STEPS = 10_000, 6_000, 1_000_000
-#: size of a pod without requests, as a part of a node
-_LEAST_SIZE = 1e-6
+#: work of the gain of a workload's pod at one site, and of an execution order
+_SITE_STEPS, _ORDER_STEPS = 6_000, 1_000_000
 
 #: site of an edge node (empty: none), or None for the cloud
 _Place = str | None
@@ -78,33 +74,20 @@ class _Target:
     net: Gain
 
 
-#: places with pods that could leave, by workload
-_Leavers = Mapping[Workload, Sequence[tuple[_Place, list[Pod]]]]
+@attrs.frozen(eq=False)
+class _Neighbourhood:
+    """Pods that may migrate, and the edge nodes to which they may."""
 
+    pods: Mapping[Uid, Pod]
+    nodes: frozenset[NodeName]
 
-@attrs.frozen(eq=False, slots=True)
-class _Option:
-    """Pod that may take capacity of a node: priority level and benefit per size, and the share of
-    its workload then.
-    """
+    @property
+    def size(self) -> int:
+        """Number of nodes times workloads."""
+        return len(self.nodes) * len({pod.workload for pod in self.pods.values()})
 
-    key: tuple[int, float]
-    pod: Pod
-    after: Share
-    #: already on the node
-    stays: bool
-
-
-@attrs.define(eq=False)
-class _Chosen:
-    """Pods of one node after a step, with the shares of their workloads and the free capacity."""
-
-    shares: dict[Workload, Share]
-    room: Resources
-    #: pods from elsewhere
-    comes: list[Pod] = attrs.field(factory=list)
-    #: pods that leave the node
-    leaves: list[Pod] = attrs.field(factory=list)
+    def joined(self, other: "_Neighbourhood") -> "_Neighbourhood":
+        return _Neighbourhood({**self.pods, **other.pods}, self.nodes | other.nodes)
 
 
 @attrs.define(eq=False)
@@ -128,7 +111,6 @@ class SiteMoves:
     _room: FreeCapacity = attrs.field(init=False)
     _masks: dict[_Place, Mask] = attrs.field(factory=dict, init=False)
     _targets: dict[Workload, list[_Target]] = attrs.field(factory=dict, init=False)
-    _values: dict[tuple[Workload, Share], int] = attrs.field(factory=dict, init=False)
 
     def __attrs_post_init__(self) -> None:
         self.shares = dict(self.gains.shares)
@@ -152,7 +134,18 @@ class SiteMoves:
         """Take the best migrations that a solver finds, group by group; return False if it may have
         missed some.
         """
-        for groups in self._list_solved():
+        complete = self.bounds.solver is not None
+        for near in self._list_neighbourhoods() if complete else ():
+            complete = self._solve(near) and complete
+            if self.steps or self.one_more.deadline.passed:
+                break
+        return complete
+
+    def _solve(self, near: _Neighbourhood) -> bool:
+        """Take the best migrations of a neighbourhood; return False if the solver may have missed
+        some.
+        """
+        for groups in list_site_changes(self._edge_problem(near), self.sites):
             whole = [move for group in groups for move in group]
             # Some groups pay only with the others.
             joint = None in map(self._make_step, groups) and self._make_step(whole) is not None
@@ -165,35 +158,62 @@ class SiteMoves:
                 return True
         return False
 
-    def _list_solved(self) -> Iterator[Sequence[Sequence[Move]]]:
-        """Yield groups of migrations as `list_site_changes` does, if there are not too many nodes
-        and workloads for a solver.
+    def _list_neighbourhoods(self) -> Iterator[_Neighbourhood]:
+        """Yield all pods and edge nodes together, or if they are too many for the solver, parts:
+        those of the migrations with the greatest benefit first.
         """
-        one_more = self.one_more
-        snapshot, limits = one_more.snapshot, one_more.limits.without(one_more.others)
-        pairs = len(snapshot.of_tier(Tier.EDGE)) * len(self._by_place)
-        if self.bounds.solver is None or pairs > MOST_PAIRS or not limits.max_moves:
+        snapshot = self.one_more.snapshot
+        edge = frozenset(node.name for node in snapshot.of_tier(Tier.EDGE))
+        near = _Neighbourhood({uid: snapshot.pods[uid] for uid in snapshot.placed}, edge)
+        if near.size <= _PAIRS:
+            yield near
             return
-        problem = EdgeProblem.of(
-            snapshot, self._stay, one_more.fragmentation, self.gains, limits, self.bounds
-        )
-        items = (attrs.evolve(item, stranded=()) for item in problem.items)
-        room = [self.room[node.name] for node in problem.nodes]
-        yield from list_site_changes(
-            attrs.evolve(
-                problem,
-                items=tuple(item for item in items if item.pods),
-                free=amounts_of(room, problem.axes),
-                worths=self.worths,
-            ),
-            self.sites,
-        )
+        near = nothing = _Neighbourhood({}, frozenset())
+        for target in sorted(self._list_targets(), key=lambda each: each.net, reverse=True):
+            around = self._find_neighbours(target)
+            if near.pods and near.joined(around).size > _PAIRS:
+                yield near
+                near = nothing
+            near = near.joined(around)
+        yield near
 
-    def _stay(self, pod: Pod) -> Reason | None:
-        """Return why the pod must stay, next to the migrations so far; None if it may migrate."""
-        if pod.uid in self._moved or (self._moved and self._is_ruled(pod)):
-            return Cause.BY_SITE.of()
-        return self.one_more.movable(pod)
+    def _find_neighbours(self, target: _Target) -> _Neighbourhood:
+        """Return the pods that may leave for the target, the nodes there, and their pods."""
+        leaving = list(islice(self._pods_at(target.workload, target.source), _LEAVERS))
+        nodes = {self.one_more.snapshot.placed[pod.uid] for pod in leaving}
+        for pod in leaving[:1]:
+            accepting = open_nodes(pod.pod_class, self.one_more.snapshot.index)
+            mask = accepting & self._mask_of(target.sites[0])
+            nodes.update(self._order_nodes(pod, mask)[:_TRIED])
+        residents = (pod for node in nodes for pod in self._residents.get(node, ()))
+        return _Neighbourhood({pod.uid: pod for pod in (*leaving, *residents)}, frozenset(nodes))
+
+    def _edge_problem(self, near: _Neighbourhood) -> EdgeProblem:
+        """Return the migration problem of a neighbourhood, next to the migrations so far."""
+        one_more = self.one_more
+        before = [*one_more.others, *(move for step in self.steps for move in step.order.moves)]
+
+        def stays(pod: Pod) -> Reason | None:
+            out = pod.uid not in near.pods or pod.uid in self._moved
+            if out or (self._moved and self._is_ruled(pod)):
+                return Cause.BY_SITE.of()
+            return one_more.movable(pod)
+
+        limits = one_more.limits.without(before)
+        problem = EdgeProblem.of(
+            one_more.snapshot, stays, one_more.fragmentation, self.gains, limits, self.bounds
+        )
+        within = np.array([node.name in near.nodes for node in problem.nodes])
+        items = (
+            attrs.evolve(item, open_to=item.open_to & within, stranded=()) for item in problem.items
+        )
+        room = [self.room[node.name] for node in problem.nodes]
+        return attrs.evolve(
+            problem,
+            items=tuple(item for item in items if item.pods),
+            free=amounts_of(room, problem.axes),
+            worths=self.worths,
+        )
 
     def _take(self, step: Step) -> None:
         self.steps.append(step)
@@ -212,8 +232,8 @@ class SiteMoves:
         self._room = known.now(self.room, changed)
 
     def _best_step(self) -> Step | None:
+        """Return the migration to free capacity with the greatest benefit; None without one."""
         best: Step | None = None
-        full: dict[str, list[Workload]] = {}
         for target in sorted(self._list_targets(), key=lambda each: each.net, reverse=True):
             for sites in target.sites:
                 most = self._net_at(target.workload, target.source, sites)
@@ -224,11 +244,6 @@ class SiteMoves:
                 if step is not None:
                     best = step if best is None else max(best, step, key=lambda each: each.net)
                     break
-                for site in sites:
-                    full.setdefault(site, []).append(target.workload)
-        for step in self._refill_nodes(full):
-            if best is None or step.net > best.net:
-                best = step
         return best
 
     def _list_targets(self) -> Iterator[_Target]:
@@ -328,14 +343,6 @@ class SiteMoves:
             key=lambda name: (standing.get(name, 0), -self.room[name].cpu, name),
         )
 
-    def _open_at(self, pod: Pod, place: _Place) -> list[NodeName]:
-        """Return the nodes of a place that accept the pod, capacity aside, fewest replicas first.
-
-        Rules between pods are checked for the whole step.
-        """
-        index = self.one_more.snapshot.index
-        return self._order_nodes(pod, open_nodes(pod.pod_class, index) & self._mask_at(place))
-
     def _mask_of(self, places: Sequence[_Place]) -> Mask:
         """Return the mask of the nodes at any of the places."""
         mask = self.one_more.snapshot.index.none()
@@ -352,170 +359,6 @@ class SiteMoves:
             self._masks[place] = mask
         return self._masks[place]
 
-    def _refill_nodes(self, full: Mapping[str, Sequence[Workload]]) -> Iterator[Step]:
-        """Yield the steps that refill a node of the full sites, with more and more arrivals of
-        the workloads that gain there.
-        """
-        names = self.one_more.snapshot.index.names
-        at = [
-            (place, list(dict.fromkeys(workloads))[:_WORKLOADS])
-            for site, workloads in full.items()
-            for place in np.flatnonzero(self._mask_at(site)).tolist()
-        ][:_NODES]
-        known = {workload: self._list_leavers(workload) for _, those in at for workload in those}
-        for place, workloads in at:
-            node, leavers = names[place], {each: known[each] for each in workloads}
-            swap = self._step_of(node, self._choose_pods(node, 1, leavers, swaps=True))
-            if swap is not None:
-                yield swap
-            for most in range(1, _ARRIVALS + 1):
-                chosen = self._choose_pods(node, most, leavers)
-                if len(chosen.comes) < most or self.one_more.deadline.passed:
-                    break
-                step = self._step_of(node, chosen)
-                if step is not None:
-                    yield step
-
-    def _choose_pods(
-        self, node: NodeName, most: int, leavers: _Leavers, *, swaps: bool = False
-    ) -> _Chosen:
-        """Choose the pods of a node by benefit per size, at most `most` of them from elsewhere.
-
-        swaps: pods may leave for the places from which others come; otherwise they go to the cloud.
-        """
-        site = self._site_of(node)
-        chosen = _Chosen(dict(self.shares), self.room[node])
-        here: dict[Workload, list[Pod]] = {}
-        for pod in self._residents.get(node, ()):
-            if pod.uid not in self._moved and not (self._moved and self._is_ruled(pod)):
-                here.setdefault(pod.workload, []).append(pod)
-                chosen.shares[pod.workload] = chosen.shares[pod.workload].add(-1, site)
-                chosen.room += pod.requests
-        while True:
-            options = list(self._list_options(node, chosen, here, most, leavers, swaps=swaps))
-            late = self.one_more.deadline.spend(_OPTION_STEPS * (len(here) + len(leavers)))
-            if late or not options:
-                break
-            best = max(options, key=lambda each: each.key)
-            chosen.shares[best.pod.workload] = best.after
-            chosen.room -= best.pod.requests
-            if best.stays:
-                here[best.pod.workload].remove(best.pod)
-            else:
-                chosen.comes.append(best.pod)
-        chosen.leaves += [pod for pods in here.values() for pod in pods]
-        return chosen
-
-    def _list_options(
-        self,
-        node: NodeName,
-        chosen: _Chosen,
-        here: Mapping[Workload, Sequence[Pod]],
-        most: int,
-        leavers: _Leavers,
-        *,
-        swaps: bool,
-    ) -> Iterator[_Option]:
-        """Yield a pod of each workload that may stay on the node, and one that may come, if it has
-        a benefit. A pod that stays saves the price of a migration.
-        """
-        site, whole = self._site_of(node), self.one_more.snapshot.nodes[node].allocatable
-        price = round(self.one_more.limits.price * NANO)
-        first = (those[0][0] for those in leavers.values() if those)
-        vacated = {place for place in first if place is not None and place != site}
-        for workload in dict.fromkeys([*here, *leavers]):
-            share = chosen.shares[workload]
-            value, level = self._value(workload, share), -self.worths.level[workload]
-            pods: list[tuple[Pod, Share, bool]] = [
-                (pod, share.add(1, site), True) for pod in here.get(workload, ())[:1]
-            ]
-            if len(chosen.comes) < most:
-                pods += [
-                    (pod, (share if place is None else share.add(-1, place)).add(1, site), False)
-                    for place, those in leavers.get(workload, ())
-                    if place != site
-                    for pod in those
-                    if pod not in chosen.comes
-                ][:1]
-            for pod, after, stays in pods:
-                gain = self._value(workload, after) - value + (price if stays else -price)
-                if stays and swaps:
-                    others = (self._value(workload, share.add(1, each)) for each in vacated)
-                    gain -= max(others, default=value) - value
-                if (
-                    gain > 0
-                    and self._is_open(pod, node)
-                    and not shortages(pod.requests, chosen.room)
-                ):
-                    yield _Option((level, gain / _size(pod.requests, whole)), pod, after, stays)
-
-    def _is_open(self, pod: Pod, node: NodeName) -> bool:
-        """Return True if the node accepts the pod, capacity and rules between pods aside."""
-        index = self.one_more.snapshot.index
-        return bool(open_nodes(pod.pod_class, index)[index.positions[node]])
-
-    def _list_leavers(self, workload: Workload) -> list[tuple[_Place, list[Pod]]]:
-        """Return the places of the workload's movable pods with some pods of each, in order of the
-        value that is left when a pod leaves.
-        """
-        share = self.shares[workload]
-
-        def left(place: _Place) -> int:
-            return self._value(workload, share if place is None else share.add(-1, place))
-
-        places = {
-            place: list(islice(self._pods_at(workload, place), _ARRIVALS))
-            for place in self._by_place[workload]
-        }
-        return sorted(
-            ((place, pods) for place, pods in places.items() if pods),
-            key=lambda each: left(each[0]),
-            reverse=True,
-        )
-
-    def _step_of(self, node: NodeName, chosen: _Chosen) -> Step | None:
-        """Return the step of a node's arrivals and departures; None if a departure has no place."""
-        moves = [self._move(pod, node) for pod in chosen.comes]
-        room: dict[NodeName, Resources] = {}
-        for move in moves:
-            if move.source is not None:
-                room[move.source] = (
-                    room.get(move.source, self.room[move.source]) + move.pod.requests
-                )
-        for pod in chosen.leaves:
-            to = self._place_for(pod, node, chosen.shares[pod.workload], room)
-            if to is None:
-                return None
-            room[to] = room.get(to, self.room[to]) - pod.requests
-            moves.append(self._move(pod, to))
-        return self._make_step(moves)
-
-    def _place_for(
-        self, pod: Pod, node: NodeName, share: Share, room: Mapping[NodeName, Resources]
-    ) -> NodeName | None:
-        """Return the node with capacity where a pod that leaves its node has the greatest value.
-
-        room: free capacity where the step changes it; an arrival frees its former node.
-        """
-
-        def value(place: _Place) -> int:
-            return self._value(pod.workload, share if place is None else share.add(1, place))
-
-        places: list[_Place] = [None, *(site or "" for site in self.sites.values)]
-        for place in sorted(dict.fromkeys(places), key=value, reverse=True):
-            for name in self._open_at(pod, place):
-                free = room.get(name, self.room[name])
-                if name != node and not shortages(pod.requests, free):
-                    return name
-        return None
-
-    def _value(self, workload: Workload, share: Share) -> int:
-        """Return the benefit of a share over the present one, in nano-pod-seconds."""
-        key = workload, share
-        if key not in self._values:
-            self._values[key] = self.worths.of_share(workload, share)
-        return self._values[key]
-
     @cached_property
     def _residents(self) -> dict[NodeName, list[Pod]]:
         """Movable edge pods by node, in leaving order."""
@@ -526,9 +369,6 @@ class SiteMoves:
                     for pod in pods:
                         found.setdefault(self.one_more.snapshot.placed[pod.uid], []).append(pod)
         return found
-
-    def _site_of(self, node: NodeName) -> str:
-        return site_at(self.sites, self.one_more.snapshot.index.positions[node])
 
     def _move(self, pod: Pod, target: NodeName) -> Move:
         nodes, source = self.one_more.snapshot.nodes, self.one_more.snapshot.placed[pod.uid]
@@ -566,12 +406,6 @@ class SiteMoves:
         before = {workload: self.shares[workload] for workload in after}
         pairs = zip(gains.of_shares(after), gains.of_shares(before), strict=True)
         return tuple(then - now for then, now in pairs)
-
-
-def _size(requests: Resources, whole: Resources) -> float:
-    """Return the requests as a part of the allocatable resources: of CPU or memory, the greater."""
-    parts = requests.cpu / max(1, whole.cpu), requests.memory / max(1, whole.memory)
-    return max(*parts, _LEAST_SIZE)
 
 
 def shares_with(

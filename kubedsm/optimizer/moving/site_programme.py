@@ -14,8 +14,8 @@ import numpy as np
 
 from kubedsm.model.model import Workload
 from kubedsm.model.node_index import Column
-from kubedsm.objective.gains import LEAST_GAIN, Gains
-from kubedsm.objective.objective import NANO
+from kubedsm.objective.gains import Gains
+from kubedsm.objective.site_demand import SiteDemand
 from kubedsm.optimizer.moving.edge_problem import EdgeProblem
 from kubedsm.optimizer.moving.integer_changes import ChangesProgramme
 from kubedsm.optimizer.moving.migration_graph import connect_nodes
@@ -104,18 +104,28 @@ class SiteProgramme(ChangesProgramme):
         share, target = gains.shares[workload], gains.qos_targets(workload)
         if target.demand is None or share.sites is None:
             return super()._weigh(gains, workload, lowest, steps)
-        known = self._near[workload]
-        near, pod = target.reach(share).near, 1 / share.total
-        less = -gains.of_near(workload, max(near - pod, 0.0))
-        # No pod serves more than its part: a last part of a pod counts as much as a whole one.
-        missing = min(target.qos, target.demand.reachable(share.total)) - near
-        more = 0.0
-        if missing > _SLACK:
-            part = min(missing / pod, 1.0)
-            more = gains.of_near(workload, near + part * pod) / part
+        known, (less, more) = self._near[workload], _find_slopes(gains, workload, target.demand)
         slopes = np.where((known.present > 0) | (known.parts < 0), less, more)
         weights = np.rint(known.parts * slopes).astype(np.int64)
         return -int(weights @ known.present), weights
+
+
+def _find_slopes(gains: Gains, workload: Workload, demand: SiteDemand) -> tuple[float, float]:
+    """Return the QoS that one pod loses if its requests are no longer served near their users, and
+    the QoS that one more gains, at the present near share.
+
+    The slope changes at the target. A part of a pod, up to there, counts as much as a whole one.
+    """
+    share, target = gains.shares[workload], gains.qos_targets(workload)
+    near, pod, greatest = target.reach(share).near, 1 / share.total, demand.reachable(share.total)
+    ends = 0.0, min(target.qos, greatest), greatest
+    lower = max((end for end in ends if end < near - _SLACK), default=near)
+    upper = min((end for end in ends if end > near + _SLACK), default=near)
+    less, more = (
+        gains.of_near(workload, near + part * pod) / part if part else 0.0
+        for part in (max((lower - near) / pod, -1.0), min((upper - near) / pod, 1.0))
+    )
+    return less, more
 
 
 @attrs.frozen(eq=False)
@@ -136,6 +146,9 @@ def list_site_changes(problem: EdgeProblem, sites: Column) -> Iterator[list[Move
     """
     solver = problem.bounds.solver
     if solver is None:
+        return
+    if not problem.items:
+        yield []
         return
     made = SiteProgramme(problem, sites)
     for _ in range(_TRIES):
@@ -160,9 +173,7 @@ def _maximise(made: SiteProgramme, problem: EdgeProblem, solver: Solver) -> tupl
     levels = sorted({problem.gains.level[workload] for workload in problem.workloads})
     # A benefit that lasts must not lower QoS.
     gains, beside = made.gain_weights(problem.gains, levels[0])
-    programme = programme.with_row(
-        gains.nonzero()[0], gains[gains != 0], 0 - beside, UNBOUNDED
-    )
+    programme = programme.with_row(gains.nonzero()[0], gains[gains != 0], 0 - beside, UNBOUNDED)
     for level in levels:
         weights, _ = made.gain_weights(problem.worths, level, price)
         solved = solver.maximise(programme, weights, problem.bounds.deadline.part(_PART))

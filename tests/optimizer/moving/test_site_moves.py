@@ -5,8 +5,9 @@ import pytest
 
 from kubedsm.model.model import Tier
 from kubedsm.objective.objective import Objective, QosTarget
-from kubedsm.optimizer.moving.suggest import suggest
+from kubedsm.optimizer.moving.suggest import SUGGEST_BOUNDS, suggest
 from kubedsm.optimizer.moving.suggestion import SuggestLimits, count_legs
+from kubedsm.solvers.available import Highs
 from support import drawing
 from support.placement_instances import Instance, node, pod, resources, snapshot
 from support.site_instances import (
@@ -20,6 +21,7 @@ from support.site_instances import (
 )
 
 SHARE = Objective()
+SOLVED = attrs.evolve(SUGGEST_BOUNDS, solver=Highs())
 MANY = SuggestLimits(max_moves=20, max_cloud_to_edge=20, max_edge_reorder=20)
 
 
@@ -35,6 +37,7 @@ def cluster(cpus, pods, promised, cloud=64):
 
 
 def suggested(case, limits=MANY, **how):
+    how.setdefault("bounds", SOLVED)
     how.setdefault("lasting", lambda _: 60.0)
     return suggest(case.snapshot, case.qos_targets, SHARE, limits, site_labels=LABELS, **how)
 
