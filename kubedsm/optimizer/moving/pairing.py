@@ -19,7 +19,7 @@ from kubedsm.optimizer.moving.suggestion import Move, MoveKind, Moves
 _Place = tuple[Pod, NodeName]
 
 
-def _assign_pods(problem: EdgeProblem, changes: Ints) -> Moves | None:
+def assign_pods(problem: EdgeProblem, changes: Ints) -> Moves | None:
     """Return migrations that produce the pod count changes, shape (nodes, groups of interchangeable
     pods); None without sufficient cloud capacity.
 
@@ -100,7 +100,7 @@ def pair_moves(problem: EdgeProblem, changes: Ints) -> Order | Impasse | None:
 
     None if the cloud cannot hold the pods going or stopping over there.
     """
-    moves = _assign_pods(problem, changes)
+    moves = assign_pods(problem, changes)
     if moves is None:
         return None
     if problem.rules is None:

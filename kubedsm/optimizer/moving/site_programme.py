@@ -19,7 +19,7 @@ from kubedsm.objective.site_demand import SiteDemand
 from kubedsm.optimizer.moving.edge_problem import EdgeProblem
 from kubedsm.optimizer.moving.integer_changes import ChangesProgramme
 from kubedsm.optimizer.moving.migration_graph import connect_nodes
-from kubedsm.optimizer.moving.pairing import pair_moves
+from kubedsm.optimizer.moving.pairing import assign_pods
 from kubedsm.optimizer.moving.suggestion import Move, Moves
 from kubedsm.optimizer.placing.batch import site_at
 from kubedsm.optimizer.programming.programme import (
@@ -71,6 +71,8 @@ class SiteProgramme(ChangesProgramme):
                 )
                 if most and part
             ]
+            if not own:
+                continue
             variables = self._rows.variables([most for most, *_ in own]).tolist()
             come, leave = (of[np.ix_(rows, items)].ravel() for of in (self._come, self._leave))
             self._rows.add((variables, 1), (come, -1), (leave, 1), most=here)
@@ -114,7 +116,8 @@ def _find_slopes(gains: Gains, workload: Workload, demand: SiteDemand) -> tuple[
     """Return the QoS that one pod loses if its requests are no longer served near their users, and
     the QoS that one more gains, at the present near share.
 
-    The slope changes at the target. A part of a pod, up to there, counts as much as a whole one.
+    The slope changes at the target. A part of a pod, up to there, counts as much as a whole one. At
+    the greatest near share a pod that comes only makes up for one that leaves.
     """
     share, target = gains.shares[workload], gains.qos_targets(workload)
     near, pod, greatest = target.reach(share).near, 1 / share.total, demand.reachable(share.total)
@@ -125,7 +128,7 @@ def _find_slopes(gains: Gains, workload: Workload, demand: SiteDemand) -> tuple[
         gains.of_near(workload, near + part * pod) / part if part else 0.0
         for part in (max((lower - near) / pod, -1.0), min((upper - near) / pod, 1.0))
     )
-    return less, more
+    return less, more if upper > near else less
 
 
 @attrs.frozen(eq=False)
@@ -150,31 +153,39 @@ def list_site_changes(problem: EdgeProblem, sites: Column) -> Iterator[list[Move
     if not problem.items:
         yield []
         return
-    made = SiteProgramme(problem, sites)
-    for _ in range(_TRIES):
-        values, ended = _maximise(made, problem, solver)
+    made, tries = SiteProgramme(problem, sites), 0
+    levels = sorted({problem.gains.level[workload] for workload in problem.workloads})
+    while levels and tries < _TRIES:
+        values, ended = _maximise(made, problem, levels, solver)
         changes = made.changes(values)
-        if not changes.any():
-            if ended and made.is_exact:
-                yield []
+        if changes.any():
+            tries += 1
+            moves = assign_pods(problem, changes)
+            if moves is not None:
+                yield _split(problem, moves)
+            made.forbid(changes)
+        elif ended:
+            made.keep(levels.pop(0))
+        else:
             return
-        order = pair_moves(problem, changes)
-        if order is not None:
-            yield _split(problem, order.moves)
-        made.forbid(changes)
+    if made.is_exact and not levels:
+        yield []
 
 
-def _maximise(made: SiteProgramme, problem: EdgeProblem, solver: Solver) -> tuple[Ints, bool]:
+def _maximise(
+    made: SiteProgramme, problem: EdgeProblem, levels: Iterable[int], solver: Solver
+) -> tuple[Ints, bool]:
     """Return the values with the greatest benefit less the price, by priority level, and True
     unless the solver ran out of time; zeros if it found none.
     """
     programme, price = made.programme(), problem.price
     values, ended = np.zeros(made.size, dtype=np.int64), True
-    levels = sorted({problem.gains.level[workload] for workload in problem.workloads})
-    # A benefit that lasts must not lower QoS.
-    gains, beside = made.gain_weights(problem.gains, levels[0])
-    programme = programme.with_row(gains.nonzero()[0], gains[gains != 0], 0 - beside, UNBOUNDED)
     for level in levels:
+        if price:
+            # A benefit that lasts must not lower QoS.
+            gains, beside = made.gain_weights(problem.gains, level)
+            columns = np.flatnonzero(gains)
+            programme = programme.with_row(columns, gains[columns], -beside, UNBOUNDED)
         weights, _ = made.gain_weights(problem.worths, level, price)
         solved = solver.maximise(programme, weights, problem.bounds.deadline.part(_PART))
         if solved.values is None or not programme.allows(solved.values):
