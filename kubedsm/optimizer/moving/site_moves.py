@@ -80,6 +80,8 @@ class _Neighbourhood:
 
     pods: Mapping[Uid, Pod]
     nodes: frozenset[NodeName]
+    #: there are no other pods and nodes
+    is_all: bool = False
 
     @property
     def size(self) -> int:
@@ -134,12 +136,12 @@ class SiteMoves:
         """Take the best migrations that a solver finds, group by group; return False if it may have
         missed some.
         """
-        complete = self.bounds.solver is not None
-        for near in self._list_neighbourhoods() if complete else ():
-            complete = self._solve(near) and complete
+        complete = False
+        for near in self._list_neighbourhoods() if self.bounds.solver is not None else ():
+            complete = self._solve(near) and near.is_all
             if self.steps or self.one_more.deadline.passed:
                 break
-        return complete
+        return complete or bool(self.steps)
 
     def _solve(self, near: _Neighbourhood) -> bool:
         """Take the best migrations of a neighbourhood; return False if the solver may have missed
@@ -164,7 +166,9 @@ class SiteMoves:
         """
         snapshot = self.one_more.snapshot
         edge = frozenset(node.name for node in snapshot.of_tier(Tier.EDGE))
-        near = _Neighbourhood({uid: snapshot.pods[uid] for uid in snapshot.placed}, edge)
+        pods = (snapshot.pods[uid] for uid in snapshot.placed)
+        ours = {pod.uid: pod for pod in pods if pod.workload in self._by_place}
+        near = _Neighbourhood(ours, edge, is_all=True)
         if near.size <= _PAIRS:
             yield near
             return
