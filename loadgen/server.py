@@ -6,8 +6,6 @@ concurrently and without a slot.
 """
 
 import asyncio
-import errno
-import os
 import socket
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -27,6 +25,7 @@ from prometheus_client import (
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 
 from kubedsm.terminal.echo import echo
+from kubedsm.terminal.problems import explain_refusal
 from loadgen.stopping import stop_by_signals
 from loadgen.transport import SERVED_BY, HttpTransport, Transport, TransportError
 from loadgen.work import Quota, Work
@@ -203,10 +202,8 @@ async def _start_listening(runner: web.AppRunner, host: str, port: int) -> None:
     try:
         await web.TCPSite(runner, host, port).start()
     except OSError as error:
-        # asyncio's text repeats the address as a tuple, and has no errno from Python 3.13 on if the
-        # machine has no such address; a name lookup has no errno text
-        number = error.errno or errno.EADDRNOTAVAIL
-        why = os.strerror(number) if number > 0 else error.strerror
-        raise click.ClickException(f"cannot listen on {host}:{port}: {why}") from error
+        raise click.ClickException(
+            f"cannot listen on {host}:{port}: {explain_refusal(error)}"
+        ) from error
     address = runner.addresses[0]
     echo(f"http://{address[0]}:{address[1]}")

@@ -6,10 +6,8 @@ probes, receive responses even during an attack.
 """
 
 import asyncio
-import errno
 import logging
 import math
-import os
 import resource
 import ssl
 from collections import Counter
@@ -23,7 +21,7 @@ from aiohttp.http import HttpProcessingError
 
 from kubedsm.process.clock import SystemClock
 from kubedsm.process.log_throttle import LogThrottle
-from kubedsm.terminal.problems import Problem
+from kubedsm.terminal.problems import Problem, explain_refusal
 
 log = structlog.get_logger()
 
@@ -112,11 +110,9 @@ async def listen(
         await _Listener(runner, host, port, limits, tls).start()
     except OSError as error:
         await runner.cleanup()
-        # asyncio's message repeats the address, and has no errno from Python 3.13 on if the machine
-        # has no such address; failing name resolution has no errno description
-        number = error.errno or errno.EADDRNOTAVAIL
-        why = os.strerror(number) if number > 0 else error.strerror
-        raise AddressUnavailableError(f"cannot listen on {host}:{port}: {why}") from error
+        raise AddressUnavailableError(
+            f"cannot listen on {host}:{port}: {explain_refusal(error)}"
+        ) from error
     at, number = runner.addresses[0][:2]
     scheme = "http" if tls is None else "https"
     return f"{scheme}://[{at}]:{number}" if ":" in at else f"{scheme}://{at}:{number}"
