@@ -59,10 +59,6 @@ class SiteDemand:
     def _by_pair(self) -> Mapping[tuple[str, str], float]:
         return dict(self.pairs)
 
-    def at(self, site: str) -> float:
-        """Return the fraction of the requests that comes from users at the site."""
-        return next((part for name, part in self.parts if name == site), 0.0)
-
     def reachable(self, total: int) -> float:
         """Return the greatest share of requests that `total` pods can serve near their users, if
         capacity were unlimited.

@@ -8,6 +8,7 @@ Therefore every solution is checked by its exact benefit.
 """
 
 from collections.abc import Iterable, Iterator
+from functools import cached_property
 
 import attrs
 import numpy as np
@@ -32,7 +33,7 @@ from kubedsm.optimizer.programming.programme import (
 
 #: infeasible solutions to skip
 _TRIES = 3
-#: part of the remaining time for a priority level before the last
+#: part of the remaining time for a priority level: single migrations follow if nothing is found
 _PART = 0.9
 #: tolerance of near shares
 _SLACK = 1e-9
@@ -56,10 +57,10 @@ class SiteProgramme(ChangesProgramme):
         share, demand = gains.shares[workload], gains.qos_targets(workload).demand
         if demand is None or share.sites is None:
             return super()._add_steps(items)
-        there, nearer = dict(share.sites), 1 - demand.neighbour
+        fractions, there, nearer = dict(demand.parts), dict(share.sites), 1 - demand.neighbour
         terms = list[tuple[int, float, int]]()
-        for site, rows in self._rows_by_site().items():
-            wanted, here = demand.at(site) * share.total, there.get(site, 0)
+        for site, rows in self._rows_by_site.items():
+            wanted, here = fractions.get(site, 0.0) * share.total, there.get(site, 0)
             whole, before = int(wanted), min(here, int(wanted))
             # Whole pods of the site's requests that replicas serve, and do not serve yet; the rest.
             own = [
@@ -85,15 +86,15 @@ class SiteProgramme(ChangesProgramme):
         terms += ((variable, demand.neighbour, 0) for variable in fetched)
         terms += ((variable, -demand.neighbour, 0) for variable in away)
         numbers, parts, present = map(np.array, zip(*terms, strict=True))
-        self._near[workload] = _NearShare(parts, present)
+        self._near[workload] = _NearShare(demand, parts, present)
         return 0, numbers
 
     @property
     def is_exact(self) -> bool:
         """True if neither latencies of pairs of sites nor resilience matter."""
-        demands = map(self._problem.gains.qos_targets, self._near)
-        return not any(each.demand and (each.demand.pairs or each.demand.kept) for each in demands)
+        return not any(each.demand.pairs or each.demand.kept for each in self._near.values())
 
+    @cached_property
     def _rows_by_site(self) -> dict[str, list[int]]:
         """Return the rows of `_nodes` by site."""
         found: dict[str, list[int]] = {}
@@ -103,10 +104,10 @@ class SiteProgramme(ChangesProgramme):
         return found
 
     def _weigh(self, gains: Gains, workload: Workload, lowest: int, steps: int) -> tuple[int, Ints]:
-        share, target = gains.shares[workload], gains.qos_targets(workload)
-        if target.demand is None or share.sites is None:
+        known = self._near.get(workload)
+        if known is None:
             return super()._weigh(gains, workload, lowest, steps)
-        known, (less, more) = self._near[workload], _find_slopes(gains, workload, target.demand)
+        less, more = _find_slopes(gains, workload, known.demand)
         slopes = np.where((known.present > 0) | (known.parts < 0), less, more)
         weights = np.rint(known.parts * slopes).astype(np.int64)
         return -int(weights @ known.present), weights
@@ -133,10 +134,11 @@ def _find_slopes(gains: Gains, workload: Workload, demand: SiteDemand) -> tuple[
 
 @attrs.frozen(eq=False)
 class _NearShare:
-    """Near share of a workload that each variable stands for, in pods, and the present values of
-    the variables.
+    """Demand of a workload by site, and the near share that each of its variables stands for, in
+    pods, with the present values of the variables.
     """
 
+    demand: SiteDemand
     parts: Floats
     present: Ints
 
