@@ -311,6 +311,10 @@ def pods_measured(server):
             shown.shutdown()
 
 
+def last_observed(event):
+    return (event.get("series") or {}).get("lastObservedTime") or event["eventTime"]
+
+
 class Measuring(Scheduler):
     def __init__(self, server, prometheus):
         load = {"prometheus": prometheus, "period": "500ms", "window": WINDOW}
@@ -337,9 +341,10 @@ class Measuring(Scheduler):
         return self.metric("kubedsm_load_nodes") == nodes
 
     def told(self):
+        """Reason of the latest Event; on a busy machine, single queries may come and go earlier."""
         events = self.server.call("GET", "/api/v1/namespaces/kubedsm/events")["items"]
         told = [event for event in events if event["reason"].startswith("Load")]
-        return [event["reason"] for event in sorted(told, key=lambda event: event["eventTime"])]
+        return max(told, key=last_observed)["reason"] if told else ""
 
 
 @real
@@ -392,15 +397,15 @@ def it_is_known(server, scheduler, nodes):
 
 def it_goes_and_comes_back(server, scheduler, prometheus, nodes):
     assert scheduler.metric("kubedsm_caught_errors_total", part="load monitor") == 0
-    before = scheduler.told()
+    server.until(lambda: scheduler.told() != "LoadUnknown")
     prometheus.kill()
     server.deploy("meanwhile", 20)
     server.until(lambda: server.bound() == 23)
     server.until(lambda: scheduler.knows(0))
     server.deploy("after", 20)
     server.until(lambda: server.bound() == 43)
-    server.until(lambda: scheduler.told() == [*before, "LoadUnknown"])
+    server.until(lambda: scheduler.told() == "LoadUnknown")
     prometheus.start()
     server.until(lambda: scheduler.knows(nodes))
-    server.until(lambda: scheduler.told() == [*before, "LoadUnknown", "LoadKnown"])
+    server.until(lambda: scheduler.told() == "LoadKnown")
     assert scheduler.metric("kubedsm_caught_errors_total", part="load monitor") == 0
