@@ -54,7 +54,7 @@ BUGS = {
     "world/older-state": ("scaling", BIND),
     "world/reserved-again": ("burst", BIND),
     "world/reserved-is-free": ("burst", BIND),
-    "world/silent-release": ("contended", "patch-pods.detach"),
+    "world/silent-release": ("contended", "patch-pods.detach:.*:timeout"),
     "world/terminating-holds-nothing": ("edge-to-cloud", ANY),
 }
 #: bugs that must raise an alarm

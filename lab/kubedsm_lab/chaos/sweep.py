@@ -141,7 +141,8 @@ def _list_event_faults(moment: Moment, later: Sequence[Moment]) -> Iterator[Faul
 def choose_injections(found: Sequence[Injection], number: int, seed: int) -> list[Injection]:
     """Return a sorted random sample of chaos runs, `number` of the given ones.
 
-    The sample is balanced over fault kinds at injection points, and over workloads within each.
+    The sample is balanced over classes of faults, over fault kinds at injection points in each, and
+    over workloads in each of these.
     """
     rng = random.Random(seed)
     cells: defaultdict[Cell, list[tuple[int, float, Injection]]] = defaultdict(list)
@@ -153,12 +154,14 @@ def choose_injections(found: Sequence[Injection], number: int, seed: int) -> lis
         of_workload[cell, injection.workload] += 1
         turn = of_workload[cell, injection.workload]
         cells[cell].append((turn, rng.random(), injection))
-    in_turn = (
-        (turn, injection)
-        for cell in cells.values()
-        for turn, (_, _, injection) in enumerate(sorted(cell))
-    )
-    return sorted(injection for _, injection in heapq.nsmallest(number, in_turn))
+    of_class: Counter[tuple[int, Cell]] = Counter()
+    in_turn = []
+    for cell in cells.values():
+        for turn, (_, _, injection) in enumerate(sorted(cell)):
+            in_class = turn, injection.fault_classes
+            of_class[in_class] += 1
+            in_turn.append((turn, of_class[in_class], injection))
+    return sorted(injection for *_, injection in heapq.nsmallest(number, in_turn))
 
 
 def judge(injection: Injection) -> Verdict:

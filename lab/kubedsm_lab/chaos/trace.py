@@ -171,6 +171,10 @@ class Injection:
         """Return the unit of coverage: the cell of a single fault, or the classes of several."""
         if len(self.faults) == 1:
             return self.faults[0].cell
+        return self.fault_classes
+
+    @property
+    def fault_classes(self) -> tuple[tuple[str, str], ...]:
         return tuple(fault.fault_class for fault in self.faults)
 
     def add_fault(self, fault: Fault) -> Self:

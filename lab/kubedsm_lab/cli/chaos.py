@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from kubedsm_lab.chaos.trace import Injection
     from kubedsm_lab.replay.runner import Workers
 
-SHORT, LONG = 3_000, 25_000
+SHORT, LONG = 3_200, 25_000
 SHORT_PAIRS = 2_500
 #: incidents on a cluster
 ON_A_CLUSTER = 30
