@@ -56,6 +56,10 @@ class SiteDemand:
     )
 
     @cached_property
+    def _part_of(self) -> Mapping[str, float]:
+        return dict(self.parts)
+
+    @cached_property
     def _by_pair(self) -> Mapping[tuple[str, str], float]:
         return dict(self.pairs)
 
@@ -74,8 +78,7 @@ class SiteDemand:
         site and `total` pods.
         """
         if not self.pairs:
-            own, number, _ = self.left_at(dict(replicas), total)
-            return self.near_of(own, number, total)
+            return self.near_of(*self._serve_own(replicas, total), total)
         spare = {site: float(number) for site, number in replicas}
         unmet: dict[str, float] = {}
         pairs = self._by_pair
@@ -162,11 +165,12 @@ class SiteDemand:
         if self.pairs:
             more = ({**there, site: there.get(site, 0) + 1} for site in sites)
             return [self.near(replicas_then.items(), total) for replicas_then in more]
-        own, number, left = self.left_at(there, total)
+        own, number = self._serve_own(replicas, total)
         by_left: dict[float, float] = {}
         found = []
         for site in sites:
-            here = min(left.get(site, 0.0), 1.0)
+            left = self._part_of.get(site, 0.0) * total - there.get(site, 0)
+            here = min(max(left, 0.0), 1.0)
             if here not in by_left:
                 by_left[here] = self.near_of(own + here, number + 1, total)
             found.append(by_left[here])
@@ -191,13 +195,19 @@ class SiteDemand:
         """Return the demand served by replicas at the users' own site, the number of replicas, and
         the unserved demand at each site; all in pods.
         """
-        own, left = 0.0, {}
-        for site, part in self.parts:
-            here = there.get(site, 0)
-            wanted = part * total
-            own += min(wanted, here)
-            left[site] = max(wanted - here, 0.0)
-        return own, sum(there.values()), left
+        left = {site: max(part * total - there.get(site, 0), 0.0) for site, part in self.parts}
+        return *self._serve_own(there.items(), total), left
+
+    def _serve_own(self, replicas: Iterable[tuple[str, int]], total: int) -> tuple[float, int]:
+        """Return the demand served by replicas at the users' own site, in pods, and the number of
+        replicas.
+        """
+        # Replicas are at a few sites, users at many.
+        own, number = 0.0, 0
+        for site, here in replicas:
+            own += min(self._part_of.get(site, 0.0) * total, here)
+            number += here
+        return own, number
 
     def near_of(self, own: float, number: int, total: int) -> float:
         """Return the share of requests served near users, if `own` of `number` replicas serve users
@@ -214,24 +224,32 @@ class SiteDemand:
         """
         wanted = {site: part * total for site, part in self.parts}
         whole = {site: int(amount + _SLACK) for site, amount in wanted.items()}
-        found = dict.fromkeys(wanted, 0)
-        # Each site in turn by the part of its demand that is still unserved: replicas stay
-        # proportional while there are fewer than the demand asks for.
-        line = [(-wanted[site], site) for site in wanted]
-        heapq.heapify(line)
-        left = number
-        while left and line:
-            _, site = heapq.heappop(line)
-            if found[site] < whole[site]:
-                found[site] += 1
-                left -= 1
-                if found[site] < whole[site]:
-                    part = wanted[site] / (found[site] + 1)
-                    heapq.heappush(line, (-part, site))
+        found = dict(whole)
+        if sum(whole.values()) > number:
+            found = self._apportion_whole(whole, number, total)
+        left = number - sum(found.values())
         rest = sorted(wanted, key=lambda site: (found[site] - wanted[site], site))
         for site in rest[:left]:
             found[site] += 1
         return {site: count for site, count in found.items() if count}
+
+    def _apportion_whole(self, whole: dict[str, int], number: int, total: int) -> dict[str, int]:
+        """Return how many of `number` replicas each site should have, fewer than the whole pods of
+        demand.
+        """
+        wanted = {site: part * total for site, part in self.parts}
+        found = dict.fromkeys(wanted, 0)
+        # Each site in turn by the part of its demand that is still unserved: replicas stay
+        # proportional.
+        line = [(-wanted[site], site) for site in wanted if whole[site]]
+        heapq.heapify(line)
+        for _ in range(number):
+            _, site = heapq.heappop(line)
+            found[site] += 1
+            if found[site] < whole[site]:
+                part = wanted[site] / (found[site] + 1)
+                heapq.heappush(line, (-part, site))
+        return found
 
 
 def count_without_worst(replicas: Iterable[tuple[str, int]]) -> int:

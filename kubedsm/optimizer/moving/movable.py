@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Container
 
-from kubedsm.model.model import ENDING_KINDS, MIGRATING_LABEL, NodeName, Pod, Tier, Workload
+from kubedsm.model.model import ENDING_KINDS, MIGRATING_LABEL, NodeName, Pod, Tier, Uid, Workload
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.objective import QosTargets
 from kubedsm.objective.qos_targets import is_capped
@@ -64,6 +64,20 @@ def default_movable(snapshot: Snapshot) -> Movable:
         if True in found:
             return _CAUSES[found.index(True)].of()
         return find_volume_reason(pod, snapshot) if pod.pod_class.rules.claims else None
+
+    return reason
+
+
+def join_movable(first: Movable, then: Movable) -> Movable:
+    """Return a function that asks both, and each once about a pod: every part of a search asks
+    about all pods.
+    """
+    known: dict[Uid, Reason | None] = {}
+
+    def reason(pod: Pod) -> Reason | None:
+        if pod.uid not in known:
+            known[pod.uid] = first(pod) or then(pod)
+        return known[pod.uid]
 
     return reason
 

@@ -239,6 +239,8 @@ class SiteMoves:
         """Return the migration to free capacity with the greatest benefit; None without one."""
         best: Step | None = None
         for target in sorted(self._list_targets(), key=lambda each: each.net, reverse=True):
+            if best is not None and target.net <= best.net:
+                break
             for sites in target.sites:
                 most = self._net_at(target.workload, target.source, sites)
                 least = (0,) * len(most) if best is None else best.net

@@ -1,6 +1,6 @@
 """Explanations why pods that would benefit most from the edge are not migrated there."""
 
-from collections.abc import Container, Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping, Sequence
 from functools import cached_property, reduce
 
 import attrs
@@ -51,7 +51,7 @@ class StayReasons:
 
         Pods with equal reasons are yielded once.
         """
-        held = {pod.uid for pod in self._list_fixed() if pod.node_name is not None}
+        held = {pod.uid for pod in self._fixed if pod.node_name is not None}
         for alike in self._next_best(gains, named):
             first: dict[tuple[Workload, PodClass, Reason | None], Pod] = {}
             for pod in sorted(alike, key=leaving_turn):
@@ -71,11 +71,17 @@ class StayReasons:
             if gain > 0:
                 more[workload] = gain
         useful: dict[tuple[int, float], list[Pod]] = {}
-        movable = ((item.like, item.in_cloud) for item in self.problem.items)
-        for like, pods in (*movable, *((pod, [pod]) for pod in self._list_fixed())):
-            if like.workload in more:
-                relative = more[like.workload] / pod_size(like.requests, greatest)
-                useful.setdefault((gains.level[like.workload], -relative), []).extend(pods)
+
+        def alike(pod: Pod) -> list[Pod]:
+            relative = more[pod.workload] / pod_size(pod.requests, greatest)
+            return useful.setdefault((gains.level[pod.workload], -relative), [])
+
+        for item in self.problem.items:
+            if item.like.workload in more:
+                alike(item.like).extend(item.in_cloud)
+        for pod in self._fixed:
+            if pod.workload in more:
+                alike(pod).append(pod)
         for score in sorted(useful):
             yield [pod for pod in useful[score] if pod.uid not in named]
 
@@ -88,12 +94,15 @@ class StayReasons:
     def _changes(self) -> Mapping[Workload, int]:
         return count_edge_changes(self.moves)
 
-    def _list_fixed(self) -> Iterator[Pod]:
-        """Yield immovable pods of this scheduler outside the edge, as far as QoS counts them."""
-        for pod in self.problem.others:
-            on_edge = self.problem.snapshot.placed.get(pod.uid) in self.problem.rows
-            if pod.counts_for_qos and not on_edge:
-                yield pod
+    @cached_property
+    def _fixed(self) -> Sequence[Pod]:
+        """Immovable pods of this scheduler outside the edge, as far as QoS counts them."""
+        placed, edge = self.problem.snapshot.placed, self.problem.rows
+        return [
+            pod
+            for pod in self.problem.others
+            if pod.counts_for_qos and placed.get(pod.uid) not in edge
+        ]
 
     def _explain_pod(self, pod: Pod) -> Reason:
         nodes, refused = self.problem.nodes, self._list_rejections(pod)

@@ -28,6 +28,7 @@ from kubedsm.optimizer.moving.group_selection import Selection, select_groups
 from kubedsm.optimizer.moving.movable import (
     Movable,
     default_movable,
+    join_movable,
     reject_capped,
     reject_sited,
 )
@@ -41,7 +42,6 @@ from kubedsm.optimizer.moving.suggestion import (
     Move,
     Moves,
     NotTaken,
-    Reason,
     Suggestion,
     SuggestLimits,
     gain_per_disruption,
@@ -100,11 +100,7 @@ def suggest(
     site_labels: labels of edge nodes that name their site. Pods of workloads with demand by site
     are migrated by `site_moves`, next to the other migrations.
     """
-    forbidden = default_movable(snapshot)
-
-    def may_move(pod: Pod) -> Reason | None:
-        return forbidden(pod) or movable(pod)
-
+    may_move = join_movable(default_movable(snapshot), movable)
     gains = Gains.of(snapshot, qos_targets, objective)
     sited = {workload for workload in gains.shares if qos_targets(workload).demand is not None}
     sites = snapshot.index.site(site_labels) if sited else None

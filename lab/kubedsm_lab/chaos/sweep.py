@@ -156,8 +156,8 @@ def choose_injections(found: Sequence[Injection], number: int, seed: int) -> lis
         cells[cell].append((turn, rng.random(), injection))
     of_class: Counter[tuple[int, Cell]] = Counter()
     in_turn = []
-    for cell in cells.values():
-        for turn, (_, _, injection) in enumerate(sorted(cell)):
+    for of_cell in cells.values():
+        for turn, (_, _, injection) in enumerate(sorted(of_cell)):
             in_class = turn, injection.fault_classes
             of_class[in_class] += 1
             in_turn.append((turn, of_class[in_class], injection))
