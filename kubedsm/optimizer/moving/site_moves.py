@@ -8,7 +8,7 @@ terminates. Capacity freed by a step is used by that step only: steps are indepe
 migrations.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import islice
 
@@ -132,6 +132,19 @@ class SiteMoves:
             self._take(step)
         return self.steps
 
+    def search_at_once(self) -> list[Step]:
+        """Return the best groups of migrations together, if a solver takes all pods and edge nodes
+        in one programme; none otherwise.
+        """
+        near = self._whole()
+        if self.bounds.solver is not None and near.is_all:
+            self._solve(near)
+        return self.steps
+
+    def net_of(self, moves: Collection[Move]) -> Gain:
+        """Return the benefit of migrations after the steps so far, less their price, by level."""
+        return self._net(self._shares_after(moves), count_disruptions(moves))
+
     def _take_solved(self) -> bool:
         """Take the best migrations that a solver finds, group by group; return False if it may have
         missed some.
@@ -164,12 +177,8 @@ class SiteMoves:
         """Yield all pods and edge nodes together, or if they are too many for the solver, parts:
         those of the migrations with the greatest benefit first.
         """
-        snapshot = self.one_more.snapshot
-        edge = frozenset(node.name for node in snapshot.of_tier(Tier.EDGE))
-        pods = (snapshot.pods[uid] for uid in snapshot.placed)
-        ours = {pod.uid: pod for pod in pods if pod.workload in self._by_place}
-        near = _Neighbourhood(ours, edge, is_all=True)
-        if near.size <= _PAIRS:
+        near = self._whole()
+        if near.is_all:
             yield near
             return
         near = nothing = _Neighbourhood({}, frozenset())
@@ -180,6 +189,15 @@ class SiteMoves:
                 near = nothing
             near = near.joined(around)
         yield near
+
+    def _whole(self) -> _Neighbourhood:
+        """Return all pods and edge nodes; `is_all` unless they are too many for the solver."""
+        snapshot = self.one_more.snapshot
+        edge = frozenset(node.name for node in snapshot.of_tier(Tier.EDGE))
+        pods = (snapshot.pods[uid] for uid in snapshot.placed)
+        ours = {pod.uid: pod for pod in pods if pod.workload in self._by_place}
+        whole = _Neighbourhood(ours, edge)
+        return attrs.evolve(whole, is_all=whole.size <= _PAIRS)
 
     def _find_neighbours(self, target: _Target) -> _Neighbourhood:
         """Return the pods that may leave for the target, the nodes there, and their pods."""
@@ -389,7 +407,7 @@ class SiteMoves:
         order = order_migrations(self.one_more.feasibility, moves, self.room)
         if not isinstance(order, Order) or not self._is_within_limits(order.moves):
             return None
-        net = self._net(self._shares_after(order.moves), count_disruptions(order.moves))
+        net = self.net_of(order.moves)
         gained = self._sum(self.gains, self._shares_after(order.moves))
         if min(leading_gain(net), leading_gain(gained)) <= LEAST_GAIN * NANO:
             return None

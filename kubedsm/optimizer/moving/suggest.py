@@ -33,7 +33,7 @@ from kubedsm.optimizer.moving.movable import (
     reject_sited,
 )
 from kubedsm.optimizer.moving.plans import Towards, find_next_group
-from kubedsm.optimizer.moving.site_moves import SiteMoves, shares_with
+from kubedsm.optimizer.moving.site_moves import SiteMoves, Step, shares_with
 from kubedsm.optimizer.moving.stay_reasons import StayReasons
 from kubedsm.optimizer.moving.suggestion import (
     Cause,
@@ -129,9 +129,8 @@ def suggest(
             snapshot, limits, may_move, fragmentation, bounds.deadline, sites=sites, sited=sited
         )
         if sites is not None:
-            beside = attrs.evolve(one_more, others=found.placed)
             worths = Worths(gains, lasting) if limits.price else gains
-            found = _add_site_moves(found, SiteMoves(beside, gains, worths, sites, bounds))
+            found = _add_site_moves(found, SiteMoves(one_more, gains, worths, sites, bounds))
         beside = attrs.evolve(one_more, others=found.placed)
         found = _rebalance_workload(found, beside, gains, qos_targets, lasting)
         if load is not None and not found.placed:
@@ -270,13 +269,29 @@ def _rebalance_workload(
 
 
 def _add_site_moves(found: Suggestion, search: SiteMoves) -> Suggestion:
-    """Add the migrations towards users of workloads with demand by site, a group for each step."""
-    group = _next_group(found)
-    for number, step in enumerate(search.search(), group):
+    """Add the migrations towards users of workloads with demand by site, a group for each step.
+
+    Migrations of other workloads were found without those: the best of both kinds together replace
+    both, if their benefit is greater.
+    """
+    one_more = attrs.evolve(search.one_more, others=found.placed)
+    steps = attrs.evolve(search, one_more=one_more).search()
+    if found.moves and not found.awaited and not found.rest:
+        apart = search.net_of([*found.moves, *_list_moves(steps)])
+        together = attrs.evolve(search).search_at_once()
+        if search.net_of(_list_moves(together)) > apart:
+            steps, moved = together, {move.pod.uid for move in _list_moves(together)}
+            rejected = tuple(each for each in found.rejected if each.pod.uid not in moved)
+            found = attrs.evolve(found, moves=(), legs=(), rejected=rejected, certificate=None)
+    for number, step in enumerate(steps, _next_group(found)):
         gain = leading_gain(gain_per_disruption(step.gain, step.order.moves))
         moves = [attrs.evolve(move, group=number, gain=gain) for move in step.order.moves]
         found = _add_moves(found, moves, step.order.legs(moves))
     return attrs.evolve(found, proven=False)
+
+
+def _list_moves(steps: Iterable[Step]) -> list[Move]:
+    return [move for step in steps for move in step.order.moves]
 
 
 def _add_migration(found: Suggestion, move: Move) -> Suggestion:

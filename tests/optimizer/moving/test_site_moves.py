@@ -92,6 +92,14 @@ def test_a_pod_of_another_workload_yields_its_place():
     assert moved(suggested(case)) == [("batch", "n-b", "n-a"), ("cart", "n-a", "n-b")]
 
 
+def test_a_pod_with_users_anywhere_leaves_the_site_to_one_with_users_there():
+    pods = [ready("p", "anywhere", "cloud"), ready("q", "cart", "cloud")]
+    targets = {"anywhere": QosTarget(), "cart": plain_target(a=1)}
+    found = suggested(cluster({"a": 1, "b": 1}, pods, targets))
+    assert moved(found) == [("anywhere", "cloud", "n-b"), ("cart", "cloud", "n-a")]
+    assert {each.pod.name for each in found.rejected}.isdisjoint({"p", "q"})
+
+
 def test_two_pods_change_places_by_a_stopover_in_the_cloud():
     pods = [ready("p", "one", "n-a", 4), ready("q", "two", "n-b", 4)]
     promised = {"one": plain_target(b=1), "two": plain_target(a=1)}
@@ -239,11 +247,12 @@ def better_within(case, legs, known):
     return None
 
 
-def test_the_best_migrations_within_the_limits_are_found():
-    for seed in drawing.drawn(range(7400, 7700)):
+@pytest.mark.parametrize(("sited", "seeds"), [(1.0, range(7400, 7700)), (0.5, range(9000, 9150))])
+def test_the_best_migrations_within_the_limits_are_found(sited, seeds):
+    for seed in drawing.drawn(seeds):
         legs = 2 + seed % 2
         limits = SuggestLimits(max_moves=legs, max_cloud_to_edge=legs, max_edge_reorder=legs)
-        case = drawn_running(seed, sited=1.0, qos=(1.0,))
+        case = drawn_running(seed, sited=sited, qos=(1.0,))
         then = after(case, suggested(case, limits))
         assert better_within(case, legs, qos(then)) is None, seed
 
