@@ -95,7 +95,7 @@ def run(size: Size, *, rounds: int, suggestions: int, seconds: float) -> Report:
         asyncio.run(compare_watch_lines(rounds)),
         asyncio.run(_compare_list(size.pods)),
         *_compare_decisions(size, rounds, suggestions),
-        *_compare_sites(size, rounds),
+        *_compare_sites(size, rounds, suggestions),
     )
     headings = ("ms of CPU, medians", "KubeDSM", "other form", "ratio")
     rows = (
@@ -255,7 +255,7 @@ def _compare_decisions(size: Size, rounds: int, suggestions: int) -> Iterator[Pa
         for pod in waiting:
             mirror.apply(PodApplied(pod))
         for how, configuration in _CONFIGURATIONS.items():
-            decide = partial(_decide_batch, configuration, waiting)
+            decide = partial(_decide_batch, waiting, configuration)
             yield compare_snapshots(f"decide {batch}{how}", rounds, decide)
         for pod in waiting:
             mirror.apply(PodDeleted(pod.uid, pod.namespace, pod.name))
@@ -268,7 +268,7 @@ def _compare_first_decision(mirror: ClusterMirror) -> Pair:
     index = mirror.snapshot().index
     # `kubedsm run` counts these once all objects are listed.
     _ = index.zones, *map(index.of_tier, Tier)
-    decide = partial(_decide_batch, Configuration(), BATCHES[0].pending_pods())
+    decide = partial(_decide_batch, BATCHES[0].pending_pods(), Configuration())
     touch = _touch_pods(mirror)
     costs = []
     for _ in range(2):
@@ -278,9 +278,9 @@ def _compare_first_decision(mirror: ClusterMirror) -> Pair:
     return Pair("first decision, 1 pod", 1, first, second, second / first)
 
 
-def _compare_sites(size: Size, rounds: int) -> Iterator[Pair]:
+def _compare_sites(size: Size, rounds: int, suggestions: int) -> Iterator[Pair]:
     """Compare placement decisions on each batch with demand, or resilience, at all sites with those
-    of one pool.
+    of one pool, then migration suggestions.
     """
     mirror = build_mirror(size)
     weights = {site: 1.0 + number % 5 for number, site in enumerate(SITES)}
@@ -288,30 +288,38 @@ def _compare_sites(size: Size, rounds: int) -> Iterator[Pair]:
         "": Service(qos=1.0, weight=1.0, demand=weights),
         " with resilience": Service(qos=1.0, weight=1.0, resilience={"site": 0.5}),
     }
-    pool = _CONFIGURATION.policy
-    for batch, (how, every) in itertools.product(BATCHES, ways.items()):
-        by_site = attrs.evolve(_CONFIGURATION, services={EVERY_SERVICE: every}).policy
-        waiting = batch.pending_pods()
-        for pod in waiting:
-            mirror.apply(PodApplied(pod))
-        costs = []
-        for _ in range(rounds):
-            seen = mirror.snapshot()
-            pods = seen.schedulable(waiting)
-            decides = (partial(each.decide_batch, seen, pods) for each in (by_site, pool))
-            costs.append([1000 * measure_cpu(decide)[1] for decide in decides])
-        yield Pair(
-            f"decide {batch}, {len(SITES)} sites{how}",
-            rounds,
+
+    def compare_ways(
+        what: str, how: str, times: int, work: Callable[[Configuration, Snapshot], object]
+    ) -> Pair:
+        by_site = attrs.evolve(_CONFIGURATION, services={EVERY_SERVICE: ways[how]})
+        touch = _touch_pods(mirror)
+
+        def measure(configuration: Configuration) -> float:
+            next(touch)
+            return 1000 * measure_cpu(partial(work, configuration, mirror.snapshot()))[1]
+
+        costs = [(measure(by_site), measure(_CONFIGURATION)) for _ in range(times)]
+        return Pair(
+            f"{what}, {len(SITES)} sites{how}",
+            times,
             median(ours for ours, _ in costs),
             median(theirs for _, theirs in costs),
             median(theirs / ours for ours, theirs in costs),
         )
+
+    for batch, how in itertools.product(BATCHES, ways):
+        waiting = batch.pending_pods()
+        for pod in waiting:
+            mirror.apply(PodApplied(pod))
+        yield compare_ways(f"decide {batch}", how, rounds, partial(_decide_batch, waiting))
         for pod in waiting:
             mirror.apply(PodDeleted(pod.uid, pod.namespace, pod.name))
+    for how in ways if suggestions else ():
+        yield compare_ways("suggest", how, suggestions, _suggest)
 
 
-def _decide_batch(configuration: Configuration, waiting: list[Pod], seen: Snapshot) -> object:
+def _decide_batch(waiting: list[Pod], configuration: Configuration, seen: Snapshot) -> object:
     seconds = max(configuration.batch.budget, configuration.solver.budget)
     deadline = Deadline.within(seconds, lambda: 0.0)
     return configuration.policy.decide_batch(seen, seen.schedulable(waiting), deadline)
