@@ -56,7 +56,8 @@ class SiteDemand:
     )
 
     @cached_property
-    def _part_of(self) -> Mapping[str, float]:
+    def part_of(self) -> Mapping[str, float]:
+        """Fractions of the requests by site, for lookups."""
         return dict(self.parts)
 
     @cached_property
@@ -169,7 +170,7 @@ class SiteDemand:
         by_left: dict[float, float] = {}
         found = []
         for site in sites:
-            left = self._part_of.get(site, 0.0) * total - there.get(site, 0)
+            left = self.part_of.get(site, 0.0) * total - there.get(site, 0)
             here = min(max(left, 0.0), 1.0)
             if here not in by_left:
                 by_left[here] = self.near_of(own + here, number + 1, total)
@@ -205,7 +206,7 @@ class SiteDemand:
         # Replicas are at a few sites, users at many.
         own, number = 0.0, 0
         for site, here in replicas:
-            own += min(self._part_of.get(site, 0.0) * total, here)
+            own += min(self.part_of.get(site, 0.0) * total, here)
             number += here
         return own, number
 
@@ -224,32 +225,33 @@ class SiteDemand:
         """
         wanted = {site: part * total for site, part in self.parts}
         whole = {site: int(amount + _SLACK) for site, amount in wanted.items()}
-        found = dict(whole)
-        if sum(whole.values()) > number:
-            found = self._apportion_whole(whole, number, total)
-        left = number - sum(found.values())
-        rest = sorted(wanted, key=lambda site: (found[site] - wanted[site], site))
-        for site in rest[:left]:
-            found[site] += 1
+        left = number - sum(whole.values())
+        found = dict(whole) if left >= 0 else _apportion_whole(wanted, whole, number)
+        if left > 0:
+            rest = sorted(wanted, key=lambda site: (found[site] - wanted[site], site))
+            for site in rest[:left]:
+                found[site] += 1
         return {site: count for site, count in found.items() if count}
 
-    def _apportion_whole(self, whole: dict[str, int], number: int, total: int) -> dict[str, int]:
-        """Return how many of `number` replicas each site should have, fewer than the whole pods of
-        demand.
-        """
-        wanted = {site: part * total for site, part in self.parts}
-        found = dict.fromkeys(wanted, 0)
-        # Each site in turn by the part of its demand that is still unserved: replicas stay
-        # proportional.
-        line = [(-wanted[site], site) for site in wanted if whole[site]]
-        heapq.heapify(line)
-        for _ in range(number):
-            _, site = heapq.heappop(line)
-            found[site] += 1
-            if found[site] < whole[site]:
-                part = wanted[site] / (found[site] + 1)
-                heapq.heappush(line, (-part, site))
-        return found
+
+def _apportion_whole(
+    wanted: Mapping[str, float], whole: Mapping[str, int], number: int
+) -> dict[str, int]:
+    """Return how many of `number` replicas each site should have, fewer than the `whole` pods of
+    the demand `wanted`.
+    """
+    found = dict.fromkeys(wanted, 0)
+    # Each site in turn by the part of its demand that is still unserved: replicas stay
+    # proportional.
+    line = [(-wanted[site], site) for site in wanted if whole[site]]
+    heapq.heapify(line)
+    for _ in range(number):
+        _, site = heapq.heappop(line)
+        found[site] += 1
+        if found[site] < whole[site]:
+            part = wanted[site] / (found[site] + 1)
+            heapq.heappush(line, (-part, site))
+    return found
 
 
 def count_without_worst(replicas: Iterable[tuple[str, int]]) -> int:

@@ -35,7 +35,7 @@ def list_sites(share: Share, qos_target: QosTarget) -> list[SiteShare]:
         return []
     number = count_target_pods(min(qos_target.qos, demand.reachable(total)), total)
     wanted = demand.apportion(number, total)
-    parts, there = dict(demand.parts), dict(share.sites)
+    parts, there = demand.part_of, dict(share.sites)
     return [
         SiteShare(site, parts.get(site, 0.0), wanted.get(site, 0), there.get(site, 0))
         for site in sorted(parts.keys() | there.keys())

@@ -136,10 +136,14 @@ class SiteMoves:
         """Return the best groups of migrations together, if a solver takes all pods and edge nodes
         in one programme; none otherwise.
         """
-        near = self._whole()
-        if self.bounds.solver is not None and near.is_all:
-            self._solve(near)
+        if self.solves_all:
+            self._solve(self._whole)
         return self.steps
+
+    @property
+    def solves_all(self) -> bool:
+        """True if a solver takes all pods and edge nodes in one programme."""
+        return self.bounds.solver is not None and self._whole.is_all
 
     def net_of(self, moves: Collection[Move]) -> Gain:
         """Return the benefit of migrations after the steps so far, less their price, by level."""
@@ -177,9 +181,8 @@ class SiteMoves:
         """Yield all pods and edge nodes together, or if they are too many for the solver, parts:
         those of the migrations with the greatest benefit first.
         """
-        near = self._whole()
-        if near.is_all:
-            yield near
+        if self._whole.is_all:
+            yield self._whole
             return
         near = nothing = _Neighbourhood({}, frozenset())
         for target in sorted(self._list_targets(), key=lambda each: each.net, reverse=True):
@@ -190,8 +193,9 @@ class SiteMoves:
             near = near.joined(around)
         yield near
 
+    @cached_property
     def _whole(self) -> _Neighbourhood:
-        """Return all pods and edge nodes; `is_all` unless they are too many for the solver."""
+        """All pods and edge nodes; `is_all` unless they are too many for the solver."""
         snapshot = self.one_more.snapshot
         edge = frozenset(node.name for node in snapshot.of_tier(Tier.EDGE))
         pods = (snapshot.pods[uid] for uid in snapshot.placed)

@@ -57,10 +57,10 @@ class SiteProgramme(ChangesProgramme):
         share, demand = gains.shares[workload], gains.qos_targets(workload).demand
         if demand is None or share.sites is None:
             return super()._add_steps(items)
-        fractions, there, nearer = dict(demand.parts), dict(share.sites), 1 - demand.neighbour
+        there, nearer = dict(share.sites), 1 - demand.neighbour
         terms = list[tuple[int, float, int]]()
         for site, rows in self._rows_by_site.items():
-            wanted, here = fractions.get(site, 0.0) * share.total, there.get(site, 0)
+            wanted, here = demand.part_of.get(site, 0.0) * share.total, there.get(site, 0)
             whole, before = int(wanted), min(here, int(wanted))
             # Whole pods of the site's requests that replicas serve, and do not serve yet; the rest.
             own = [

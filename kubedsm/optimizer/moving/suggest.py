@@ -98,7 +98,7 @@ def suggest(
     forbids plans. A group of a plan may lower QoS; the plan as a whole raises it.
 
     site_labels: labels of edge nodes that name their site. Pods of workloads with demand by site
-    are migrated by `site_moves`, next to the other migrations.
+    are migrated by `site_moves`, next to the other migrations or together with them.
     """
     may_move = join_movable(default_movable(snapshot), movable)
     gains = Gains.of(snapshot, qos_targets, objective)
@@ -274,9 +274,10 @@ def _add_site_moves(found: Suggestion, search: SiteMoves) -> Suggestion:
     Migrations of other workloads were found without those: the best of both kinds together replace
     both, if their benefit is greater.
     """
-    one_more = attrs.evolve(search.one_more, others=found.placed)
-    steps = attrs.evolve(search, one_more=one_more).search()
-    if found.moves and not found.awaited and not found.rest:
+    beside = attrs.evolve(search, one_more=attrs.evolve(search.one_more, others=found.placed))
+    steps = beside.search()
+    # With the pods of the other migrations, the programme is no smaller.
+    if beside.solves_all and found.moves and not found.awaited and not found.rest:
         apart = search.net_of([*found.moves, *_list_moves(steps)])
         together = attrs.evolve(search).search_at_once()
         if search.net_of(_list_moves(together)) > apart:

@@ -66,7 +66,7 @@ class _Growth:
     def __attrs_post_init__(self) -> None:
         member, demand, share = self.member, self.member.score.demand, self.member.score.share
         self._there, self._number = dict(share.sites or ()), share.edge
-        self._parts = {} if demand is None else dict(demand.parts)
+        self._parts = {} if demand is None else demand.part_of
         if demand is not None:
             self._own, self._number, left = demand.left_at(self._there, share.total)
             self._more = {} if demand.pairs else left

@@ -140,7 +140,7 @@ def list_wanted_sites(
     for workload in workloads:
         demand = qos_targets(workload).demand
         if demand is not None:
-            wanted.update(sites.values if demand.pairs or demand.kept else dict(demand.parts))
+            wanted.update(sites.values if demand.pairs or demand.kept else demand.part_of)
     return wanted - {None}
 
 

@@ -10,7 +10,7 @@ import random
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
-from itertools import takewhile
+from itertools import chain, takewhile
 from typing import Any
 
 import attrs
@@ -235,8 +235,8 @@ class Report:
     @property
     def classes(self) -> frozenset[Cell]:
         """Return the classes of faults in runs with two faults; none for single faults."""
-        pairs = (injection.faults for injection in self.found if len(injection.faults) > 1)
-        return frozenset(fault.fault_class for faults in pairs for fault in faults)
+        pairs = (injection.fault_classes for injection in self.found if len(injection.faults) > 1)
+        return frozenset(chain.from_iterable(pairs))
 
     @property
     def summary(self) -> str:

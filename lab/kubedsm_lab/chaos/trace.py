@@ -175,6 +175,7 @@ class Injection:
 
     @property
     def fault_classes(self) -> tuple[tuple[str, str], ...]:
+        """Class of each fault, as (kind, class of injection points)."""
         return tuple(fault.fault_class for fault in self.faults)
 
     def add_fault(self, fault: Fault) -> Self:

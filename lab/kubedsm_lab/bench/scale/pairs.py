@@ -293,19 +293,16 @@ def _compare_sites(size: Size, rounds: int, suggestions: int) -> Iterator[Pair]:
         what: str, how: str, times: int, work: Callable[[Configuration, Snapshot], object]
     ) -> Pair:
         by_site = attrs.evolve(_CONFIGURATION, services={EVERY_SERVICE: ways[how]})
-        touch = _touch_pods(mirror)
 
-        def measure(configuration: Configuration) -> float:
-            next(touch)
-            return 1000 * measure_cpu(partial(work, configuration, mirror.snapshot()))[1]
+        def decide(configuration: Configuration) -> None:  # the results differ
+            work(configuration, mirror.snapshot())
 
-        costs = [(measure(by_site), measure(_CONFIGURATION)) for _ in range(times)]
-        return Pair(
+        return compare(
             f"{what}, {len(SITES)} sites{how}",
             times,
-            median(ours for ours, _ in costs),
-            median(theirs for _, theirs in costs),
-            median(theirs / ours for ours, theirs in costs),
+            partial(decide, by_site),
+            partial(decide, _CONFIGURATION),
+            partial(next, _touch_pods(mirror)),
         )
 
     for batch, how in itertools.product(BATCHES, ways):
