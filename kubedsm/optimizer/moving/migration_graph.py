@@ -12,6 +12,7 @@ networkx, and imports the library at the first call.
 
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
 from itertools import combinations, islice
 from typing import Any
 
@@ -160,24 +161,27 @@ def find_needs(moves: Sequence[Move], free: Mapping[NodeName, Resources]) -> Nee
     capacity.
 
     Available capacity is assigned to migrations inside the edge first, whose departures release
-    capacity, and then to the smallest. Every other migration waits for all departures from the
-    target. In case of a cycle, dependencies are reduced to the necessary departures.
+    capacity: first to those from nodes short of capacity, then to the smallest. Every other
+    migration waits for all departures from the target. In case of a cycle, dependencies are reduced
+    to the necessary departures.
     """
     needs: Needs = {}
     leaving: dict[NodeName, set[Uid]] = {}
-    coming: dict[NodeName, list[Move]] = {}
     room = dict(free)
     for move in moves:
-        coming.setdefault(move.target, []).append(move)
+        room[move.target] -= move.pod.requests
         if move.source is not None:
             leaving.setdefault(move.source, set()).add(move.pod.uid)
-    for target, arriving in coming.items():
-        for move in sorted(arriving, key=_serving_key):
-            if shortages(move.pod.requests, room[target]):
-                needs[move.pod.uid] = frozenset(leaving.get(target, ()))
-            else:
-                room[target] -= move.pod.requests
-                needs[move.pod.uid] = frozenset()
+    targets = {move.target for move in moves}
+    short = {name for name in targets if min(dict(room[name].items()).values()) < 0}
+    moves = sorted(moves, key=partial(_serving_key, short))
+    room = dict(free)
+    for move in moves:
+        if shortages(move.pod.requests, room[move.target]):
+            needs[move.pod.uid] = frozenset(leaving.get(move.target, ()))
+        else:
+            room[move.target] -= move.pod.requests
+            needs[move.pod.uid] = frozenset()
     if len(list_startable(needs)) == len(needs):
         return needs
     return {**needs, **_find_least_needs(moves, {u for u in needs if not needs[u]}, room, leaving)}
@@ -193,11 +197,12 @@ def _find_least_needs(
 
     Of two migrations with a common target, the later waits for all prerequisites of the earlier:
     capacity is sufficient in any order. Migrations without a possible start are dropped.
-    over: migrations without prerequisites. room: remaining capacity.
+    moves: in the order in which they get capacity. over: migrations without prerequisites. room:
+    remaining capacity.
     """
     needs: Needs = {}
     gone: set[Uid] = set()
-    left = sorted((move for move in moves if move.pod.uid not in over), key=_serving_key)
+    left = [move for move in moves if move.pod.uid not in over]
     by_uid = {move.pod.uid: move for move in moves}
     while over != gone:
         for uid in over - gone:
@@ -214,10 +219,11 @@ def _find_least_needs(
     return needs
 
 
-def _serving_key(move: Move) -> tuple[bool, int, int, str, str]:
-    requests = move.pod.requests
-    inside = move.kind is MoveKind.EDGE_TO_EDGE
-    return not inside, requests.cpu, requests.memory, move.pod.namespace, move.pod.name
+def _serving_key(short: Container[NodeName], move: Move) -> tuple[bool, bool, int, int, str, str]:
+    """Sort key of migrations in the order in which they get capacity."""
+    pod, inside = move.pod, move.kind is MoveKind.EDGE_TO_EDGE
+    awaited = inside and move.source in short
+    return not inside, not awaited, pod.requests.cpu, pod.requests.memory, pod.namespace, pod.name
 
 
 def group_migrations(moves: Sequence[Move], needs: Needs, gains: Gains) -> list[Moves]:

@@ -24,11 +24,14 @@ def assign_pods(problem: EdgeProblem, changes: Ints) -> Moves | None:
     pods); None without sufficient cloud capacity.
 
     Within an item as many pods as possible stay on the edge; the surplus is pending pods, then pods
-    from the cloud, or goes to the cloud.
+    from the cloud, or goes to the cloud. Departures from nodes short of capacity wait for the
+    fewest others: they go to the cloud, or to nodes with free capacity.
     """
     if problem.cloud_counts(changes.sum(axis=0)) is None:
         return None
     names = [node.name for node in problem.nodes]
+    left = problem.free - np.maximum(changes, 0) @ problem.requests
+    short = {name: min(row) < 0 for name, row in zip(names, left.tolist(), strict=True)}
     inside: list[Move] = []
     away: list[_Place] = []
     for item, column in zip(problem.items, changes.T.tolist(), strict=True):
@@ -40,6 +43,9 @@ def assign_pods(problem: EdgeProblem, changes: Ints) -> Moves | None:
         ]
         places = [name for name, number in zip(names, column, strict=True) for _ in range(number)]
         staying = min(len(removed), len(places))
+        places.sort(key=short.__getitem__)
+        removed.sort(key=lambda place: short[place[1]])
+        removed[:staying] = sorted(removed[:staying], key=lambda place: not short[place[1]])
         inside += _pair_inside(removed[:staying], places[:staying])
         inside += _pair_arrivals(item, places[staying:])
         away += removed[staying:]

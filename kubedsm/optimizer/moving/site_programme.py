@@ -32,7 +32,7 @@ from kubedsm.optimizer.programming.programme import (
 )
 
 #: infeasible solutions to skip
-_TRIES = 3
+_TRIES = 12
 #: part of the remaining time for a priority level: single migrations follow if nothing is found
 _PART = 0.9
 #: tolerance of near shares

@@ -63,6 +63,13 @@ def test_room_goes_first_to_moves_that_others_may_wait_for():
     assert next(break_cycles(moves, find_needs(moves, room))) == ()
 
 
+def test_room_goes_first_to_moves_from_nodes_short_of_room():
+    # Were a let in first, by its name, b and c would wait for each other.
+    moves = [move("a-1", "e3", "e2"), move("b-1", "e1", "e2"), move("c-1", "e2", "e1")]
+    found = waits(moves, free(e1=0, e2=1, e3=0))
+    assert found == {"a-1": {"c-1"}, "b-1": set(), "c-1": {"b-1"}}
+
+
 def gains(**targets):
     shares = {
         Workload("shop", "Deployment", name): Share(1, 2) for name in (*targets, "a", "b", "c")

@@ -55,6 +55,7 @@ def by_site(case, decision):
 def test_equals_enumeration():
     seen = Counter()
     for seed in drawing.drawn(range(9000, 9300)):
+        seen["instances"] += 1
         case, objective = resilient(drawn_by_site(seed), seed), OBJECTIVES[seed % 4]
         if not has_exact_targets(case):
             seen["approximate target"] += 1
@@ -67,7 +68,7 @@ def test_equals_enumeration():
         seen["proven"] += decision.proof.qos
         seen["several sites"] += len(by_site(case, decision)) > 2
     assert min(seen["proven"], seen["several sites"]) >= 5, seen
-    assert seen["approximate target"] < 30, seen
+    assert seen["approximate target"] < 0.3 * seen["instances"], seen
 
 
 def has_exact_targets(case):
