@@ -435,7 +435,8 @@ class TierAssignment:
                 elsewhere = np.where(open_to, company - (self.codes == self.codes[node]), _FULL)
                 elsewhere[node] = here
                 best = int(elsewhere.argmin())
-                if elsewhere[best] >= here or self._opens(node, room[node] + requests):
+                opened = self._opens(node, self.loads[node], room[node] + requests)
+                if elsewhere[best] >= here or opened:
                     break
                 moves += 1
                 for at, by in ((node, -1), (best, 1)):
@@ -456,9 +457,9 @@ class TierAssignment:
         least, best = 0, None
         for other in self.places:
             if other[0] != group[0] and other[1] not in (group[1], None):
-                for cost, source, target in self._list_exchanges(group, other, room):
-                    if cost < least:
-                        least, best = cost, (other, source, target)
+                found = self._find_exchange(group, other, room, least)
+                if found is not None:
+                    least, best = found[0], (other, *found[1:])
         if best is None:
             return False
         other, source, target = best
@@ -469,47 +470,53 @@ class TierAssignment:
                 room[at] -= by * self.problem.requests[moved[0]]
         return True
 
-    def _list_exchanges(
-        self, group: _Group, other: _Group, room: Ints
-    ) -> Iterator[tuple[int, int, int]]:
-        """Yield permitted exchanges of a pod of the group with a pod of another: the added spread
-        cost, less than 0, and the nodes of both pods.
+    def _find_exchange(
+        self, group: _Group, other: _Group, room: Ints, most: int
+    ) -> tuple[int, int, int] | None:
+        """Return the permitted exchange of a pod of the group with a pod of the other that adds the
+        least spread cost, with the nodes of both pods; None if it adds at least `most`.
         """
-        kind, requests = group[0], self.problem.requests
-        more = requests[other[0]] - requests[kind]
-        company, theirs = self._company_of(group[1]), self._company_of(other[1])
-        targets = np.array(sorted(+self.places[other]), dtype=np.intp)
-        targets = targets[(room[targets] + more >= 0).all(axis=1)]
-        for source in sorted(+self.places[group]):
-            if (room[source] < more).any():
-                continue
-            # Each pod counts on its node and in its zone.
-            apart = 2 - (self.codes[targets] == self.codes[source])
-            costs = company[targets] - company[source] + theirs[source] - theirs[targets]
-            costs = costs + 2 * apart
-            for at in np.flatnonzero(costs < 0).tolist():
-                target = int(targets[at])
-                opened = self._opens(source, room[source] - more) or self._opens(
-                    target, room[target] + more
-                )
-                if not opened and self._may_exchange(kind, other[0], source, target):
-                    yield int(costs[at]), source, target
+        (kind, workload), (their_kind, their_workload) = group, other
+        requests, penalties = self.problem.requests, self.problem.penalties
+        more = requests[their_kind] - requests[kind]
+        crowding = self._company_of(workload) - self._company_of(their_workload)
+        sources = self._accepting(sorted(+self.places[group]), kind, their_kind, room - more)
+        targets = self._accepting(sorted(+self.places[other]), their_kind, kind, room + more)
+        if not len(sources) or not len(targets):
+            return None
+        # Each pod counts on its node and in its zone: 4 apart from each other, or 2 in one zone.
+        if crowding[targets].min() - crowding[sources].max() + 2 >= most:
+            return None
+        costs = crowding[targets] - crowding[sources][:, None] + 4
+        costs -= 2 * (self.codes[sources][:, None] == self.codes[targets])
+        worse = penalties[targets, kind] > penalties[sources, kind][:, None]
+        worse |= penalties[sources, their_kind][:, None] > penalties[targets, their_kind]
+        costs[sources[:, None] == targets] = most
+        source, target = np.unravel_index(costs.argmin(), costs.shape)
+        least = int(costs[source, target])
+        return None if least >= most else (least, int(sources[source]), int(targets[target]))
 
-    def _may_exchange(self, kind: int, other: int, source: int, target: int) -> bool:
-        """Return True if both nodes accept each other's pod at no greater penalty."""
-        return source != target and all(
-            self.loads[end, which] < self.problem.most[end, which]
-            and self.problem.penalties[end, which] <= self.problem.penalties[start, which]
-            for which, start, end in ((kind, source, target), (other, target, source))
-        )
+    def _accepting(self, nodes: Sequence[int], leaving: int, coming: int, room: Ints) -> Ints:
+        """Return those of the nodes that accept a pod of the kind `coming` for one of the kind
+        `leaving`, with this free capacity afterwards, and would accept no unplaced pod then.
+        """
+        found = np.array(nodes, dtype=np.intp)
+        left, loads = room[found], self.loads[found]
+        loads[:, leaving] -= 1
+        loads[:, coming] += 1
+        accepted = (left >= 0).all(axis=1) & (loads <= self.problem.most[found])[:, coming]
+        accepting: Ints = found[accepted & ~self._opens(found, loads, left)]
+        return accepting
 
-    def _opens(self, node: int, room: Ints) -> bool:
-        """Return True if the node would accept an unplaced pod with this free capacity."""
-        return any(
-            self.loads[node, kind] < self.problem.most[node, kind]
-            and bool((room >= self.problem.requests[kind]).all())
-            for kind in self.unplaced
-        )
+    def _opens(self, nodes: int | Ints, loads: Ints, room: Ints) -> NDArray[np.bool_]:
+        """Return True for each node that would accept an unplaced pod with these pods and this free
+        capacity.
+        """
+        opened = np.zeros(room.shape[:-1], dtype=np.bool_)
+        for kind in self.unplaced:
+            fits = (room >= self.problem.requests[kind]).all(axis=-1)
+            opened |= fits & (loads[..., kind] < self.problem.most[nodes, kind])
+        return opened
 
     def _is_crowded(self, workload: Workload, nodes: Iterable[int]) -> bool:
         """Determine from zone counts whether any pod of the workload could join fewer replicas."""

@@ -110,10 +110,12 @@ def test_pods_change_places_until_no_exchange_makes_them_more_even():
     for seed in drawing.drawn(range(300)):
         tier, alone = dealt(seed, best_fit_increasing), dealt(seed, best_fit_increasing)
         packing, before = tier.problem, tier.loads.sum(axis=0).tolist()
+        penalty = (packing.penalties * tier.loads).sum(axis=0)
         unplaced = np.flatnonzero(tier.loads.sum(axis=0) < packing.counts).tolist()
         literal_even_out(alone)
         tier.even_out(NO_DEADLINE, unplaced)
         assert tier.loads.sum(axis=0).tolist() == before
+        assert ((packing.penalties * tier.loads).sum(axis=0) <= penalty).all(), seed
         assert (tier.loads <= packing.most).all()
         assert (packing.room_after(tier.loads) >= 0).all()
         assert not any(opened(packing, tier.loads, kind) for kind in unplaced), seed
