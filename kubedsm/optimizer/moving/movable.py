@@ -3,9 +3,11 @@
 from collections.abc import Callable, Container
 
 from kubedsm.model.model import ENDING_KINDS, MIGRATING_LABEL, NodeName, Pod, Tier, Uid, Workload
+from kubedsm.model.residents import Selection
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.objective import QosTargets
 from kubedsm.objective.qos_targets import is_capped
+from kubedsm.optimizer.matching.problem import is_plain
 from kubedsm.optimizer.moving.suggestion import Cause, Reason
 
 #: Return the reason why a pod must stay; None if it may be migrated.
@@ -130,3 +132,18 @@ def reject_capped(snapshot: Snapshot, qos_targets: QosTargets, movable: Movable)
         return why
 
     return reason
+
+
+def is_ruled(snapshot: Snapshot, pod: Pod) -> bool:
+    """Return True if rules between pods concern the pod, its own or those of any other pod:
+    migrations next to its own may violate them.
+    """
+    if not is_plain(snapshot, [pod]):
+        return True
+    constraints = {term for of_class in snapshot.census.classes for term in of_class.rules.spread}
+    return any(
+        Selection(term.selector, (term.namespace,)).covers(
+            pod.namespace, pod.labels, snapshot.surroundings
+        )
+        for term in constraints
+    )

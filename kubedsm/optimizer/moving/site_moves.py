@@ -21,10 +21,10 @@ from kubedsm.objective.fragmentation import rows as amounts_of
 from kubedsm.objective.gains import LEAST_GAIN, Gain, Gains, leading_gain, net
 from kubedsm.objective.objective import NANO
 from kubedsm.optimizer.matching.match import Bounds
-from kubedsm.optimizer.matching.problem import is_plain
 from kubedsm.optimizer.moving.edge_items import leaving_turn
 from kubedsm.optimizer.moving.edge_problem import EdgeProblem
 from kubedsm.optimizer.moving.migration_graph import Order
+from kubedsm.optimizer.moving.movable import is_ruled
 from kubedsm.optimizer.moving.move_order import order_migrations
 from kubedsm.optimizer.moving.site_programme import list_site_changes
 from kubedsm.optimizer.moving.suggestion import (
@@ -169,7 +169,9 @@ class SiteMoves:
             # Some groups pay only with the others.
             joint = None in map(self._make_step, groups) and self._make_step(whole) is not None
             for group in [whole] if joint else groups:
-                ruled = self._moved and any(self._is_ruled(move.pod) for move in group)
+                ruled = self._moved and any(
+                    is_ruled(self.one_more.snapshot, move.pod) for move in group
+                )
                 step = None if ruled else self._make_step(group)
                 if step is not None:
                     self._take(step)
@@ -221,7 +223,7 @@ class SiteMoves:
 
         def stays(pod: Pod) -> Reason | None:
             out = pod.uid not in near.pods or pod.uid in self._moved
-            if out or (self._moved and self._is_ruled(pod)):
+            if out or (self._moved and is_ruled(self.one_more.snapshot, pod)):
                 return Cause.BY_SITE.of()
             return one_more.movable(pod)
 
@@ -341,12 +343,8 @@ class SiteMoves:
         """Yield a pod of each class of the workload at the place, not migrated yet."""
         for pods in self._by_place[workload].get(place, {}).values():
             pod = next((each for each in pods if each.uid not in self._moved), None)
-            if pod is not None and not (self._moved and self._is_ruled(pod)):
+            if pod is not None and not (self._moved and is_ruled(self.one_more.snapshot, pod)):
                 yield pod
-
-    def _is_ruled(self, pod: Pod) -> bool:
-        """Return True if rules between pods concern the pod: other migrations may change them."""
-        return not is_plain(self.one_more.snapshot, [pod])
 
     def _direct(self, target: _Target, sites: Sequence[str]) -> Step | None:
         """Return the step to a node of the sites with capacity; None without one."""

@@ -29,10 +29,9 @@ from kubedsm.objective.lasting import Lasting
 from kubedsm.objective.load import Floats, LoadGoal, Loads, evenness
 from kubedsm.objective.objective import QosTargets
 from kubedsm.objective.replica_spread import ReplicaSpread, has_default_spread
-from kubedsm.optimizer.matching.problem import is_plain
 from kubedsm.optimizer.moving.edge_items import leaving_turn
 from kubedsm.optimizer.moving.migration_graph import Order
-from kubedsm.optimizer.moving.movable import Movable
+from kubedsm.optimizer.moving.movable import Movable, is_ruled
 from kubedsm.optimizer.moving.move_order import order_migrations
 from kubedsm.optimizer.moving.suggestion import Move, MoveKind, SuggestLimits, count_legs
 from kubedsm.optimizer.placing.cloud import score_with
@@ -76,8 +75,8 @@ class OneMore:
         source = self.snapshot.nodes[self.snapshot.placed[pod.uid]]
         if source.tier is None or not self.is_allowed(source.tier):
             return []
-        if self.others and not is_plain(self.snapshot, [pod]):
-            return []  # the other migrations could change feasibility
+        if self.others and is_ruled(self.snapshot, pod):
+            return []  # the other migrations may change feasibility
         without = self.feasibility.without_pod(pod.uid)
         taking = set(without.feasible(pod))
         found = [
@@ -204,7 +203,8 @@ def list_spreading(
     for crowd in sorted(spreadable, key=turn):
         # The benefit equals edge pods while the workload remains unchanged.
         seconds = lasting(crowd.workload)
-        yield from _find_migration(one_more, spread, crowd.list_leaving(), seconds, separate)
+        leaving = crowd.list_leaving(one_more.movable)
+        yield from _find_migration(one_more, spread, leaving, seconds, separate)
 
 
 def _find_migration(
@@ -219,16 +219,14 @@ def _find_migration(
     """Yield the best migration of a workload's pods, at most one, with its benefit; without a
     target if the benefit is at most the price.
 
-    pods: with the greatest possible benefit of each. benefit: of a migration to a node, in pods at
-    the edge.
+    pods: movable, with the greatest possible benefit of each. benefit: of a migration to a node, in
+    pods at the edge.
     """
     price = one_more.limits.price
     for pod, most in pods:
         source = one_more.snapshot.placed[pod.uid]
         if one_more.is_out_of_time():
             return
-        if one_more.movable(pod):
-            continue
         if price and most * seconds <= price:
             yield Move(pod, source, source, None), most * seconds
             return
@@ -257,8 +255,8 @@ class _Crowd:
         """Greatest part of the replicas on a node."""
         return max(self.on_node.values()) / sum(self.on_node.values())
 
-    def list_leaving(self) -> Iterator[tuple[Pod, float]]:
-        """Yield pods to migrate, with the greatest possible benefit in pods at the edge.
+    def list_leaving(self, movable: Movable) -> Iterator[tuple[Pod, float]]:
+        """Yield movable pods, with the greatest possible benefit in pods at the edge.
 
         Nodes with most replicas come first; of each class on a node, the youngest pod: in a
         rollout the others leave soon.
@@ -266,7 +264,7 @@ class _Crowd:
         total = sum(self.on_node.values())
         for node, here in sorted(self.on_node.items(), key=lambda entry: (-entry[1], entry[0])):
             if here > 1:
-                there = [pod for pod in self.pods if pod.node_name == node]
+                there = [p for p in self.pods if p.node_name == node and not movable(p)]
                 pods = {pod.pod_class: pod for pod in sorted(there, key=_youngest_first)[::-1]}
                 for pod in sorted(pods.values(), key=_youngest_first):
                     yield pod, here / total * (here - 1) / (total - 1)

@@ -4,7 +4,7 @@ import random
 import attrs
 import pytest
 
-from kubedsm.model.model import Tier
+from kubedsm.model.model import SchedulingRules, Tier
 from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.moving.migration_graph import Order
 from kubedsm.optimizer.moving.move_order import order_migrations
@@ -14,6 +14,8 @@ from kubedsm.plugins.feasibility import Feasibility
 from kubedsm.solvers.available import Highs
 from support import drawing
 from support.placement_instances import Instance, node, pod, resources, snapshot
+from support.rule_instances import app, evenly
+from support.ruled_literal import broken, stages
 from support.site_instances import (
     LABELS,
     SITES,
@@ -109,6 +111,19 @@ def test_two_pods_change_places_by_a_stopover_in_the_cloud():
     assert count_legs(found.moves) == len(found.legs) == 3
     assert moved(suggested(case, attrs.evolve(MANY, max_moves=2))) == []
     assert moved(suggested(cluster({"a": 4, "b": 4}, pods, promised, cloud=1))) == []
+
+
+def test_migrations_of_both_kinds_break_no_rule_together():
+    # Each alone keeps the spread of "even", which counts both; together at a they would not.
+    spread = SchedulingRules(spread=(evenly(app("one"), "site"),))
+    pods = [ready("p", "cart", "n-b"), ready("q", "even", "cloud", rules=spread)]
+    pods = [attrs.evolve(each, labels={"app": "one"}) for each in pods]
+    promised = {"cart": plain_target(a=1), "even": QosTarget()}
+    for solver in (SOLVED, SUGGEST_BOUNDS):
+        case = cluster({"a": 2, "b": 1}, pods, promised)
+        found = suggested(case, bounds=solver)
+        assert found.moves
+        assert not any(broken(case.snapshot, each) for each in stages(case.snapshot, found))
 
 
 def test_a_benefit_below_the_price_stays():
