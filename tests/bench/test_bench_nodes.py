@@ -86,7 +86,7 @@ def test_the_next_batch_goes_on_where_the_last_one_stopped():
 def test_a_size_is_read_decided_and_suggested_by_both_sides():
     shown = run(Size(8, 40), rounds=1, suggestions=1, seconds=0).figures
     assert (shown["nodes"], shown["pods"], shown["running"]) == (8, 40, None)
-    assert len({each["what"] for each in shown["paired"]}) == 21
+    assert len({each["what"] for each in shown["paired"]}) == 23
     assert all(each["ms"] > 0 and each["ratio"] > 0 for each in shown["paired"])
     report = run(Size(8, 501), rounds=1, suggestions=0, seconds=0)
     assert report.figures["paired"][1]["besideSampled"] == [500, 501]

@@ -7,6 +7,7 @@ name is created, and the odd one is shown in all responses.
 import copy
 import json
 from contextlib import suppress
+from http import HTTPStatus
 
 import orjson
 
@@ -97,7 +98,9 @@ class Shown:
         try:
             named = stored | {"metadata": _named(given)}
             made = self._world.api.create(resource, named, namespace=namespace)
-        except ApiError:
+        except ApiError as error:
+            if error.status == HTTPStatus.CONFLICT:
+                raise  # no API server shows two objects with one name
             anonymous = stored | {"metadata": {"generateName": "x-"}}
             made = self._world.api.create(resource, anonymous, namespace=namespace)
         metadata = [(("metadata", key), value) for key, value in given["metadata"].items()]

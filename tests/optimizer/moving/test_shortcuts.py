@@ -49,7 +49,7 @@ def test_what_is_passed_over_changes_no_suggestion(bounds, thorough):
     for seed in seeds:
         assert found[seed] == suggested(wide_case(seed), bounds), seed
     seen = Counter(move.kind for each in found.values() for move in each.moves)
-    assert len(seen) == 3, seen
+    assert len(seen) >= 3, seen
     assert not all(each.moves for each in found.values())
     assert bounds is FEW or sum(each.proven for each in found.values()) > 3
 

@@ -35,11 +35,11 @@ def literal_one_by_one(whole, number):
 
 
 def test_one_by_one_is_as_if_all_nodes_were_rated_for_each_pod():
-    left_out = 0
+    left_out = []
     for seed in drawing.drawn(range(150)):
         _, edge, cloud = drawn_batch(seed, 14)
         whole = PlacementProblem.of(edge.kinds, edge.rows + cloud.rows)
         found = place_one_by_one(whole, len(edge.free))
         assert (found == literal_one_by_one(whole, len(edge.free))).all(), seed
-        left_out += int(found.sum()) < int(whole.counts.sum())
-    assert 10 < left_out < 140
+        left_out.append(int(found.sum()) < int(whole.counts.sum()))
+    assert 0.1 < sum(left_out) / len(left_out) < 0.9
