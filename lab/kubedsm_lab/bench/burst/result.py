@@ -56,6 +56,8 @@ _SOURCES = {"watch": "by watch", "api": "by API, in whole seconds"}
 _SPANS = {"createdToBound": "T_sched", "createdToReady": "T_ready", "boundToReady": "T_post"}
 _TIME_DIGITS = {"mean": 1, "p50": 1, "p90": 1, "p95": 1, "p99": 1, "max": 1, "missing": 0}
 _NODES = {"onAllNodes": "all nodes", "onNodesUsed": "nodes that got one"}
+#: what is counted on nodes, with the unit shown, in the unit measured
+_AMOUNTS = {"pods": 1, "cpu": 1, "memory": 2**20}
 _NODE_DIGITS = {"nodes": 0, "min": 0, "max": 0, "mean": 1, "std": 2, "cv": 4, "jain": 4}
 _RATIOS = {
     "mean T_sched": "watch.createdToBound.mean",
@@ -275,13 +277,20 @@ def _evenness_table(sides: Sequence[Side]) -> Table:
     lines = [
         [
             f"{side.scheduler}: {what}, {which}",
-            *_cells(side.medians, f"{on}.{what}", _NODE_DIGITS),
+            *_cells(_scale(side.medians, f"{on}.{what}", unit), f"{on}.{what}", _NODE_DIGITS),
         ]
-        for what in ("pods", "cpu", "memory")
+        for what, unit in _AMOUNTS.items()
         for on, which in _NODES.items()
         for side in sides
     ]
     return ["", "nodes", "min", "max", "mean", "std", "CV", "Jain"], lines
+
+
+def _scale(figures: Mapping[str, float], prefix: str, unit: int) -> dict[str, float]:
+    """Return the figures with this prefix, amounts in the given unit."""
+    found = {name: value for name, value in figures.items() if name.startswith(prefix)}
+    amounts = (f"{prefix}.{each}" for each in ("min", "max", "mean", "std"))
+    return found | {name: found[name] / unit for name in amounts if name in found}
 
 
 def _fullest_table(sides: Sequence[Side]) -> Table:
