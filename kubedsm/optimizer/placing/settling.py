@@ -549,6 +549,8 @@ def _topology_keys(rules: SchedulingRules) -> list[str]:
     return sorted(keys)
 
 
+#: steps of work to place a pod alone, and more for each node of the cluster
+_ALONE_STEPS, _ALONE_NODE_STEPS = 400_000, 200
 #: Overhead in nodes, and threshold, of pods times request vectors times edge nodes.
 _OVERHEAD, _MOST_MEASURED = 100, 10_000_000
 
@@ -557,13 +559,16 @@ def place_one_at_a_time(batch: Batch, feasibility: Feasibility) -> Settling:
     """Schedule the pods of a batch one at a time, as kube-scheduler does.
 
     This is the lower bound for every decision: a subsequent pod may violate constraints of a
-    preceding pod. The running time is linear in the number of pods, so no deadline applies.
-    Unschedulable pods are retried at the end, because other pods may have opened nodes to them.
+    preceding pod. The running time is linear in the number of pods, so only a strict deadline
+    applies. Unschedulable pods are retried at the end, because other pods may have opened nodes to
+    them. Raises OutOfTimeError.
     """
-    settling = Settling.of(batch, feasibility, forgetful=True)
+    deadline = batch.bounds.deadline if batch.bounds.deadline.strict else NO_DEADLINE
+    settling = Settling.of(batch, feasibility, deadline, forgetful=True)
     nodes = len(batch.edge.positions) + _OVERHEAD
     measured = len(batch.pods) * len(batch.fragmentation.mix) * nodes <= _MOST_MEASURED
     for pod in batch.pods:
+        deadline.check(_ALONE_STEPS + _ALONE_NODE_STEPS * len(settling.nodes))
         open_to = settling.open_to(pod)
         if open_to is None:
             continue

@@ -3,7 +3,13 @@
 import attrs
 import pytest
 
-from kubedsm.model.deadline import NO_DEADLINE, Deadline, OutOfTimeError
+from kubedsm.model.deadline import (
+    NO_DEADLINE,
+    STEPS_PER_SECOND,
+    URGENT_SHARE,
+    Deadline,
+    OutOfTimeError,
+)
 from kubedsm.model.model import Tier
 from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.policies import kubedsm
@@ -77,3 +83,22 @@ def test_a_strict_deadline_says_that_it_has_passed():
     with pytest.raises(OutOfTimeError):
         _ = Deadline(lambda: 3.0, strict=True).passed
     assert not Deadline(lambda: 0.5, strict=True).passed
+
+
+def test_pods_are_placed_one_at_a_time_only_within_a_strict_deadline():
+    # Ten kinds of pods on a nearly full edge: too many choices for a proof.
+    pods = [
+        pod(f"{kind}-{n}", kind, resources(0.3 + at / 9, 1 + at / 7))
+        for at, kind in enumerate("abcdefghij")
+        for n in range(10)
+    ]
+    nodes = [node(f"e{n}", Tier.EDGE, 3, 12) for n in range(9)]
+    shot = snapshot([*nodes, node("c1", Tier.CLOUD, 500, 2000)], pods)
+    spent = Deadline.within(1e9, lambda: 0.0)
+    decision, _ = WITHOUT.at_once(shot, pods, (), spent)
+    assert not decision.proof.qos
+    one_pod_at_a_time = 400_000 * len(pods)
+    assert spent.meter.steps > one_pod_at_a_time
+    seconds = (spent.meter.steps - one_pod_at_a_time // 2) / (URGENT_SHARE * STEPS_PER_SECOND)
+    assert WITHOUT.at_once(shot, pods, (), Deadline.within(seconds, lambda: 0.0)) is None
+    assert WITHOUT.decide_batch(shot, pods, Deadline.within(seconds, lambda: 0.0)) == decision
