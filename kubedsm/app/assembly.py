@@ -167,6 +167,7 @@ class Runtime:
             migrations,
             OrphanSweep(handle, calls),
             self.attempts.end_bind,
+            self._apply_event,
             limits,
             Listeners(record, listener),
         )

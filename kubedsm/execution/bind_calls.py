@@ -61,25 +61,28 @@ class BindCalls:
     _under_way: int = attrs.field(default=0, init=False)
     #: set while no bind is under way
     none_under_way: asyncio.Event = attrs.field(factory=asyncio.Event, init=False)
-    #: workloads with pods released because of the tier label: bound without the label
+    #: workloads that released a labelled pod: bound without the tier label
     _unlabelled: set[Workload] = attrs.field(factory=set, init=False)
+    #: those of them whose owner's selector was not read yet
+    _suspected: set[Workload] = attrs.field(factory=set, init=False)
 
     def __attrs_post_init__(self) -> None:
         self._slots = asyncio.Semaphore(self._at_once)
         self.none_under_way.set()
 
     def observe(self, change: Change) -> None:
-        """Detect a ReplicaSet that releases pods with a tier label, and label no more of its pods.
+        """Detect an owner that releases pods with a tier label, and label no more of its pods until
+        its selector is read.
 
-        A selector may exclude the label, or some label value, without prior indication. A restored
-        pod, detached before, has no owner until adoption by the ReplicaSet.
+        A selector may exclude the label, or some label value. A restored pod, detached before, has
+        no owner until adoption by the ReplicaSet.
         """
         before, after = change.pod_before, change.pod_after
         if before is None or after is None or TIER_LABEL not in after.labels or before.detached:
             return
         if before.workload.kind != "Pod" and after.workload.kind == "Pod":
-            owner = str(before.workload)
-            log.warning("owner releases labelled pods", owner=owner, label=TIER_LABEL)
+            if before.workload not in self._unlabelled:
+                self._suspected.add(before.workload)
             self._unlabelled.add(before.workload)
 
     def longest_wait(self, number: int) -> float:
@@ -100,6 +103,9 @@ class BindCalls:
         try:
             async with self._slots:
                 pod = self._mirror.pod(Uid(step.pod))
+                if pod is not None and pod.workload in self._suspected:
+                    await self._read_selector(pod)
+                    pod = self._mirror.pod(Uid(step.pod))
                 if pod is None or not is_pending():
                     return
                 name = NodeName(step.node)
@@ -114,6 +120,26 @@ class BindCalls:
             self._under_way -= 1
             if not self._under_way:
                 self.none_under_way.set()
+
+    async def _read_selector(self, pod: Pod) -> None:
+        """Label the workload's pods again if the selector of the pod's owner names no tier label:
+        users may have taken the released pod out of service.
+        """
+        try:
+            live = await reads.read_pod(self._cluster, pod, timeout=self._timeout)
+            if live.owner_kind not in reads.APPS_RESOURCES:
+                return
+            owner = await reads.read_owner(self._cluster, live, timeout=self._timeout)
+        except (ClusterError, WireError) as error:
+            self._throttle.log(log.info, "owner unreadable", error, pod=str(pod))
+            return
+        if pod.workload in self._suspected:
+            self._suspected.discard(pod.workload)
+            if TIER_LABEL in owner.selected_labels:
+                name = str(pod.workload)
+                log.warning("owner releases labelled pods", owner=name, label=TIER_LABEL)
+            else:
+                self._unlabelled.discard(pod.workload)
 
     def _find_shortage(self, pod: Pod, name: NodeName) -> str:
         """Return the reason why the pods on the node leave too little room for the pod, else "".
@@ -217,11 +243,12 @@ class TierKeeper(Controller):
     def observe(self, change: Change) -> None:
         before, after = change.node_before, change.node_after
         if self._active and before and after and before.tier is not after.tier:
-            self._mark_pods(after)
+            self._mark_pods(after, again=True)
 
-    def _mark_pods(self, node: Node) -> None:
+    def _mark_pods(self, node: Node, *, again: bool = False) -> None:
+        """`again`: an update to the former tier may be on its way, so even equal labels are set."""
         scheduler_name = self.configuration.current.scheduler_name
         for pod in self.mirror.pods_on(node.name):
             label, ours = pod.labels.get(TIER_LABEL), pod.scheduler_name == scheduler_name
-            if ours and node.tier is not None and label not in (None, node.tier):
+            if ours and node.tier is not None and label and (again or label != node.tier):
                 self.recorder.update_tier_labels(pod, *tier_marks(pod, node.tier))

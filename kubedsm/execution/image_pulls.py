@@ -6,7 +6,7 @@ terminates before, the pod ends at its own deadline, the orphan sweep of the nex
 and the garbage collector deletes it together with the migrated pod.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 import attrs
 import structlog
@@ -15,7 +15,13 @@ from kubedsm.events.controller import Controller
 from kubedsm.execution.bind_calls import IsPending
 from kubedsm.execution.migration_calls import LONGEST_START, RETRY, SLACK
 from kubedsm.kube.calls import writes
-from kubedsm.kube.calls.image_pulls import PULL_COMMAND, create_pull_pod, read_pull_spec
+from kubedsm.kube.calls.image_pulls import (
+    PULL_COMMAND,
+    create_pull_pod,
+    has_pulled,
+    pull_label,
+    read_pull_spec,
+)
 from kubedsm.kube.client.port import ClusterError, NotFound
 from kubedsm.kube.wire.errors import WireError
 from kubedsm.model.images import LEAST_OBSERVED, estimate_pull, list_missing, with_tag
@@ -41,6 +47,8 @@ class ImagePulls(Controller):
     _pulled: set[str] = attrs.field(factory=set, init=False)
     #: pods that pull ahead for migrations in progress
     _ahead: set[Uid] = attrs.field(factory=set, init=False)
+    #: other pods with the label that were checked
+    _checked: set[Uid] = attrs.field(factory=set, init=False)
 
     def extend_deadline(self, step: Step, pod: Pod, ready_within: float) -> float:
         """Return the seconds within which the replacement should be Ready, given those without a
@@ -98,12 +106,17 @@ class ImagePulls(Controller):
             self.throttle.log(log.info, "images not pulled ahead", error, pod=str(pod), node=node)
             return True
         self._ahead.add(puller.uid)
+        seen = False
         try:
             while is_pending():
                 taken = self.clock.monotonic() - begun
-                if self._has_ended(puller) or not self._list_missing(pod, node):
-                    self._pulled.add(step.move)
-                    self._observe_pull(node, size, taken)
+                known = self.mirror.pod(puller.uid)
+                seen = seen or known is not None
+                is_there = not self._list_missing(pod, node)
+                if is_there or (seen and (known is None or known.finished or known.terminating)):
+                    if is_there or await self._has_pulled(puller):
+                        self._pulled.add(step.move)
+                        self._observe_pull(node, size, taken)
                     break
                 if taken > within:
                     log.info("images not pulled ahead in time", pod=str(pod), node=node)
@@ -114,10 +127,17 @@ class ImagePulls(Controller):
         await self._remove(puller)
         return True
 
-    def _has_ended(self, puller: Pod) -> bool:
-        """Return True if the pod's images are pulled: its node may report them only later."""
+    async def _has_pulled(self, puller: Pod) -> bool:
+        """Return True if the ended pod's images are pulled: its node may report them only later."""
         known = self.mirror.pod(puller.uid)
-        return known is not None and known.finished
+        try:
+            return (
+                known is not None
+                and known.finished
+                and await has_pulled(self.cluster, puller, timeout=self.timeout)
+            )
+        except (ClusterError, WireError):
+            return False
 
     async def _create_puller(
         self, pod: Pod, node: NodeName, missing: Mapping[str, int], within: float
@@ -148,19 +168,31 @@ class ImagePulls(Controller):
                 return
 
     def list_orphans(self) -> list[Pod]:
-        """Return pods that pull images for no migration in progress."""
-        return [
+        """Return pods that pull images for no migration in progress, and were not checked yet."""
+        ours = pull_label(self.configuration.current.scheduler_name)
+        labelled = [
             pod
             for pod in self.mirror.pods()
-            if PULL_LABEL in pod.labels and not pod.terminating and pod.uid not in self._ahead
+            if pod.labels.get(PULL_LABEL) == ours and not pod.terminating
         ]
+        self._checked &= {pod.uid for pod in labelled}
+        return [pod for pod in labelled if pod.uid not in self._ahead | self._checked]
 
-    async def remove_orphan(self, pod: Pod) -> None:
+    async def remove_orphans(self, pods: Iterable[Pod]) -> None:
+        """Check and remove orphans one after the other, each once unless that fails."""
+        pods = list(pods)
+        self._checked.update(pod.uid for pod in pods)
+        for pod in pods:
+            await self._remove_orphan(pod)
+
+    async def _remove_orphan(self, pod: Pod) -> None:
         """Evict an orphaned pod that pulls images, unless its label is forged."""
         try:
             spec = await read_pull_spec(self.cluster, pod, timeout=self.timeout)
         except (ClusterError, WireError) as error:
             self.throttle.log(log.info, "image pull unreadable", error, pod=str(pod))
+            self._checked.discard(pod.uid)
             return
         if all(each.command == (PULL_COMMAND,) for each in spec.containers):
             await self._remove(pod)
+            self._checked.discard(pod.uid)

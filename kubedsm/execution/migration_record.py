@@ -7,6 +7,7 @@ cannot overwrite the record of its successor.
 """
 
 import asyncio
+from collections.abc import Sequence
 
 import attrs
 import msgspec
@@ -28,8 +29,8 @@ from kubedsm.model.model import Workload
 log = structlog.get_logger()
 
 ANNOTATION = "kubedsm.io/begun-migrations"
-#: migrations kept: with 50 bytes each, within the limit of an object's annotations
-MOST = 4000
+#: most characters of the record: all annotations of an object may have 256 KiB
+MOST = 200_000
 #: seconds between attempts
 RETRY = 5.0
 #: namespace, kind and name of the workload, and time in whole seconds since the epoch
@@ -47,6 +48,20 @@ def read_begun(found: leases.Lease | None, now: float) -> list[tuple[Workload, f
         for namespace, kind, name, at in _ENTRIES.decode(annotations.get(ANNOTATION, "[]"))
         if now - DAY < at <= now
     ]
+
+
+def _encode_newest(begun: Sequence[tuple[Workload, float]]) -> str:
+    """Return the newest migrations that fit into an annotation, as JSON."""
+    texts: list[str] = []
+    left = MOST
+    for workload, at in reversed(begun):
+        entry: Entry = workload.namespace, workload.kind, workload.name, int(at)
+        texts.append(msgspec.json.encode(entry).decode())
+        left -= len(texts[-1]) + 1
+        if left < 0:
+            texts.pop()
+            break
+    return f"[{','.join(reversed(texts))}]"
 
 
 @attrs.define(eq=False)
@@ -105,12 +120,12 @@ class MigrationRecord(Controller):
         except UNREADABLE as error:
             begun = []
             self.throttle.log(log.warning, "record of migrations unreadable", error)
+        unrecorded = bool(self.deferrals.begun)  # without a budget
         self.deferrals.restore(begun)
-        self._is_read, self._written = True, self.deferrals.begun
+        self._is_read, self._written = True, None if unrecorded else self.deferrals.begun
 
     async def _write(self, begun: list[tuple[Workload, float]]) -> None:
-        entries = [(of.namespace, of.kind, of.name, int(at)) for of, at in begun[-MOST:]]
-        text = msgspec.json.encode(entries).decode()
+        text = _encode_newest(begun)
         term = leases.term_of(self.instance, DAY, self.clock.wall(), 0)
         try:
             self._found = await leases.write(

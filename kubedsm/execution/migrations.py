@@ -192,15 +192,12 @@ class Migrations(Controller):
         pod = known.pod or self.mirror.pod(Uid(known.order.pod))
         return known.order.target in nodes or (pod is not None and pod.node_name in nodes)
 
-    def cancel_unstarted(self) -> Iterator[tuple[str, list[Step]]]:
-        """Cancel groups in which no migration has started; yield plan ids, and start steps not yet
-        admitted.
-        """
+    def cancel_unstarted(self) -> Iterator[str]:
+        """Cancel groups in which no migration has started; yield their plan ids."""
         for plan_id, group in list(self.groups.items()):
             if not (group.begun or group.for_others):
                 group.cancelled = True
-                mine = [m for m in self._waiting if self._moves[m].plan_id == plan_id]
-                yield plan_id, [self._waiting.pop(move) for move in mine]
+                yield plan_id
 
     # Start.
 

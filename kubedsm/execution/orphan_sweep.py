@@ -78,8 +78,14 @@ class OrphanSweep(Controller):
             self.inspect(pod, plans)
 
     def inspect(self, pod: Pod, plans: Plans) -> None:
-        """Queue a pod with the migration label for restoring, or ignore a forged label."""
-        if pod.terminating or pod.uid in self._handled or plans.follows(pod.uid):
+        """Queue a pod with the migration label for restoring, or ignore a forged label.
+
+        Pods of other schedulers stay: another KubeDSM may have detached them.
+        """
+        is_ours = pod.scheduler_name == self.configuration.current.scheduler_name
+        if not is_ours or pod.terminating:
+            return
+        if pod.uid in self._handled or plans.follows(pod.uid):
             return
         if not pod.detached or pod.uid in self._forged:
             self._ignore(pod)

@@ -34,7 +34,7 @@ from kubedsm.execution.migrations import (
 from kubedsm.execution.orphan_sweep import SWEEP, OrphanSweep
 from kubedsm.execution.volume_calls import OF_VOLUMES, VolumeCalls
 from kubedsm.explain.listener import Listener
-from kubedsm.model.events import Change, PodApplied
+from kubedsm.model.events import Change, ClusterEvent, PodApplied
 from kubedsm.model.mirror import ReservationError
 from kubedsm.model.model import MIGRATING_LABEL, NodeName, Pod, Uid
 from kubedsm.optimizer.placing.decision import Binding
@@ -111,6 +111,7 @@ class PlacementManager(Controller):
 
     `followed`: plan of each pod, read by other parts and written here only.
     `on_bound`: called at the end of each bind outside migrations; its pod may be deleted.
+    `on_event`: applies an event to the mirror, and notifies all observers, `observe` included.
     """
 
     _followed: dict[Uid, str]
@@ -120,6 +121,7 @@ class PlacementManager(Controller):
     migrations: Migrations
     _orphans: OrphanSweep
     _on_bound: Callable[[Pod | None, Step], None]
+    _on_event: Callable[[ClusterEvent], None]
     _limits: Limits
     _listener: Listener
     _plans: dict[str, Running] = attrs.field(factory=dict, init=False)
@@ -172,8 +174,8 @@ class PlacementManager(Controller):
             for pod, node in list(self._volumes.follow_stranded()):
                 log.info("claims released", pod=str(pod), node=node)
                 self.begin(release_plan(f"release-{next(self._numbers)}", pod.uid, node))
-            for pod in self._pulls.list_orphans():
-                self.spawn_task("image pulls", partial(self._pulls.remove_orphan, pod))
+            if pullers := self._pulls.list_orphans():
+                self.spawn_task("image pulls", partial(self._pulls.remove_orphans, pullers))
             self._admit()  # slow migrations no longer count for the limits
             await self.clock.sleep(SWEEP)
 
@@ -234,11 +236,13 @@ class PlacementManager(Controller):
 
     def cancel_unstarted(self, reason: str) -> None:
         """Cancel the migration groups in which no migration has started."""
-        unstarted = self.migrations.cancel_unstarted() if self.migrations.groups else ()
-        for plan_id, starts in unstarted:
+        for plan_id in self.migrations.cancel_unstarted():
+            steps = self._plans[plan_id].plan.steps
             self.report(plan_id, Cancelled(reason))
-            for step in starts:
-                self.report(plan_id, CallRefused(step.id, reason))
+            for step in steps:
+                # Also of admitted migrations that are still checked, or pull images ahead.
+                if step.kind is StepKind.START and step.state is StepState.ASKED:
+                    self.report(plan_id, CallRefused(step.id, reason))
 
     def abort_steps(
         self, kinds: Container[StepKind], reason: str, nodes: Container[NodeName] | None = None
@@ -309,7 +313,8 @@ class PlacementManager(Controller):
         if plan_id is not None:
             self.report(plan_id, PodGone(pod.uid) if gone else observation(pod))
             return
-        name = None if gone else self.mirror.claimed.get(pod.uid)
+        # A replacement with scheduling gates cannot be bound yet.
+        name = None if gone or pod.gated else self.mirror.claimed.get(pod.uid)
         migration = self.migrations.find(name) if name else None
         if name and migration:
             self._followed[pod.uid] = migration.plan_id
@@ -458,7 +463,7 @@ class PlacementManager(Controller):
         found = await self._binds.read_pod(step)
         if isinstance(found, Pod):
             # The mirror must account for a bound pod before releasing the reservation.
-            self.observe(self.mirror.apply(PodApplied(found)))
+            self._on_event(PodApplied(found))
             self.report(plan_id, observation(found, live=True))
         elif found is not None:
             self.report(plan_id, found)

@@ -162,6 +162,39 @@ async def test_a_new_leader_goes_on_with_the_budget_that_the_former_has_spent():
             assert world.clock.wall() > begun + HOUR - 30
 
 
+async def test_migrations_before_a_budget_count_for_the_next_leader_too():
+    unlimited = f"{BASE}migration: {{{EAGER}}}"
+    async with emulated(LARGE_CLOUD, configuration=load(unlimited, "test")) as world:
+        world.api.create(NAMESPACES, {"metadata": {"name": "kubedsm"}})
+        async with world.scheduler() as runtime:
+            await settle_on_cloud(world, "web", 1)
+            open_edge(world)
+            await world.until(lambda: world.placed("web")["e1"] == 1, 30)
+            await quiet(world)
+            runtime.configuration.replace(BUDGET, "test", world.clock.wall())
+            await asyncio.sleep(60)
+        world.configuration = load(BUDGET, "test")
+        async with world.scheduler(seed=1) as runtime:
+            await asyncio.sleep(20)
+            assert len(runtime.manager.migrations.deferrals.begun) == 1
+
+
+async def test_the_record_has_the_newest_migrations_that_fit_into_an_annotation():
+    long = [f"{number:04}-{'n' * 58}" for number in range(3000)]
+    async with emulated(LARGE_CLOUD, configuration=load(BUDGET, "test")) as world:
+        world.api.create(NAMESPACES, {"metadata": {"name": "kubedsm"}})
+        async with world.scheduler() as runtime:
+            await asyncio.sleep(1)
+            now = world.clock.wall()
+            deferrals = runtime.manager.migrations.deferrals
+            deferrals.charge([Workload(name, "Deployment", name) for name in long])
+            await asyncio.sleep(10)
+        kept = world.api.get(LEASES, "kubedsm", "kubedsm-migrations")["metadata"]["annotations"]
+        assert 190_000 < len(kept[ANNOTATION]) <= 200_000
+        begun = read_begun(Lease(None, {"annotations": kept}), now + HOUR)
+        assert [of.name for of, _ in begun] == long[-len(begun) :]
+
+
 @pytest.mark.parametrize("text", ["nonsense", "[[1]]", "[]"])
 async def test_an_odd_record_counts_as_empty(text):
     lease = {"metadata": {"name": "kubedsm-migrations", "annotations": {ANNOTATION: text}}}

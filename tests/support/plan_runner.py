@@ -52,6 +52,7 @@ def plan_runner(cluster, mirror, clock, on_bound=nothing, limits=None):
         Migrations(handle, nothing, nothing, nothing, nothing),
         OrphanSweep(handle, calls),
         on_bound,
+        lambda event: manager.observe(mirror.apply(event)),
         limits,
         Listener(),
     )

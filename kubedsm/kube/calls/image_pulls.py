@@ -22,6 +22,11 @@ _NOBODY = 65534
 _PREFIX = 200
 
 
+def pull_label(scheduler_name: str) -> str:
+    """Return the value of the label: another KubeDSM of the cluster leaves the pods alone."""
+    return scheduler_name[:63].rstrip("-.")
+
+
 class PulledContainer(msgspec.Struct, frozen=True):
     image: str = ""
     command: tuple[str, ...] = ()
@@ -50,6 +55,22 @@ async def read_pull_spec(cluster: Cluster, pod: Pod, *, timeout: float) -> PullS
     return read_json("Pod", body, _Pulling).spec
 
 
+class _PullStatus(msgspec.Struct, frozen=True):
+    reason: str | None = None
+
+
+class _Pulled(msgspec.Struct, frozen=True):
+    status: _PullStatus = _PullStatus()
+
+
+async def has_pulled(cluster: Cluster, pod: Pod, *, timeout: float) -> bool:
+    """Return True if a finished pod has pulled its images; False if the kubelet rejected it, or
+    ended it at its deadline: only then its status has a reason. Raises ClusterError, WireError.
+    """
+    body = await send(cluster, "GET", path_of(CORE, pod.namespace, "pods", pod.name), timeout)
+    return not read_json("Pod", body, _Pulled).status.reason
+
+
 async def create_pull_pod(
     cluster: Cluster,
     pod: Pod,
@@ -70,7 +91,7 @@ async def create_pull_pod(
     metadata = {
         "generateName": f"{pod.name[:_PREFIX]}-pull-",
         "namespace": pod.namespace,
-        "labels": {PULL_LABEL: "true"},
+        "labels": {PULL_LABEL: pull_label(pod.scheduler_name)},
         "ownerReferences": [owner],
     }
     containers = [

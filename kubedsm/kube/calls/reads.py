@@ -315,7 +315,7 @@ async def read_owner(cluster: Cluster, live: LivePod, *, timeout: float) -> Live
         wanted=top.wanted,
         owner_wants=owner.wanted,
         ready_others=await _count_ready_others(cluster, live, of_top, timeout),
-        rolling_out=_is_rolling_out(top),
+        rolling_out=_is_rolling_out(top, is_deployment=top is not owner),
         min_ready_seconds=float(top.spec.min_ready_seconds or 0),
         shrinking=owner.shrinking or top.shrinking,
         failed_create=failure,
@@ -338,7 +338,7 @@ async def owner_knows_by(cluster: Cluster, pod: Pod, *, timeout: float) -> froze
     pod.
     """
     live = await read_pod(cluster, pod, timeout=timeout)
-    if not live.owner_name:
+    if live.owner_kind not in APPS_RESOURCES:
         return frozenset()
     return (await read_owner(cluster, live, timeout=timeout)).selected_labels
 
@@ -354,7 +354,7 @@ def _lets_go(selector: Selector, live: LivePod) -> bool:
     return selects(selector, attached) and not selects(selector, labels)
 
 
-def _is_rolling_out(top: schema.Workload) -> bool:
+def _is_rolling_out(top: schema.Workload, *, is_deployment: bool) -> bool:
     status = top.status
     if status.observed_generation is not None and (
         status.observed_generation < top.metadata.generation
@@ -362,7 +362,8 @@ def _is_rolling_out(top: schema.Workload) -> bool:
         return True
     if status.update_revision and status.current_revision:
         return status.update_revision != status.current_revision
-    return status.updated_replicas is not None and (status.updated_replicas != status.replicas)
+    # The API server omits zeros.
+    return is_deployment and (status.updated_replicas or 0) != (status.replicas or 0)
 
 
 async def _get_workload(
