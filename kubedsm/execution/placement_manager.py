@@ -274,7 +274,7 @@ class PlacementManager(Controller):
         self.cancel_unstarted(reason)
         self.abort_steps(STARTS | WAITS_FOR_REPLACEMENT, reason, nodes)
 
-    def at_rest(self) -> bool:
+    def at_rest(self, failing: Container[Uid] = ()) -> bool:
         """Return True if no bind or migration plan in progress is recent enough to delay new
         migration suggestions.
 
@@ -285,6 +285,7 @@ class PlacementManager(Controller):
         return not any(
             running.begun > slow
             and not running.plan.restores_only
+            and not all(Uid(step.pod) in failing for step in running.plan.steps)
             and (not running.is_slow(now) or self.migrations.for_others(plan_id))
             for plan_id, running in self._plans.items()
         )

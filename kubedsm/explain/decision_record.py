@@ -347,8 +347,9 @@ class DecisionRecord(Listener):
         self._entries[entry.number] = entry
         for key in _keys(entry):
             self._placed_by[key] = entry.number
-        if len(self._entries) > ENTRIES:
-            self._drop(next(iter(self._entries)))
+        alike = [number for number, each in self._entries.items() if each.kind is entry.kind]
+        if len(alike) > ENTRIES:
+            self._drop(alike[0])
         self._bases[entry.number] = basis
         while len(self._bases) > 1 and (len(self._bases) > SNAPSHOTS or self._too_large()):
             self._bases.popitem(last=False)

@@ -26,6 +26,8 @@ log = structlog.get_logger()
 
 #: back-off in seconds for the same pods, after packings without result
 IN_VAIN = Doubling(2.0, 60.0)
+#: delays after which packing no longer waits for pods that come and go
+UNSETTLED = 10
 #: seconds between two checks of an execution
 CHECK = 0.5
 #: limit of an execution, as a multiple of the deadline of a migration step
@@ -59,11 +61,16 @@ class Packer:
     async def run(self) -> None:
         migrator = self.migrator
         await migrator.synced.wait()
+        unsettled = 0
         while True:
             refused = migrator.queue.refused()
             await migrator.clock.sleep(migrator.configuration.current.optimiser.delay)
-            if refused and refused == migrator.queue.refused() and self._is_due(refused):
-                await self._pack_pods(refused)
+            present = migrator.queue.refused()
+            stuck = refused & present
+            unsettled = unsettled + 1 if stuck and refused != present else 0
+            if stuck and unsettled in (0, UNSETTLED) and self._is_due(stuck):
+                await self._pack_pods(stuck)
+            unsettled %= UNSETTLED
 
     def _is_due(self, refused: frozenset[Uid]) -> bool:
         migrator, now = self.migrator, self.migrator.clock.monotonic()
@@ -231,6 +238,8 @@ class Execution:
     _plans: Mapping[int, str] = attrs.field(factory=dict, init=False)
     #: pods with a nomination
     _held: set[Uid] = attrs.field(factory=set, init=False)
+    #: unschedulable pods at the beginning, which the suggestion has considered
+    _known: frozenset[Uid] = attrs.field(factory=frozenset, init=False)
     _over: bool = attrs.field(default=False, init=False)
 
     async def run(self, snapshot: Snapshot, victims: Sequence[Pod] = ()) -> Ended | None:
@@ -238,6 +247,7 @@ class Execution:
         refused.
         """
         migrator = self.migrator
+        self._known = migrator.queue.refused() | {move.pod.uid for move in self.found.awaited}
         try:
             if victims and not await self._evict_victims(snapshot, victims):
                 return None
@@ -297,13 +307,13 @@ class Execution:
         if not waiting or self._is_late():
             return False
         least = min(move.pod.pod_class.priority for move in waiting)
-        others = map(self.migrator.mirror.pod, refused - {move.pod.uid for move in waiting})
+        others = map(self.migrator.mirror.pod, refused - self._known)
         if any(pod is not None and pod.pod_class.priority > least for pod in others):
             return False  # a nomination must not block a pod of higher priority
         if self.migrator.manager.migrations.under_way(self._plans.values()):
             return True
-        parked = self.parked()
-        return any(move.pod.uid not in parked for move in waiting)
+        parked, failing = self.parked(), self.migrator.queue.list_failing()
+        return any(m.pod.uid not in parked and m.pod.workload not in failing for m in waiting)
 
     def hold_capacity(self, coming: Container[NodeName]) -> None:
         """Nominate the pending pods of the packing once, on nodes where no migration has to come

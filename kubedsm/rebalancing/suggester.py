@@ -136,7 +136,7 @@ class Migrator(Controller):
     def is_idle(self) -> bool:
         """Return True if migrations may begin, also while new pods wait for capacity."""
         return (
-            self.manager.at_rest()
+            self.manager.at_rest(self.queue.failing)
             and not self.queue.busy
             and not self.preemptor.busy
             and not self.paused()

@@ -140,6 +140,6 @@ class Attempts(Controller):
     def _count_bind(self, uid: Uid, *, done: bool) -> None:
         self.bound += done
         batch = self._batches.pop(uid, None)
-        if batch is not None and uid in batch.in_flight:
+        if batch is not None:
             (batch.bound if done else batch.failed).append(batch.in_flight.pop(uid))
             batch.log_if_complete()

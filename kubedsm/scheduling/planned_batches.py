@@ -129,7 +129,10 @@ class Application:
         return True
 
     def _chunks(self, response: PlaceResponse) -> Iterator[Callable[[], None]]:
-        decision = self.scheduler.hold_new_pods(self.stage, self.snapshot, response.decision)
+        in_planning = self.scheduler.queue.in_planning
+        present = tuple(b for b in response.decision.bindings if in_planning(b.pod.uid))
+        decision = attrs.evolve(response.decision, bindings=present)
+        decision = self.scheduler.hold_new_pods(self.stage, self.snapshot, decision)
         for bindings in _split(decision.bindings):
             yield partial(self._place, bindings)
         yield partial(self._await_capacity, response.awaiting_capacity)
@@ -151,7 +154,12 @@ class Application:
                 feasibility = feasibility.with_pod(pod, present.node)
                 queue.remove(pod.uid)
                 valid.append(present)
-        self.scheduler.bind(self.batch, valid)
+        try:
+            self.scheduler.bind(self.batch, valid)
+        except Exception:
+            for binding in valid:
+                queue.begin_planning(binding.pod)  # requeued with the rest of the batch
+            raise
         self._placed += valid
 
     def _await_capacity(self, pods: Sequence[Pod]) -> None:

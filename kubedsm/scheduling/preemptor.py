@@ -39,6 +39,8 @@ log = structlog.get_logger()
 
 #: seconds without evictions from a node, for one pod, after a refused eviction
 BACK_OFF = 30.0
+#: seconds for which migrations wait for a nominated pod: a victim may never stop
+PATIENCE = 60.0
 #: seconds between attempts of an unanswered call, and maximum attempts
 RETRY = 1.0
 TRIES = 5
@@ -50,6 +52,7 @@ class Nomination:
 
     pod: Pod
     node: NodeName
+    since: float = attrs.field(eq=False)
 
 
 class EvictionRefusedError(Exception):
@@ -79,8 +82,9 @@ class Preemptor(Controller):
 
     @property
     def busy(self) -> bool:
-        """True if any pod is nominated to a node."""
-        return bool(self.nominations)
+        """True if any pod was nominated to a node within the last `PATIENCE` seconds."""
+        oldest = self.clock.monotonic() - PATIENCE
+        return any(nomination.since > oldest for nomination in self.nominations.values())
 
     @property
     def enabled(self) -> bool:
@@ -118,7 +122,8 @@ class Preemptor(Controller):
         if after is not None and not after.waits_for_node:
             self._end_nomination(after.uid)
         nodes = {change.freed.node} if change.freed is not None else set()
-        nodes |= {node.name for node in (change.node_before, change.node_after) if node}
+        if change.node_before != change.node_after:
+            nodes |= {node.name for node in (change.node_before, change.node_after) if node}
         for nomination in self.nominations.values():
             if nomination.node in nodes:
                 self._requeue(nomination.pod.uid)
@@ -131,8 +136,10 @@ class Preemptor(Controller):
             yield
         finally:
             nomination = self.nominations.get(uid)
-            if nomination is not None and not self.mirror.has_reservation(uid):
+            if nomination is not None:
                 self.mirror.nominate(nomination.pod, nomination.node)
+                if self.mirror.has_reservation(uid):
+                    self.mirror.withdraw(uid)  # other pods learn of the capacity
 
     def keep(self, pod: Pod, node: NodeName) -> None:
         """Nominate a pod to a node on which the caller (capacity packing) frees capacity.
@@ -141,7 +148,7 @@ class Preemptor(Controller):
         """
         self._kept.add(pod.uid)
         if pod.uid not in self.nominations:
-            self.nominations[pod.uid] = Nomination(pod, node)
+            self.nominations[pod.uid] = Nomination(pod, node, self.clock.monotonic())
             self.mirror.nominate(pod, node)
             self._requeue(pod.uid)
 
@@ -181,10 +188,14 @@ class Preemptor(Controller):
         try:
             await self._free_capacity(uid)
         except NoResponseError:
-            self._end_nomination(uid)
-            pod = self._find_waiting(uid)
-            if pod is not None:
-                self.queue.back_off(pod)
+            self._back_off(uid)
+
+    def _back_off(self, uid: Uid) -> None:
+        """End the pod's nomination, and retry scheduling after a back-off."""
+        self._end_nomination(uid)
+        pod = self._find_waiting(uid)
+        if pod is not None:
+            self.queue.back_off(pod)
 
     async def _free_capacity(self, uid: Uid) -> None:
         """Find victims for the pod, nominate the pod to their node, and evict the victims.
@@ -197,13 +208,7 @@ class Preemptor(Controller):
         self.listener.preemption_begun(pod)
         if await self._is_hopeless(pod):
             return
-        try:
-            listed = await reads.list_budgets(self.cluster, timeout=self.timeout)
-        except (ClusterError, WireError) as error:
-            self.throttle.log(log.warning, "budgets unreadable", error)
-            listed = ()  # the API server enforces them in any case
-        # As in kube-scheduler, an empty selector protects no pod.
-        budgets = tuple(budget for budget in listed if budget.selector)
+        budgets = await self._list_budgets()
         while response := await self._solve(uid, budgets, self._list_shunned(uid)):
             if response.freeing is not None:
                 self._await_capacity(response.pod, response.freeing)
@@ -223,8 +228,22 @@ class Preemptor(Controller):
                 await self._evict(uid, found.node)
             except EvictionRefusedError as error:
                 self._shun(pod, found.node, str(error))
+                if self._wanted:
+                    # A refusal takes long if webhooks hang: other pods have their turn.
+                    self._back_off(uid)
+                    return
             else:
                 return
+
+    async def _list_budgets(self) -> tuple[Budget, ...]:
+        """Read the PodDisruptionBudgets; none if unreadable, as the API server enforces them."""
+        try:
+            listed = await reads.list_budgets(self.cluster, timeout=self.timeout)
+        except (ClusterError, WireError) as error:
+            self.throttle.log(log.warning, "budgets unreadable", error)
+            return ()
+        # As in kube-scheduler, an empty selector protects no pod.
+        return tuple(budget for budget in listed if budget.selector)
 
     async def _is_hopeless(self, pod: Pod) -> bool:
         """Return True if no preemption can help the pod, as computed by the planner without API
@@ -308,7 +327,7 @@ class Preemptor(Controller):
             if lesser.node == node:
                 self._end_nomination(lesser.pod.uid)
                 self._requeue(lesser.pod.uid)
-        self.nominations[pod.uid] = Nomination(pod, node)
+        self.nominations[pod.uid] = Nomination(pod, node, self.clock.monotonic())
         self.mirror.nominate(pod, node)
 
     async def _evict(self, uid: Uid, node: NodeName) -> None:
@@ -367,6 +386,8 @@ class Preemptor(Controller):
     def _shun(self, pod: Pod, node: NodeName, reason: str) -> None:
         """Exclude the node for a while from preemptions in favour of the pod, and report why."""
         self._end_nomination(pod.uid)
+        if self.mirror.pod(pod.uid) is None:
+            return
         self._shunned.setdefault(pod.uid, {})[node] = self.clock.monotonic() + BACK_OFF
         text = f"No preemption on node {node}: {reason}"
         self.throttle.log(log.info, "preemption abandoned", reason, pod=str(pod), node=node)

@@ -200,16 +200,20 @@ class Scheduler(Controller):
         return max(size, CONTENDED_LIMIT) if contended else size
 
     def _schedule_batch(self) -> None:
-        """Pop a batch and schedule the pods; a nominated pod alone, before the others."""
+        """Pop a batch and schedule the pods in queue order, a nominated pod alone."""
         decide, limit = self.decide_inline, self.configuration.current.batch.size
         with self.supervisor.catch_errors("window"):
             limit = self._batch_limit()
         if self.fallback_next:
             decide, limit, self.fallback_next = self.decide_fallback, FALLBACK_LIMIT, False
-        uids = self.queue.pop(limit)
-        nominated = [uid for uid in uids if uid in self.preemptor.nominations]
-        others = [uid for uid in uids if uid not in self.preemptor.nominations]
-        for uid in nominated:
+        others: list[Uid] = []
+        for uid in self.queue.pop(limit):
+            if uid not in self.preemptor.nominations:
+                others.append(uid)
+                continue
+            if others:
+                self._schedule_isolated(others, decide)
+                others = []
             with self.preemptor.suspend_nomination(uid):
                 self._schedule_isolated([uid], self.decide_fallback)
         if others:

@@ -17,7 +17,7 @@ import random
 import sys
 from bisect import bisect_left, insort
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from itertools import islice
 from typing import Self
 
@@ -153,6 +153,11 @@ class SchedulingQueue:
             counts.update(dict.fromkeys(rejected.why.rules, len(rejected.pods.places)))
         return counts
 
+    @property
+    def failing(self) -> Container[Uid]:
+        """Pods whose last bind failed, also during the next attempt."""
+        return self._cause.keys()
+
     def list_failing(self) -> frozenset[Workload]:
         """Return the workloads with pods that wait for another attempt after a failed bind."""
         waiting = (self._pods.get(uid) for uid in self._cause)
@@ -244,8 +249,7 @@ class SchedulingQueue:
         self._awaiting_capacity.discard(uid)
         self._planning.pop(uid, None)
         self._backoff.pop(uid, None)
-        if uid in self._active.places:
-            self._active.discard(uid)
+        self._active.discard(uid)
         if uid in self._unschedulable.class_of:
             self._unschedulable.discard(uid)
 

@@ -5,6 +5,7 @@ State is kept in memory only: after a restart a site that is back counts as stab
 
 import asyncio
 import math
+from collections import Counter
 from collections.abc import Callable, Sequence
 
 import attrs
@@ -106,10 +107,12 @@ class Sites(Controller):
             self._stand_ins.clear()
             return []
         there = {uid: of for uid, of in self._stand_ins.items() if self._exists(uid)}
+        counts = Counter(there.values())
         for pod in sorted(pods, key=lambda pod: pod.created):
-            count = sum(of == pod.workload for of in there.values())
-            if pod.uid not in there and count < away.serving.get(pod.workload, 0):
-                there[pod.uid] = pod.workload
+            of = pod.workload
+            if pod.uid not in there and counts[of] < away.serving.get(of, 0):
+                there[pod.uid] = of
+                counts[of] += 1
         self._stand_ins = there
         return [pod for pod in pods if pod.uid in there]
 

@@ -1,0 +1,288 @@
+"""The trouble of one tenant, such as slow webhooks and pods that never stop, stays its own."""
+
+import asyncio
+
+import attrs
+import pytest
+
+from kubedsm.config.settings import load
+from kubedsm.kube.client.port import Response
+from kubedsm.model.mirror import ReservationError
+from kubedsm.rebalancing.migration_requests import list_requested_moves
+from kubedsm.scheduling import scheduling_cycle
+from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, NAMESPACES, NODES, PODS
+from kubedsm_lab.emulator.front import Faults, RequestFault
+from kubedsm_lab.emulator.paper import node
+from support.move_scenes import CONFIGURATION, LARGE_CLOUD, SMALL_EDGE, open_edge, settle_on_cloud
+from support.packings import APPLY, half_full, in_pieces, large, placed
+from support.preemptions import (
+    DISRUPTION,
+    ENABLED,
+    HIGH,
+    HIGHEST,
+    SLOW_STOP,
+    filled,
+    preempting,
+    urgent,
+)
+from support.proposals import proposing
+from support.worlds import CLOUD, EDGE, emulated
+
+TIMED_OUT = Response(
+    500, b'{"kind": "Status", "code": 500, "reason": "InternalError", "message": "timed out"}'
+)
+DENIED = Response(
+    403, b'{"kind": "Status", "code": 403, "reason": "Forbidden", "message": "webhook denied"}'
+)
+STUCK = {"metadata": {"finalizers": ["example.com/stuck"]}}
+
+
+@attrs.define
+class Webhook(Faults):
+    """Webhook for a subresource of the pods of one app or namespace: it fails after a delay."""
+
+    subresource: str
+    part: str
+    response: Response = TIMED_OUT
+    delay: float = 9.0
+
+    def on_request(self, request):
+        if not request.path.endswith(f"/{self.subresource}") or self.part not in request.path:
+            return None
+        return RequestFault(self.response, delay=self.delay)
+
+
+def pool(name, cpu):
+    made = node(name, "cloud", cpu, "8Gi")
+    made["metadata"]["labels"]["pool"] = name
+    return made
+
+
+def anywhere_but(name):
+    term = {"matchExpressions": [{"key": "pool", "operator": "NotIn", "values": [name]}]}
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+    return {"nodeAffinity": required}
+
+
+@pytest.mark.parametrize("priorities", [(HIGH, HIGHEST), (HIGHEST, HIGH)])
+async def test_hanging_evictions_of_one_tenant_delay_preemption_for_another_once(priorities):
+    nodes = [pool(f"a{number}", "1") for number in range(6)]
+    hanging = Webhook("eviction", "/theirs-")
+    async with preempting(*nodes, pool("b", "1")) as world, world.scheduler(faults=hanging):
+        world.deploy("ours", 1, nodeSelector={"pool": "b"})
+        await world.until_bound(1, 3)
+        world.deploy("theirs", 6)
+        await world.until_bound(7, 3)
+        await asyncio.sleep(2)
+        urgent(world, "other", 1, priorities[0], affinity=anywhere_but("b"))
+        await asyncio.sleep(1)
+        urgent(world, "urgent", nodeSelector={"pool": "b"}, priority=priorities[1])
+        await world.until(lambda: world.placed("urgent") == {"b": 1}, 60)
+
+
+async def test_a_victim_that_never_stops_stops_no_migrations():
+    configuration = load(
+        "{suggester: {period: 1s}, preemption: enabled,"
+        " migration: {price: 0s, cooldown: 1s, drainDelay: 1s, deadline: 10s}}",
+        "test",
+    )
+    nodes = LARGE_CLOUD, pool("b", "2")
+    async with emulated(*nodes, configuration=configuration) as world, world.scheduler():
+        await settle_on_cloud(world, "web", 1)
+        world.deploy("low", 2, nodeSelector={"pool": "b"})
+        await world.until_bound(3, 3)
+        await asyncio.sleep(2)
+        for pod in world.pods("low"):
+            world.patch(PODS, pod["metadata"]["name"], STUCK)
+        world.deploy("urgent", 1, priorityClassName=HIGH, nodeSelector={"pool": "b"})
+        await world.until(lambda: world.events("Preempted"), 20)
+        open_edge(world, SMALL_EDGE)
+        await world.until(lambda: world.placed("web") == {"e1": 1}, 120)
+
+
+async def test_hanging_binds_of_one_tenant_stop_no_migrations():
+    big, hanging = node("c1", "cloud", "20", "40Gi", pods=1000), Webhook("binding", "/shop/pods/")
+    setting = {"configuration": CONFIGURATION}
+    async with emulated(big, **setting) as world, world.scheduler(faults=hanging):
+        await settle_on_cloud(world, "web", 1)
+        world.api.create(NAMESPACES, {"metadata": {"name": "shop"}})
+        container = {"name": "c", "image": "c", "resources": {"requests": {"cpu": "10m"}}}
+        spec = {"schedulerName": "kubedsm", "containers": [container]}
+        for number in range(60):
+            pod = {"metadata": {"name": f"pod-{number}"}, "spec": spec}
+            world.api.create(PODS, pod, namespace="shop")
+        await asyncio.sleep(60)
+        open_edge(world, SMALL_EDGE)
+        await world.until(lambda: world.placed("web") == {"e1": 1}, 120)
+
+
+async def test_a_nominated_pod_takes_no_capacity_from_a_more_important_one():
+    configuration = attrs.evolve(ENABLED, batch=attrs.evolve(ENABLED.batch, idle=0.1))
+    nodes = pool("n", "2"), pool("m", "2")
+    how = {"configuration": configuration, "timing": SLOW_STOP}
+    async with preempting(*nodes, **how) as world, world.scheduler():
+        slow = {"terminationGracePeriodSeconds": 30}
+        world.deploy("low", 2, cpu="1", nodeSelector={"pool": "n"}, **slow)
+        at_m = {"nodeSelector": {"pool": "m"}}
+        world.deploy("blocker", 1, cpu="2", priorityClassName=HIGHEST, **at_m)
+        await world.until_bound(3, 3)
+        await asyncio.sleep(2)
+        urgent(world, "mid", cpu="2")
+        await world.until(lambda: len(world.events("Preempted")) == 2, 5)
+        await asyncio.sleep(1)
+        urgent(world, "top", cpu="2", priority=HIGHEST, **at_m)
+        await asyncio.sleep(3)
+        [blocker] = world.pods("blocker")
+        world.scale("blocker", 0)
+        await asyncio.sleep(0.2)
+        world.api.delete(PODS, "default", blocker["metadata"]["name"], grace_seconds=0)
+        await world.until(lambda: world.placed("top") == {"m": 1}, 3)
+
+
+async def test_capacity_of_a_nomination_that_is_not_needed_is_used_at_once():
+    async with preempting(pool("n", "4")) as world, world.scheduler():
+        world.deploy("low", 2, cpu="2", nodeSelector={"pool": "n"})
+        await world.until_bound(2, 3)
+        await asyncio.sleep(2)
+        world.patch(PODS, world.pods("low")[0]["metadata"]["name"], STUCK)
+        urgent(world, cpu="4")
+        await world.until(lambda: len(world.events("Preempted")) == 2, 20)
+        await asyncio.sleep(5)
+        world.api.create(NODES, pool("m", "4"))
+        await world.until(lambda: world.placed("urgent") == {"m": 1}, 3)
+        # One pod never stops, and the other one's replacement takes what was nominated.
+        await world.until(lambda: world.placed("low")["n"] == 2, 3)
+
+
+async def test_a_nominated_pod_is_not_tried_at_each_report_of_its_node():
+    async with preempting(timing=SLOW_STOP) as world, world.scheduler() as runtime:
+        await filled(world, terminationGracePeriodSeconds=3000)
+        for pod in world.pods("low"):
+            world.patch(PODS, pod["metadata"]["name"], STUCK)
+        urgent(world)
+        await world.until(lambda: world.events("Preempted"), 5)
+        await asyncio.sleep(30)
+        attempts, pop = [], runtime.queue.pop
+        runtime.queue.pop = lambda limit: attempts.append(limit) or pop(limit)
+        for number in range(100):
+            world.patch(NODES, "e1", {"metadata": {"annotations": {"heartbeat": str(number)}}})
+            await asyncio.sleep(1)
+        assert len(attempts) < 10
+
+
+async def test_a_refused_preemption_for_a_pod_that_is_gone_leaves_nothing():
+    class Refusing(Faults):
+        def on_request(self, request):
+            if not request.path.endswith("/eviction"):
+                return None
+            if world.api.list(DEPLOYMENTS, "default", fields="metadata.name=urgent"):
+                world.api.delete(DEPLOYMENTS, "default", "urgent")
+            return RequestFault(Response(429, DISRUPTION), delay=3.0)
+
+    async with preempting() as world, world.scheduler(faults=Refusing()) as runtime:
+        await filled(world)
+        urgent(world)
+        await asyncio.sleep(60)
+        assert not runtime.preemptor._shunned
+        assert not runtime.preemptor._reported
+
+
+async def test_pods_of_a_planned_batch_whose_binds_fail_to_begin_are_tried_again(
+    monkeypatch, caught
+):
+    monkeypatch.setattr(scheduling_cycle, "INLINE_LIMIT", 0)
+    async with emulated(EDGE, CLOUD) as world, world.scheduler() as runtime:
+        place, failures = runtime.manager.place, []
+
+        def fail_once(bindings):
+            if bindings and not failures:
+                failures.append(bindings)
+                raise ReservationError("once")
+            place(bindings)
+
+        runtime.scheduler.manager.place = fail_once
+        world.deploy("web", 4)
+        await asyncio.sleep(300)
+        assert None not in world.placed()
+        assert [type(error) for error in caught] == [ReservationError]
+        caught.clear()
+
+
+async def test_a_pod_deleted_while_it_is_planned_waits_for_no_migration(monkeypatch):
+    monkeypatch.setattr(scheduling_cycle, "INLINE_LIMIT", 0)
+
+    class Slow:
+        async def solve(self, request, **more):
+            response = await planner.solve(request, **more)
+            await asyncio.sleep(1)
+            return response
+
+    async with emulated(EDGE, CLOUD) as world, world.scheduler() as runtime:
+        planner = runtime.planned_batches.planner
+        runtime.planned_batches.planner = Slow()
+        runtime.scheduler.find_held = lambda _, decision: dict.fromkeys(
+            (binding.pod.uid for binding in decision.bindings), 60.0
+        )
+        world.deploy("web", 1)
+        await asyncio.sleep(0.5)
+        world.api.delete(DEPLOYMENTS, "default", "web")
+        await asyncio.sleep(3)
+        assert not world.pods()
+        assert not runtime.queue._pods
+
+
+async def test_a_more_important_pod_that_fits_nowhere_does_not_stop_packing():
+    async with in_pieces() as world, world.scheduler():
+        await half_full(world)
+        nowhere = {"nodeSelector": {"gpu": "yes"}}
+        world.deploy("impossible", 1, cpu="1", priorityClassName=HIGH, **nowhere)
+        await asyncio.sleep(10)
+        large(world)
+        await world.until(lambda: placed(world) == 1, 120)
+
+
+async def test_unschedulable_pods_that_come_and_go_do_not_stop_packing():
+    free = attrs.evolve(APPLY, migration=attrs.evolve(APPLY.migration, price=0.0))
+    async with in_pieces(configuration=free) as world, world.scheduler():
+        await half_full(world)
+        large(world)
+        for number in range(60):
+            world.deploy(f"x{number % 2}", 1, cpu="64")
+            await asyncio.sleep(1)
+            world.api.delete(DEPLOYMENTS, "default", f"x{number % 2}")
+            await asyncio.sleep(0.5)
+        assert placed(world) == 1
+
+
+async def test_a_packed_pod_whose_binds_are_refused_does_not_stop_packing():
+    denied = Webhook("binding", "/large-", DENIED, 0.0)
+    async with in_pieces(nodes=4, faults=denied) as world, world.scheduler():
+        await half_full(world, 4)
+        large(world)
+        await asyncio.sleep(15)
+        large(world, "other")
+        await world.until(lambda: placed(world, "other"), 40)
+
+
+async def test_a_requested_migration_is_answered_though_many_pods_are_bound_meanwhile():
+    slow = load(
+        "{suggester: {mode: suggest, period: 1s}, migration: {price: 0s, drainDelay: 60s}}", "test"
+    )
+    async with proposing(slow, pods=1) as scene:
+        moves = list_requested_moves(await scene.until_proposed())
+        scene.ask(moves=moves)
+        await asyncio.sleep(5)
+        resources = {"requests": {"cpu": "1m"}}
+        spec = {
+            "schedulerName": "kubedsm",
+            "containers": [{"name": "c", "image": "pause", "resources": resources}],
+            "nodeSelector": {"kubernetes.io/hostname": "c1"},
+        }
+        for number in range(600):
+            pod = {"metadata": {"name": f"p{number}"}, "spec": spec}
+            scene.world.api.create(PODS, pod, namespace="default")
+            if number > 5:
+                scene.world.api.delete(PODS, "default", f"p{number - 5}", grace_seconds=0)
+            await asyncio.sleep(0.1)
+        answer = await scene.answer(seconds=200)
+        assert [move.outcome for move in answer.moves] == ["completed"]
