@@ -8,6 +8,7 @@ Among equivalent workloads, the workload with the lower edge share comes first.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from typing import Self
 
 import attrs
@@ -56,6 +57,12 @@ class Gains:
     def of(cls, snapshot: Snapshot, qos_targets: QosTargets, objective: Objective) -> Self:
         shares = snapshot.census.shares
         return cls(shares, qos_targets, objective, snapshot.census.levels)
+
+    def with_shares(self, shares: Mapping[Workload, Share]) -> Self:
+        """Return the gains after changes that lead to these edge shares."""
+        after = copy(self)
+        vars(after).update(shares=shares, _known={})
+        return after
 
     def of_workload(self, workload: Workload, change: int) -> int:
         """Return the QoS gained, in nano-units, by `change` additional pods of the workload at the

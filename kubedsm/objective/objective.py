@@ -167,8 +167,10 @@ class Objective:
         if not total or qos_target.demand is None:
             return 0
         qos = min(qos_target.qos, qos_target.demand.reachable(total))
-        score = round(unit * qos_target.weight * _value_near(self, reach.near, qos))
         beyond = 0 if qos_target.most is None else max(0, edge - qos_target.most)
+        # A pod adds at most 1 / total: those beyond the cap gain nothing.
+        near = max(reach.near - beyond / total, 0.0)
+        score = round(unit * qos_target.weight * _value_near(self, near, qos))
         lost = (beyond + reach.unkept) / total
         return score - round(unit * qos_target.weight * self.most * lost)
 

@@ -17,7 +17,6 @@ import numpy as np
 
 from kubedsm.model.model import NodeName, Pod, PodClass, Resources, Share, Tier, Uid, Workload
 from kubedsm.model.node_index import Column, FreeCapacity, Mask
-from kubedsm.objective.fragmentation import rows as amounts_of
 from kubedsm.objective.gains import LEAST_GAIN, Gain, Gains, leading_gain, net
 from kubedsm.objective.objective import NANO
 from kubedsm.optimizer.matching.match import Bounds
@@ -36,6 +35,7 @@ from kubedsm.optimizer.moving.suggestion import (
 )
 from kubedsm.optimizer.moving.within_tier import OneMore
 from kubedsm.optimizer.placing.batch import site_at
+from kubedsm.plugins.fit import shortages
 from kubedsm.plugins.plugins import fitting_nodes, open_nodes
 
 #: most edge nodes times workloads of a neighbourhood: the solver takes up to a second for more
@@ -111,7 +111,7 @@ class SiteMoves:
     steps: list[Step] = attrs.field(factory=list, init=False)
     _moved: set[Uid] = attrs.field(factory=set, init=False)
     _room: FreeCapacity = attrs.field(init=False)
-    _masks: dict[_Place, Mask] = attrs.field(factory=dict, init=False)
+    _masks: dict[str, Mask] = attrs.field(factory=dict, init=False)
     _targets: dict[Workload, list[_Target]] = attrs.field(factory=dict, init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -228,19 +228,18 @@ class SiteMoves:
             return one_more.movable(pod)
 
         limits = one_more.limits.without(before)
+        free = one_more.snapshot.free
+        filled = {n: room - free[n] for n, room in self.room.items() if room != free[n]}
+        snapshot = one_more.snapshot.with_free(filled)
         problem = EdgeProblem.of(
-            one_more.snapshot, stays, one_more.fragmentation, self.gains, limits, self.bounds
+            snapshot, stays, one_more.fragmentation, self.gains, limits, self.bounds
         )
         within = np.array([node.name in near.nodes for node in problem.nodes])
         items = (
             attrs.evolve(item, open_to=item.open_to & within, stranded=()) for item in problem.items
         )
-        room = [self.room[node.name] for node in problem.nodes]
         return attrs.evolve(
-            problem,
-            items=tuple(item for item in items if item.pods),
-            free=amounts_of(room, problem.axes),
-            worths=self.worths,
+            problem, items=tuple(item for item in items if item.pods), worths=self.worths
         )
 
     def _take(self, step: Step) -> None:
@@ -296,6 +295,8 @@ class SiteMoves:
         share, target = self.shares[workload], self.gains.qos_targets(workload)
         worth = objective.worth_of(share, target)
         for source in self._by_place[workload]:
+            if next(self._pods_at(workload, source), None) is None:
+                continue
             before = share if source is None else share.add(-1, source)
             lost = objective.worth_of(before, target) - worth
             gains = objective.gains_by_site(before, target, names)
@@ -369,21 +370,19 @@ class SiteMoves:
             key=lambda name: (standing.get(name, 0), -self.room[name].cpu, name),
         )
 
-    def _mask_of(self, places: Sequence[_Place]) -> Mask:
-        """Return the mask of the nodes at any of the places."""
+    def _mask_of(self, sites: Sequence[str]) -> Mask:
+        """Return the mask of the edge nodes at any of the sites."""
         mask = self.one_more.snapshot.index.none()
-        for place in places:
-            mask |= self._mask_at(place)
+        for site in sites:
+            mask |= self._mask_at(site)
         return mask
 
-    def _mask_at(self, place: _Place) -> Mask:
-        if place not in self._masks:
+    def _mask_at(self, site: str) -> Mask:
+        if site not in self._masks:
             index = self.one_more.snapshot.index
-            mask = index.at(index.of_tier(Tier.CLOUD if place is None else Tier.EDGE))
-            if place is not None:
-                mask &= self.sites.codes == self.sites.values.index(place or None)
-            self._masks[place] = mask
-        return self._masks[place]
+            here = self.sites.codes == self.sites.values.index(site or None)
+            self._masks[site] = here & index.at(index.of_tier(Tier.EDGE))
+        return self._masks[site]
 
     @cached_property
     def _residents(self) -> dict[NodeName, list[Pod]]:
@@ -409,6 +408,8 @@ class SiteMoves:
         order = order_migrations(self.one_more.feasibility, moves, self.room)
         if not isinstance(order, Order) or not self._is_within_limits(order.moves):
             return None
+        if not (self._has_room(order.moves) and self._leaves_headroom(order.moves)):
+            return None
         net = self.net_of(order.moves)
         gained = self._sum(self.gains, self._shares_after(order.moves))
         if min(leading_gain(net), leading_gain(gained)) <= LEAST_GAIN * NANO:
@@ -418,6 +419,33 @@ class SiteMoves:
     def _is_within_limits(self, moves: Iterable[Move]) -> bool:
         before = (move for step in self.steps for move in step.order.moves)
         return self.one_more.limits.permit([*self.one_more.others, *before, *moves])
+
+    def _has_room(self, moves: Iterable[Move]) -> bool:
+        """Return True if the migrations together fit next to those so far."""
+        room = dict(self.room)
+        for move in moves:
+            room[self.one_more.snapshot.placed[move.pod.uid]] += move.pod.requests
+        for move in moves:
+            if shortages(move.pod.requests, room[move.target]):
+                return False
+            room[move.target] -= move.pod.requests
+        return True
+
+    def _leaves_headroom(self, moves: Iterable[Move]) -> bool:
+        """Return True if pods that come to the edge leave its headroom free."""
+        part = self.one_more.limits.headroom
+        edge = self.one_more.snapshot.of_tier(Tier.EDGE) if part else ()
+        for axis in ("cpu", "memory") if part else ():
+            free = sum(max(self.room[node.name].amount(axis), 0) for node in edge)
+            size = sum(node.allocatable.amount(axis) for node in edge)
+            brought = sum(
+                ((move.kind is MoveKind.CLOUD_TO_EDGE) - (move.kind is MoveKind.EDGE_TO_CLOUD))
+                * move.pod.requests.amount(axis)
+                for move in moves
+            )
+            if brought > max(free - round(size * part), 0):
+                return False
+        return True
 
     def _shares_after(self, moves: Iterable[Move]) -> dict[Workload, Share]:
         """Return the shares of the migrated workloads after the migrations."""

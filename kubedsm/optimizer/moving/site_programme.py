@@ -126,7 +126,7 @@ def _find_slopes(gains: Gains, workload: Workload, demand: SiteDemand) -> tuple[
     lower = max((end for end in ends if end < near - _SLACK), default=near)
     upper = min((end for end in ends if end > near + _SLACK), default=near)
     less, more = (
-        gains.of_near(workload, near + part * pod) / part if part else 0.0
+        gains.of_near(workload, max(near + part * pod, 0.0)) / part if part else 0.0
         for part in (max((lower - near) / pod, -1.0), min((upper - near) / pod, 1.0))
     )
     return less, more if upper > near else less

@@ -130,7 +130,11 @@ def suggest(
         )
         if sites is not None:
             worths = Worths(gains, lasting) if limits.price else gains
-            found = _add_site_moves(found, SiteMoves(one_more, gains, worths, sites, bounds))
+            uncapped = reject_capped(snapshot, qos_targets, may_move)
+            search = SiteMoves(
+                attrs.evolve(one_more, movable=uncapped), gains, worths, sites, bounds
+            )
+            found = _add_site_moves(found, search)
         beside = attrs.evolve(one_more, others=found.placed)
         found = _rebalance_workload(found, beside, gains, qos_targets, lasting)
         if load is not None and not found.placed:
@@ -274,21 +278,29 @@ def _add_site_moves(found: Suggestion, search: SiteMoves) -> Suggestion:
     Migrations of other workloads were found without those: the best of both kinds together replace
     both, if their benefit is greater.
     """
-    beside = attrs.evolve(search, one_more=attrs.evolve(search.one_more, others=found.placed))
+    positions, before = search.one_more.snapshot.index.positions, search.gains.shares
+    shares = {**before, **shares_with(before, found.placed, positions, search.sites)}
+    beside = attrs.evolve(
+        search,
+        one_more=attrs.evolve(search.one_more, others=found.placed),
+        gains=search.gains.with_shares(shares),
+        worths=search.worths.with_shares(shares),
+    )
     steps = beside.search()
     # With the pods of the other migrations, the programme is no smaller.
     if beside.solves_all and found.moves and not found.awaited and not found.rest:
         apart = search.net_of([*found.moves, *_list_moves(steps)])
         together = attrs.evolve(search).search_at_once()
         if search.net_of(_list_moves(together)) > apart:
-            steps, moved = together, {move.pod.uid for move in _list_moves(together)}
-            rejected = tuple(each for each in found.rejected if each.pod.uid not in moved)
-            found = attrs.evolve(found, moves=(), legs=(), rejected=rejected, certificate=None)
+            steps = together
+            found = attrs.evolve(found, moves=(), legs=(), certificate=None)
+    moved = {move.pod.uid for move in _list_moves(steps)}
+    rejected = tuple(each for each in found.rejected if each.pod.uid not in moved)
     for number, step in enumerate(steps, _next_group(found)):
         gain = leading_gain(gain_per_disruption(step.gain, step.order.moves))
         moves = [attrs.evolve(move, group=number, gain=gain) for move in step.order.moves]
         found = _add_moves(found, moves, step.order.legs(moves))
-    return attrs.evolve(found, proven=False)
+    return attrs.evolve(found, rejected=rejected, proven=False)
 
 
 def _list_moves(steps: Iterable[Step]) -> list[Move]:

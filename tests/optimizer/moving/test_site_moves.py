@@ -4,7 +4,7 @@ import random
 import attrs
 import pytest
 
-from kubedsm.model.model import SchedulingRules, Tier
+from kubedsm.model.model import SchedulingRules, Share, Tier
 from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.moving.migration_graph import Order
 from kubedsm.optimizer.moving.move_order import order_migrations
@@ -297,3 +297,56 @@ def test_requests_served_beyond_the_target_pay_for_no_migration():
     case = cluster({"a": 4, "b": 4}, pods, {"cart": plain_target(0.5, b=1)})
     assert moved(suggested(case)) == [("cart", "n-a", "n-b")]
     assert moved(suggested(case, attrs.evolve(MANY, price=0.001))) == []
+
+
+@pytest.mark.parametrize("objective", [SHARE, Objective(evenness=0.65), Objective(kind="ecmus")])
+def test_a_workload_that_the_edge_slows_down_stays_below_its_cap(objective):
+    capped = attrs.evolve(plain_target(a=1), most=1)
+    pods = [ready("p", "cart", "n-a"), *(ready(f"q{n}", "cart", "cloud") for n in range(3))]
+    case = cluster({"a": 4, "b": 4}, pods, {"cart": capped})
+    found = suggest(
+        case.snapshot,
+        case.qos_targets,
+        objective,
+        MANY,
+        site_labels=LABELS,
+        bounds=SOLVED,
+        lasting=lambda _: 60.0,
+    )
+    assert moved(found) == []
+    assert objective.gain(Share(1, 4, (("a", 1),)), capped, 1, "a") <= 0
+
+
+@pytest.mark.parametrize("bounds", [SOLVED, SUGGEST_BOUNDS])
+def test_no_pod_comes_for_a_target_that_other_migrations_reach(bounds):
+    pods = [ready("p", "any", "cloud"), ready("q", "any", "cloud"), ready("s", "cart", "n-a")]
+    promised = {"any": QosTarget(0.5), "cart": plain_target(a=1)}
+    case = cluster({"a": 4, "b": 4}, pods, promised)
+    found = suggested(case, attrs.evolve(MANY, price=5.0), bounds=bounds)
+    assert len(found.moves) == 1
+
+
+def test_migrations_of_both_kinds_share_the_capacity_of_the_cloud():
+    # w leaves n-a for the pending v, and x leaves n-b for s: the cloud takes one of them.
+    pods = [ready("w", "w", "n-a"), ready("x", "x", "n-b"), ready("s", "s", "n-c")]
+    pods += [ready("z", "z", "cloud"), pod("v", "v", resources(1.5))]
+    promised = {"s": plain_target(b=1), "v": QosTarget(1.0)}
+    promised |= dict.fromkeys("wxz", QosTarget(0.0))
+    case = cluster({"a": 1.5, "b": 1, "c": 1}, pods, promised, cloud=2)
+    found = suggested(case, attrs.evolve(MANY, price=1.0))
+    assert sum(move.target == "cloud" for move in found.placed) == 1
+
+
+def test_headroom_stays_free_without_a_solver_too():
+    pods = [ready(f"p{n}", "cart", "cloud") for n in range(4)]
+    case = cluster({"a": 4, "b": 4}, pods, {"cart": plain_target(a=1)})
+    limits = attrs.evolve(MANY, headroom=0.75)
+    for bounds in (SOLVED, SUGGEST_BOUNDS):
+        assert len(suggested(case, limits, bounds=bounds).moves) == 2
+
+
+def test_a_migrated_pod_has_no_reason_to_stay():
+    pods = [ready("p", "cart", "cloud"), ready("q", "cart", "n-a")]
+    found = suggested(cluster({"a": 4, "b": 4}, pods, {"cart": plain_target(a=1, b=1)}))
+    assert {move.pod.name for move in found.moves} == {"p"}
+    assert "p" not in {each.pod.name for each in found.rejected}
