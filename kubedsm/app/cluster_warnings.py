@@ -63,7 +63,7 @@ class MismatchWarnings(Controller):
     to zero.
     """
 
-    #: callback for unmatched keys
+    #: callback for unmatched keys, and demand at unknown sites
     on_unmatched: Callable[[str], None]
     _missing: dict[Tier, str] = attrs.field(factory=dict, init=False)
     #: monotonic time at which a key became unmatched
@@ -126,6 +126,7 @@ class MismatchWarnings(Controller):
         due = {site for site, since in self._unknown.items() if now - since >= GRACE}
         for site in sorted(due - self._told_sites)[:TOLD]:
             log.warning("demand at an unknown site", error=lines[site])
+            self.on_unmatched(lines[site])
         self._told_sites = due
 
 

@@ -42,7 +42,7 @@ async def read_document_in(cluster: Cluster, name: ObjectName) -> tuple[str, str
     except NotFound:
         found = None
     if found is None or KEY not in found.data:
-        log.warning("configuration unreadable, defaults in effect", source=source)
+        log.warning("configuration absent, defaults in effect", source=source)
         return "", source
     return found.data[KEY], source
 

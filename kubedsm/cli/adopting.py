@@ -150,7 +150,11 @@ class Adoption:
     async def _opt_out_namespace(self, name: str) -> None:
         await self._label(name, None)
         self._say(f"namespace/{name} opted out")
-        await self._restart_all(await adoption.list_templates(self.cluster, name, timeout=TIMEOUT))
+        templates = await adoption.list_templates(self.cluster, name, timeout=TIMEOUT)
+        for found in templates:
+            if found.scheduler_name != DEFAULT_SCHEDULER:
+                self._say(f"{found} keeps the scheduler of its pod template; opt it out by name")
+        await self._restart_all(templates)
 
     async def _label(self, name: str, value: str | None) -> None:
         if not self.options.dry_run:

@@ -10,14 +10,22 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
+from kubedsm.app.live_configuration import read_document_in
 from kubedsm.cli.console import remark
-from kubedsm.config.settings import Configuration
+from kubedsm.config.settings import Configuration, load
 from kubedsm.explain.client import SilentError, answering
 from kubedsm.explain.facts import Answering
 from kubedsm.kube.calls.explained_cluster import ExplainedCluster
 from kubedsm.kube.calls.reads import cluster_uid
 from kubedsm.kube.client.kubernetes import KubernetesCluster
-from kubedsm.kube.client.port import Cluster, ClusterError, Forbidden, NotFound, OutcomeUnknown
+from kubedsm.kube.client.port import (
+    Cluster,
+    ClusterError,
+    Forbidden,
+    NotFound,
+    ObjectName,
+    OutcomeUnknown,
+)
 from kubedsm.kube.joining import PATIENCE, TIMEOUT
 from kubedsm.kube.watching.reflector import Reflector
 from kubedsm.kube.wire.decoding import NODES, PODS, SURROUNDINGS, Watched
@@ -29,6 +37,10 @@ from kubedsm.process.clock import Clock
 
 if TYPE_CHECKING:
     from kubedsm.app.assembly import Runtime
+
+
+#: the scheduler's ConfigMap, unless an option names another
+USUAL_NAME = ObjectName("kubedsm", "kubedsm")
 
 
 @asynccontextmanager
@@ -113,3 +125,26 @@ async def wait_until_synced(runtime: "Runtime") -> None:
         raise OutcomeUnknown(
             f"the cluster could not be read within {PATIENCE:g} s: {why}"
         ) from None
+
+
+async def read_configuration(cluster: Cluster, name: ObjectName) -> Configuration:
+    """Read the configuration in the ConfigMap; the defaults without one, or without the right to
+    read it. Raises ClusterError, WireError, DocumentError.
+    """
+    try:
+        return load(*await read_document_in(cluster, name))
+    except Forbidden as error:
+        remark(f"{error}; the defaults apply")
+        return Configuration()
+
+
+def configuration_in(
+    name: ObjectName, kubeconfig: Path | None, context: str | None
+) -> Configuration:
+    """Read the configuration in the ConfigMap of the named cluster, as `read_configuration`."""
+
+    async def read() -> Configuration:
+        async with connect_cluster(kubeconfig, context) as cluster:
+            return await read_configuration(cluster, name)
+
+    return asyncio.run(read())

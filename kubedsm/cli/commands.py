@@ -16,6 +16,7 @@ from kubedsm.cli.options import (
     DurationType,
     MigrationOptions,
     OneOf,
+    cluster_config_file,
     config_file,
     dump_file,
     kubeconfig_context,
@@ -52,7 +53,7 @@ if TYPE_CHECKING:
     show_default="none: ask the running scheduler",
 )
 @scheduler_address
-@config_file
+@cluster_config_file
 @kubeconfig_file
 @kubeconfig_context
 @output_of_names

@@ -35,6 +35,10 @@ async def read_origins(
     if name is not None:
         async with connect_cluster(kubeconfig, context) as cluster:
             text, source = await read_document_in(cluster, name)
+        if not text:
+            raise click.ClickException(
+                f"{source}: there is none in the cluster; `kubectl get configmaps -A` lists others"
+            )
     elif path is not None:
         text, source = text_at(path)
     return Origins.of(load(text, source), text, source)
@@ -142,7 +146,8 @@ def print_report(
             [each["workload"], *(_show_value(of) for key in keys for of in each[key].values())]
             for each in workloads
         )
-        console.print(table(("workload", *(h for key in keys for h in (key, "from"))), cells))
+        headings = (h for key in keys for h in (key, f"{key} from"))
+        console.print(table(("workload", *headings), cells))
     if targets:
         console.print(_targets_table(targets))
 

@@ -9,10 +9,12 @@ from typing import Any
 import click
 
 from kubedsm.cli.cluster import (
+    USUAL_NAME,
     connect_cluster,
     describe_scheduler,
     find_scheduler,
     names_scheduler,
+    read_configuration,
     read_snapshot,
 )
 from kubedsm.cli.console import (
@@ -74,10 +76,10 @@ def explain(
     except SubjectError as error:
         raise click.UsageError(str(error)) from None
     log_to(level="ERROR")
-    configuration = configuration_at(config_path)
+    configuration = configuration_at(config_path) if config_path or dump_path else None
 
     show = partial(_show, subject=subject, namespace=namespace, output=output)
-    if dump_path is not None:
+    if dump_path is not None and configuration is not None:
         dump = read_dump(dump_path)
         snapshot = mirror_of(dump, configuration).snapshot()
         if subject is not None and subject.kind != "pod":
@@ -142,7 +144,7 @@ def _name_subject(subject: Subject | None, document: Mapping[str, Any]) -> str:
 async def _ask(
     server: str,
     subject: Subject | None,
-    configuration: Configuration,
+    configuration: Configuration | None,
     kubeconfig: Path | None,
     context: str | None,
     *,
@@ -150,7 +152,8 @@ async def _ask(
 ) -> Explanations:
     """Request explanations from the scheduler of the named cluster, or else read the cluster.
 
-    trusted: the scheduler at `server` may schedule any cluster.
+    configuration: None for that of the cluster. trusted: the scheduler at `server` may schedule any
+    cluster.
     """
     if trusted:
         explanations = await _ask_scheduler(server, subject, await describe_scheduler(server))
@@ -204,11 +207,16 @@ async def _ask_scheduler(
 
 
 async def _ask_cluster(
-    server: str, subject: Subject | None, configuration: Configuration, cluster: ExplainedCluster
+    server: str,
+    subject: Subject | None,
+    configuration: Configuration | None,
+    cluster: ExplainedCluster,
 ) -> Explanations:
     clock, rng = SystemClock(), random.Random()
     try:
         await greet(cluster, timeout=TIMEOUT)
+        if configuration is None:
+            configuration = await read_configuration(cluster, USUAL_NAME)
         snapshot = await read_snapshot(cluster, configuration, clock, rng)
         if subject is not None and subject.kind != "pod":
             return [_explain_without_scheduler(subject, snapshot, configuration)]

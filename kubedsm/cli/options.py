@@ -131,14 +131,22 @@ output, output_or_yaml, output_of_names, output_of_list = (
         ["text", "wide", "json", "yaml", "name"],
     )
 )
-config_file = click.option(
-    "--config",
-    "config_path",
-    type=click.Path(dir_okay=False, allow_dash=True),
-    show_default="none: every key has its own default",
-    help="Configuration file (docs/reference/configuration.md), or a ConfigMap's; - for standard"
-    " input.",
-)
+
+
+def _config_file(default: str) -> Decorator:
+    return click.option(
+        "--config",
+        "config_path",
+        type=click.Path(dir_okay=False, allow_dash=True),
+        show_default=default,
+        help="Configuration file (docs/reference/configuration.md), or a ConfigMap's; - for"
+        " standard input.",
+    )
+
+
+config_file = _config_file("none: every key has its own default")
+#: of commands that ask a cluster
+cluster_config_file = _config_file("that of the cluster; with a dump, every key's own default")
 kubeconfig_file = click.option(
     "--kubeconfig",
     "kubeconfig_path",
@@ -405,7 +413,7 @@ EXIT_CODES = (
 )
 migration_requests = combine(
     _config_map(
-        "The scheduler's ConfigMap: approvals go to the one whose name ends in -approvals.",
+        "The scheduler's ConfigMap; approvals go to the one whose name ends in -approvals.",
         default="kubedsm/kubedsm",
     ),
     click.option(
@@ -435,14 +443,21 @@ class MigrationOptions:
     output: str
 
     def load_configuration(self) -> "Configuration":
-        """Check options, and load the configuration. Raises UsageError, DocumentError."""
+        """Check options, and load the configuration: the file, or else that of the cluster. Raises
+        UsageError, DocumentError.
+        """
         from kubedsm.cli.console import log_to
         from kubedsm.cli.inputs import configuration_at
 
         if self.dump_path is not None and self.carry_out:
             raise click.UsageError("--apply needs a cluster, not a dump")
         log_to(level="ERROR")
-        return configuration_at(self.config_path)
+        if self.dump_path is not None or self.config_path is not None:
+            return configuration_at(self.config_path)
+
+        from kubedsm.cli.cluster import configuration_in
+
+        return configuration_in(self.config_map, self.kubeconfig_path, self.context)
 
 
 def migration_options(from_help: str, apply_help: str) -> Decorator:
@@ -454,7 +469,7 @@ def migration_options(from_help: str, apply_help: str) -> Decorator:
             f"{from_help} what `kubectl get nodes,pods -A -o json` printed",
             show_default="none: ask the cluster",
         ),
-        config_file,
+        cluster_config_file,
         kubeconfig_file,
         kubeconfig_context,
         scheduler_address,

@@ -236,7 +236,7 @@ class PlacementManager(Controller):
 
     def cancel_unstarted(self, reason: str) -> None:
         """Cancel the migration groups in which no migration has started."""
-        for plan_id in self.migrations.cancel_unstarted():
+        for plan_id in self.migrations.cancel_unstarted() if self.migrations.groups else ():
             steps = self._plans[plan_id].plan.steps
             self.report(plan_id, Cancelled(reason))
             for step in steps:

@@ -195,7 +195,8 @@ class WorkloadExplainer:
             name = self.snapshot.placed.get(pod.uid)
             where: Words = (node_link(name),) if name else ("waiting",)
             if str(pod) in targets:
-                why: Words = ("it would be migrated to ", node_link(targets[str(pod)]), " now")
+                target = node_link(targets[str(pod)])
+                why: Words = ("it would be migrated to ", target, self._describe_start())
             elif str(pod) in left:
                 why = (left[str(pod)],)
             else:
@@ -203,6 +204,13 @@ class WorkloadExplainer:
                     alike[pod.pod_class] = self._describe_rejection(explainer, pod)
                 why = (alike[pod.pod_class],)
             yield (pod_link(pod),), where, why
+
+    def _describe_start(self) -> str:
+        """Return when a suggested migration begins, or the reason why it does not."""
+        if self.deferral:
+            return f", but {self.deferral}"
+        mode = self.configuration.suggester.mode
+        return " now" if mode == "apply" else f", but suggester.mode is {mode}"
 
     def _describe_rejection(self, explainer: Explainer, pod: Pod) -> str:
         edge = {node.name for node in self.snapshot.of_tier(Tier.EDGE)}

@@ -118,10 +118,7 @@ def summarise(state: ClusterState, scope: Scope) -> Overview:
         has_leader=state.is_led or "lease" in state.errors,
         refusal=state.refusal,
         watches=dict.fromkeys(process.troubled, "its watch fails") if process else {},
-        tiers=[
-            text.partition(": ")[0]
-            for text in missing_tiers(snapshot.nodes.values(), state.configuration.tiers).values()
-        ],
+        tiers=[] if "snapshot" in state.errors else _list_missing_tiers(state),
         partitioned={site: sorted(names) for site, names in away.partitioned.items()},
         lost_nodes={
             each: sorted(name for name, is_state in lost.items() if is_state == each)
@@ -187,3 +184,9 @@ def _list_shares(state: ClusterState) -> Iterator[EdgeShare]:
         missing = max(0, target.count_wanted(share.total) - share.edge)
         name, pending, qos = str(workload), waiting[workload], target.qos
         yield EdgeShare(name, share.edge, share.total, pending, qos, missing, workload.kind)
+
+
+def _list_missing_tiers(state: ClusterState) -> list[str]:
+    nodes = state.snapshot.nodes.values()
+    missing = missing_tiers(nodes, state.configuration.tiers).values()
+    return [text.partition(": ")[0] for text in missing]

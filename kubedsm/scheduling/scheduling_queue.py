@@ -113,6 +113,8 @@ class SchedulingQueue:
         self._planning_since, self._planning_ended = 0.0, -math.inf
         self._failures: dict[Uid, int] = {}
         self._cause: dict[Uid, Cause] = {}
+        #: pods whose last bind failed, also during the next attempt
+        self.failing: Container[Uid] = self._cause.keys()
         self._failing: dict[Cause, _FailingBinds] = {}
         #: rejections by kubelets in a row, and the time of the last
         self._rejections: dict[Workload, tuple[int, float]] = {}
@@ -152,11 +154,6 @@ class SchedulingQueue:
         for rejected in self._unschedulable.classes.values():
             counts.update(dict.fromkeys(rejected.why.rules, len(rejected.pods.places)))
         return counts
-
-    @property
-    def failing(self) -> Container[Uid]:
-        """Pods whose last bind failed, also during the next attempt."""
-        return self._cause.keys()
 
     def list_failing(self) -> frozenset[Workload]:
         """Return the workloads with pods that wait for another attempt after a failed bind."""

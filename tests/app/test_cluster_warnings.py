@@ -75,6 +75,8 @@ async def test_demand_at_an_unknown_site_is_told_once_after_a_while():
         await asyncio.sleep(200)
         [warning] = told(logs, "demand at an unknown site")
         assert warning["error"].startswith("no edge node is at site 'berlin'")
+        [event] = on_the_map(world)
+        assert event["message"].startswith("no edge node is at site 'berlin'")
 
 
 async def test_a_tier_without_nodes_is_told_at_the_start_and_whenever_that_changes():
