@@ -36,15 +36,22 @@ async def read_document_in(cluster: Cluster, name: ObjectName) -> tuple[str, str
 
     Without a text, a warning is logged, and the defaults apply. Raises ClusterError, WireError.
     """
+    text, source = await find_document_in(cluster, name)
+    if text is None:
+        log.warning("configuration absent, defaults in effect", source=source)
+    return text or "", source
+
+
+async def find_document_in(cluster: Cluster, name: ObjectName) -> tuple[str | None, str]:
+    """Return the configuration document in the ConfigMap, None without one, and the source's name
+    for messages. Raises ClusterError, WireError.
+    """
     source = f"ConfigMap {name}, {KEY}"
     try:
         found = await get_config_map(cluster, name.namespace, name.name, timeout=TIMEOUT)
     except NotFound:
-        found = None
-    if found is None or KEY not in found.data:
-        log.warning("configuration absent, defaults in effect", source=source)
-        return "", source
-    return found.data[KEY], source
+        return None, source
+    return found.data.get(KEY), source
 
 
 @attrs.define

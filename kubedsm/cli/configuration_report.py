@@ -9,7 +9,7 @@ import attrs
 import click
 import msgspec
 
-from kubedsm.app.live_configuration import read_document_in
+from kubedsm.app.live_configuration import find_document_in
 from kubedsm.cli.cluster import connect_cluster, find_scheduler, names_scheduler
 from kubedsm.cli.console import print_json
 from kubedsm.cli.inputs import read_dump, snapshot_of
@@ -34,11 +34,11 @@ async def read_origins(
     source = ""
     if name is not None:
         async with connect_cluster(kubeconfig, context) as cluster:
-            text, source = await read_document_in(cluster, name)
-        if not text:
-            raise click.ClickException(
-                f"{source}: there is none in the cluster; `kubectl get configmaps -A` lists others"
-            )
+            found, source = await find_document_in(cluster, name)
+        if found is None:
+            remedy = "`kubectl get configmaps -A` lists others"
+            raise click.ClickException(f"{source}: there is none in the cluster; {remedy}")
+        text = found
     elif path is not None:
         text, source = text_at(path)
     return Origins.of(load(text, source), text, source)
