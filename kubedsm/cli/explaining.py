@@ -203,6 +203,9 @@ async def _ask_scheduler(
     except client.SilentError as error:
         remark(f"{error}; the cluster is read instead")
         return None
+    if explanations is None and subject is not None and subject.kind in ("decision", "migration"):
+        has = "remembers no" if found.standby else "has no"
+        raise click.ClickException(f"the scheduler at {server} {has} {subject}")
     return explanations
 
 
