@@ -491,7 +491,7 @@ class TierAssignment:
         costs -= 2 * (self.codes[sources][:, None] == self.codes[targets])
         worse = penalties[targets, kind] > penalties[sources, kind][:, None]
         worse |= penalties[sources, their_kind][:, None] > penalties[targets, their_kind]
-        costs[sources[:, None] == targets] = most
+        costs[worse | (sources[:, None] == targets)] = most
         source, target = np.unravel_index(costs.argmin(), costs.shape)
         least = int(costs[source, target])
         return None if least >= most else (least, int(sources[source]), int(targets[target]))
