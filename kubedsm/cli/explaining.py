@@ -76,10 +76,10 @@ def explain(
     except SubjectError as error:
         raise click.UsageError(str(error)) from None
     log_to(level="ERROR")
-    configuration = configuration_at(config_path) if config_path or dump_path else None
 
     show = partial(_show, subject=subject, namespace=namespace, output=output)
-    if dump_path is not None and configuration is not None:
+    if dump_path is not None:
+        configuration = configuration_at(config_path)
         dump = read_dump(dump_path)
         snapshot = mirror_of(dump, configuration).snapshot()
         if subject is not None and subject.kind != "pod":
@@ -90,13 +90,14 @@ def explain(
         facts = (with_mobility(explainer.explain(p), p, snapshot, configuration) for p in pods)
         show(map(explain_pod, facts))
         return
+    given = configuration_at(config_path) if config_path else None
 
     async def ask() -> None:
         source = kubeconfig_path, context
         chosen = None if selector is None else await _select_pods(selector, *source)
         # The pods are those of the named cluster, so the scheduler must be that cluster's.
         trusted = chosen is None and names_scheduler(*source)
-        show(await _ask(server, subject, configuration, *source, trusted=trusted), chosen=chosen)
+        show(await _ask(server, subject, given, *source, trusted=trusted), chosen=chosen)
 
     until_interrupted(ask())
 

@@ -371,6 +371,7 @@ class EventRecorder:
             known_by = await reads.owner_knows_by(
                 self._events.cluster, entry.about, timeout=timeout
             )
+            known_by = known_by or frozenset()
             labels = {key: value for key, value in entry.labels.items() if key not in known_by}
             await writes.annotate(
                 self._events.cluster, entry.about, labels, dict(entry.annotations), timeout=timeout

@@ -126,16 +126,13 @@ class BindCalls:
         users may have taken the released pod out of service.
         """
         try:
-            live = await reads.read_pod(self._cluster, pod, timeout=self._timeout)
-            if live.owner_kind not in reads.APPS_RESOURCES:
-                return
-            owner = await reads.read_owner(self._cluster, live, timeout=self._timeout)
+            known_by = await reads.owner_knows_by(self._cluster, pod, timeout=self._timeout)
         except (ClusterError, WireError) as error:
             self._throttle.log(log.info, "owner unreadable", error, pod=str(pod))
             return
-        if pod.workload in self._suspected:
+        if known_by is not None and pod.workload in self._suspected:
             self._suspected.discard(pod.workload)
-            if TIER_LABEL in owner.selected_labels:
+            if TIER_LABEL in known_by:
                 name = str(pod.workload)
                 log.warning("owner releases labelled pods", owner=name, label=TIER_LABEL)
             else:

@@ -279,6 +279,7 @@ class PlacementManager(Controller):
         migration suggestions.
 
         Suggestions exclude the workloads and reserved capacity of slow plans.
+        failing: pods whose binds fail, so that plans for them alone delay nothing.
         """
         now = self.clock.monotonic()
         slow = now - self.migrations.limits.deadline

@@ -18,6 +18,7 @@ from kubedsm.model.model import (
     PodAffinityTerm,
     PodClass,
     SchedulingRules,
+    SpreadConstraint,
     Uid,
 )
 from kubedsm.model.node_index import Ints, NodeIndex, Positions
@@ -54,6 +55,10 @@ class Selection:
     @classmethod
     def of(cls, term: PodAffinityTerm) -> Self:
         return cls(term.selector, term.namespaces, term.namespace_selector)
+
+    @classmethod
+    def of_spread(cls, constraint: SpreadConstraint) -> Self:
+        return cls(constraint.selector, (constraint.namespace,))
 
     def covers(self, namespace: str, labels: Mapping[str, str], surroundings: Surroundings) -> bool:
         return selects(self.selector, labels) and (

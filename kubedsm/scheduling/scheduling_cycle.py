@@ -454,5 +454,5 @@ def _list_preferred(pods: Iterable[Pod]) -> frozenset[Selection]:
     for preferences in {pod.pod_class.rules.preferences for pod in pods}:
         terms = (*preferences.affinity, *preferences.anti_affinity)
         found.update(Selection.of(term) for _, term in terms)
-        found.update(Selection(each.selector, (each.namespace,)) for each in preferences.spread)
+        found.update(Selection.of_spread(each) for each in preferences.spread)
     return frozenset(found)

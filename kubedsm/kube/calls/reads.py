@@ -333,13 +333,13 @@ async def uid_of(cluster: Cluster, workload: Workload, *, timeout: float) -> str
     return found.metadata.uid if found else None
 
 
-async def owner_knows_by(cluster: Cluster, pod: Pod, *, timeout: float) -> frozenset[str]:
+async def owner_knows_by(cluster: Cluster, pod: Pod, *, timeout: float) -> frozenset[str] | None:
     """Return the label keys in the selector of the pod's owner: changing such a label detaches the
-    pod.
+    pod. None without an owner, or if the owner's kind is unknown.
     """
     live = await read_pod(cluster, pod, timeout=timeout)
     if live.owner_kind not in APPS_RESOURCES:
-        return frozenset()
+        return None
     return (await read_owner(cluster, live, timeout=timeout)).selected_labels
 
 

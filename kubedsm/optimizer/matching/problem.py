@@ -468,7 +468,7 @@ def _waits_for_others(
     """Determine whether placing other pods of the batch may open further nodes to the candidate."""
     rules = candidate.rules
     looks = [tuple(Selection.of(term) for term in rules.affinity)] if rules.affinity else []
-    looks += [(Selection(c.selector, (c.namespace,)),) for c in rules.spread]
+    looks += [(Selection.of_spread(c),) for c in rules.spread]
     return any(
         all(s.covers(other.namespace, other.label_map, surroundings) for s in look)
         for look in looks

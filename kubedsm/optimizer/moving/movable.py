@@ -142,8 +142,6 @@ def is_ruled(snapshot: Snapshot, pod: Pod) -> bool:
         return True
     constraints = {term for of_class in snapshot.census.classes for term in of_class.rules.spread}
     return any(
-        Selection(term.selector, (term.namespace,)).covers(
-            pod.namespace, pod.labels, snapshot.surroundings
-        )
+        Selection.of_spread(term).covers(pod.namespace, pod.labels, snapshot.surroundings)
         for term in constraints
     )

@@ -289,9 +289,7 @@ def sample_classes(
         sorts.append(np.where(alone, -1, codes)[None, positions])
     looks = {tuple(map(Selection.of, of_kind.affinity)) for of_kind in rules}
     looks |= {
-        (Selection(constraint.selector, (constraint.namespace,)),)
-        for of_kind in rules
-        for constraint in of_kind.spread
+        (Selection.of_spread(constraint),) for of_kind in rules for constraint in of_kind.spread
     }
     sorts += [scene.residents.counts(look)[None, positions] for look in looks if look]
     _, sort = np.unique(np.concatenate(sorts), axis=1, return_inverse=True)

@@ -539,7 +539,7 @@ def _selections_of(rules: SchedulingRules) -> Iterator[Selection]:
     for term in rules.affinity:
         yield Selection.of(term)
     for constraint in rules.spread:
-        yield Selection(constraint.selector, (constraint.namespace,))
+        yield Selection.of_spread(constraint)
 
 
 def _topology_keys(rules: SchedulingRules) -> list[str]:
