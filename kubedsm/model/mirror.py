@@ -12,7 +12,6 @@ from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 
 import attrs
-from immutables import Map
 
 from kubedsm.model.census import Tally, counts_alike
 from kubedsm.model.events import (
@@ -120,19 +119,21 @@ class ClusterMirror:
         self._on_released = on_released
         #: tier labels for nodes that are applied from now on
         self.tiers = tiers or Tiers()
-        # Published values are immutable: updates replace them.
+        # Values in a snapshot never change: updates replace them, or copies of the shared maps.
         self._nodes: Mapping[NodeName, Node] = {}
-        self._pods: Map[Uid, Pod] = Map()
+        self._pods: dict[Uid, Pod] = {}
         #: free capacity of each node, changed by the mirror only; negative if over-committed
-        self.free: Map[NodeName, Resources] = Map()
+        self.free: dict[NodeName, Resources] = {}
         #: node of each pod, and pods of each node; unknown nodes included
-        self._placed: Map[Uid, NodeName] = Map()
+        self._placed: dict[Uid, NodeName] = {}
+        #: True if the last snapshot or sample has one of these three maps
+        self._shared = False
         self._here: dict[NodeName, set[Uid]] = defaultdict(set)
         self.surroundings = Surroundings()
         #: last sample
         self.measured = NOTHING_MEASURED
         #: bytes per second of the last observed image pull, by node
-        self.pull_speeds: Map[NodeName, float] = Map()
+        self.pull_speeds: Mapping[NodeName, float] = {}
         #: used and reserved capacity
         self._taken: dict[NodeName, Resources] = {}
         self._tally = Tally(scheduler_name)
@@ -165,9 +166,9 @@ class ClusterMirror:
                 return self._forget_pod(uid)
             case HistoryRewound():
                 # Any state is newer than a pod without a version.
-                self._pods = self._pods.update(
-                    {uid: attrs.evolve(pod, resource_version="") for uid, pod in self._pods.items()}
-                )
+                self._pods = {
+                    uid: attrs.evolve(pod, resource_version="") for uid, pod in self._pods.items()
+                }
                 self.surroundings = self.surroundings.without_versions()
                 return Change()
             case NodeApplied(node):
@@ -179,6 +180,7 @@ class ClusterMirror:
                 return Change(node_before=before)
             case MeasuredApplied(sample):
                 known, self.measured = self.measured, sample.after(self.measured, self._placed)
+                self._shared = True
                 return Change(measured_before=known, measured_after=self.measured)
             case _:
                 return self._apply_surrounding(event)
@@ -413,7 +415,8 @@ class ClusterMirror:
         self._index = None
         if node is None:
             self._nodes = {n: other for n, other in self._nodes.items() if n != name}
-            self.free = self.free.delete(name)
+            self._unshare()
+            del self.free[name]
         else:
             self._nodes = {**self._nodes, name: node}
             self._book_capacity(name, NOTHING)
@@ -427,15 +430,18 @@ class ClusterMirror:
             self._touched[uid] = before, source
             if len(self._touched) > 2 * len(self._pods) + _MANY:
                 self._residents = None
-        if before is not pod:
-            self._pods = self._pods.delete(uid) if pod is None else self._pods.set(uid, pod)
+        self._unshare()
+        if pod is None:
+            del self._pods[uid]
+        else:
+            self._pods[uid] = pod
         if source is not None and source != node:
             self._here[source].discard(uid)
             if not self._here[source]:
                 del self._here[source]
-            self._placed = self._placed.delete(uid)
+            del self._placed[uid]
         if node is not None and source != node:
-            self._placed = self._placed.set(uid, node)
+            self._placed[uid] = node
             self._here[node].add(uid)
         if source != node or before is None or pod is None or not counts_alike(before, pod):
             # The new state first: a count that fell to zero would lose its place in the order.
@@ -474,15 +480,23 @@ class ClusterMirror:
                 self._taken[name] = taken
         node = self._nodes.get(name)
         if node is not None:
-            self.free = self.free.set(name, node.allocatable - taken)
+            self._unshare()
+            self.free[name] = node.allocatable - taken
             self._refilled.add(name)
+
+    def _unshare(self) -> None:
+        """Copy the maps that the last snapshot or sample has, before they change."""
+        if self._shared:
+            self._pods, self._placed = self._pods.copy(), self._placed.copy()
+            self.free = self.free.copy()
+            self._shared = False
 
     # Snapshots.
 
     def snapshot(self, at: float = 0.0) -> Snapshot:
         pods, census = self._pods, self._tally.census()
         if self._marked and (unproven := self._list_unproven()):
-            pods = pods.update(unproven)
+            pods = {**pods, **unproven}
             self._recount_pods(self._pods, pods, unproven)
             census = self._tally.census()
             self._recount_pods(pods, self._pods, unproven)
@@ -494,6 +508,7 @@ class ClusterMirror:
         self._refilled.clear()
         index, room = self._index, self._room
         residents = self._count_residents(census.looked_at, index)
+        self._shared = True
         return Snapshot(
             nodes=self._nodes,
             pods=pods,
@@ -519,7 +534,7 @@ class ClusterMirror:
         return {pod.uid: attrs.evolve(pod, detached=False) for pod in doubtful}
 
     def _recount_pods(
-        self, before: Map[Uid, Pod], after: Map[Uid, Pod], uids: Iterable[Uid]
+        self, before: Mapping[Uid, Pod], after: Mapping[Uid, Pod], uids: Iterable[Uid]
     ) -> None:
         for uid in uids:
             self._tally_pod(after[uid], self._placed.get(uid))

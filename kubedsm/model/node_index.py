@@ -9,7 +9,6 @@ from typing import Any, NamedTuple, Self, TypeVar
 
 import attrs
 import numpy as np
-from immutables import Map
 from numpy.typing import NDArray
 
 from kubedsm.model.model import (
@@ -383,7 +382,7 @@ class FreeCapacity:
     def with_free(self, position: int, free: Resources) -> Self:
         """Return a copy in which one node has the given free capacity."""
         name = self._nodes.names[position]
-        return self.now(Map(self._free).set(name, free), (name,))
+        return self.now({**self._free, name: free}, (name,))
 
     def now(self, free: Mapping[NodeName, Resources], changed: Iterable[NodeName]) -> Self:
         """Return a copy with the current free capacity of the nodes that changed."""
