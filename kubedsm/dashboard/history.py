@@ -7,6 +7,7 @@ deleted. An unusable file costs the history and one log line, never the schedule
 import asyncio
 import math
 import sqlite3
+import threading
 import zlib
 from collections.abc import Sequence
 from itertools import chain
@@ -79,11 +80,13 @@ class History:
 
 
 class _File:
-    """SQLite file with the messages, used by one thread at a time; logs errors once."""
+    """SQLite file with the messages; logs errors once."""
 
     def __init__(self, path: Path, most: int) -> None:
         self.path = path
         self._most = most
+        #: a cancelled write goes on in its thread while the file is to be closed
+        self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
         #: all rows as of the last message; None before the first
         self._now: Snapshot | None = None
@@ -107,6 +110,16 @@ class _File:
 
     def write(self, batch: Sequence[Line]) -> None:
         """Append messages; log the first of several failures."""
+        with self._lock:
+            self._append(batch)
+
+    def close(self, batch: Sequence[Line] = ()) -> None:
+        """Append the last messages, and close the file."""
+        with self._lock:
+            self._append(batch)
+            self._disconnect()
+
+    def _append(self, batch: Sequence[Line]) -> None:
         if not batch:
             return
         before = self._now
@@ -185,11 +198,6 @@ class _File:
         if self._connection is not None:
             connection, self._connection = self._connection, None
             connection.close()
-
-    def close(self, batch: Sequence[Line] = ()) -> None:
-        """Append the last messages, and close the file."""
-        self.write(batch)
-        self._disconnect()
 
 
 def _find_restart(batch: Sequence[Line], before: Snapshot | None) -> int | None:

@@ -4,6 +4,8 @@ import asyncio
 import json
 import os
 import sqlite3
+import threading
+import zlib
 from contextlib import asynccontextmanager
 
 import pytest
@@ -11,7 +13,7 @@ from structlog.testing import capture_logs
 
 from kubedsm.dashboard import history as histories
 from kubedsm.dashboard.history import FILE, History
-from kubedsm.dashboard.recording import Recording
+from kubedsm.dashboard.recording import Line, Recording
 from kubedsm.dashboard.rows import Changes, NewsRow, Snapshot, StatusRow, encode_message
 from kubedsm.explain.decision_record import DecisionRecord
 from kubedsm_lab.replay.virtual_time import VirtualClock
@@ -192,6 +194,25 @@ async def test_a_disk_that_hangs_costs_bounded_memory(tmp_path, logged):
     assert history._take() == []
     [line] = logged
     assert "hangs" in line["error"]
+
+
+def test_a_file_is_closed_after_the_batch_that_is_being_written(tmp_path, logged, monkeypatch):
+    """A shutdown cancels the task of a write, whose thread goes on."""
+    file, compress = histories._File(tmp_path / FILE, 10_000), zlib.compress
+    begun, closed = threading.Event(), threading.Event()
+    monkeypatch.setattr(
+        zlib, "compress", lambda *given: begun.set() or closed.wait(0.2) or compress(*given)
+    )
+    message = Snapshot(1, 1.0, {"status": {"now": StatusRow("kept")}})
+    batch = [Line(message, encode_message(message))]
+    writing = threading.Thread(target=file.write, args=(batch,))
+    writing.start()
+    begun.wait()
+    file.close()
+    closed.set()
+    writing.join()
+    assert headlines_of(file.read()) == ["kept"]
+    assert not logged
 
 
 def test_decisions_are_numbered_above_those_of_earlier_processes():
