@@ -331,9 +331,13 @@ class EventRecorder:
                 log.warning, "not written", error, pod=str(entry.about), about=about
             )
             # A newer entry supersedes the failed entry.
-            if not (isinstance(error, FINAL) or failures + 1 == TRIES or key in self._newest):
+            if isinstance(error, FINAL) or key in self._newest:
+                return
+            if failures + 1 < TRIES:
                 self._newest[key], self._failures[key] = entry, failures + 1
                 self._postpone(RETRY * 2**failures, key)
+            elif isinstance(entry, Notice):
+                await self._write(attrs.evolve(entry, condition=""))  # the Event alone
             return
         if not isinstance(entry, Notice):
             return

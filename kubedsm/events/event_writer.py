@@ -1,7 +1,8 @@
 """Writer of Kubernetes Events: aggregates repetitions into series, and limits the rate per object.
 
 Repetitions of an Event increment the counter of the series. Above `SIMILAR` Events with different
-messages, further messages are combined. The limits equal client-go's EventCorrelator.
+messages, further messages are combined. The limits equal client-go's EventCorrelator, but each
+reason has a limit of its own: after many FailedScheduling, Scheduled is still written.
 """
 
 import asyncio
@@ -27,7 +28,7 @@ log = structlog.get_logger()
 SIMILAR = 10
 #: aggregation interval in seconds
 WITHIN = 600.0
-#: token bucket per object: burst size, and seconds per additional Event
+#: token bucket per object and reason: burst size, and seconds per additional Event
 BURST, REFILL = 25, 300.0
 #: seconds for collecting completed migrations of a workload into one Event
 GATHER = 5.0
@@ -53,7 +54,8 @@ class Series:
 
 @attrs.define
 class _Object:
-    bucket: TokenBucket = attrs.field(factory=lambda: TokenBucket(BURST, REFILL))
+    #: by reason
+    buckets: dict[str, TokenBucket] = attrs.field(factory=dict)
     #: series by reason and gist
     series: dict[tuple[str, str], Series] = attrs.field(factory=dict)
 
@@ -71,7 +73,7 @@ class EventSeries:
         equal Events; None above the rate limit, so that nothing is written.
         """
         about = self._objects.setdefault(uid, _Object())
-        if not about.bucket.take_now(now):
+        if not about.buckets.setdefault(reason, TokenBucket(BURST, REFILL)).take_now(now):
             return None
         about.series = {k: each for k, each in about.series.items() if now - each.last <= WITHIN}
         prefix, similar = "", sum(other == reason for other, _ in about.series)

@@ -38,10 +38,11 @@ def test_ever_new_words_are_combined(series):
     assert series.count_occurrence("pod", "Other", "words", 1, 20.0).prefix == ""
 
 
-def test_of_one_object_so_many_are_told_and_no_more(series):
-    taken = [series.count_occurrence("pod", f"reason {n}", "", 1, 0.0) for n in range(BURST + 9)]
+def test_of_one_object_and_reason_so_many_are_told_and_no_more(series):
+    taken = [series.count_occurrence("pod", "reason", f"{n}", 1, 0.0) for n in range(BURST + 9)]
     assert sum(each is not None for each in taken) == BURST
     assert series.count_occurrence("other", "reason", "", 1, 0.0) is not None
+    assert series.count_occurrence("pod", "other reason", "", 1, 0.0) is not None
     assert series.count_occurrence("pod", "reason", "", 1, REFILL - 1) is None
     assert series.count_occurrence("pod", "reason", "", 1, REFILL) is not None
     assert series.count_occurrence("pod", "reason", "", 1, REFILL) is None

@@ -190,12 +190,26 @@ async def test_a_condition_is_tried_again_and_an_event_is_lost_and_counted(outco
         assert scene.recorder.lost == 1
 
 
-async def test_tries_of_a_condition_come_to_an_end():
-    async with recording(lambda request: refusal(503)) as scene:
+async def test_tries_of_a_condition_come_to_an_end_and_its_event_is_written():
+    async with recording(lambda r: refusal(503) if r.path.endswith("status") else None) as scene:
         scene.add(A)
         scene.recorder.record_unschedulable(A, "no room")
         await asyncio.sleep(1000)
-        assert scene.paper.tries == {"status": 5}
+        assert scene.paper.tries == {"status": 5, "events": 1}
+        assert scene.paper.events == [("a", "FailedScheduling", "no room")]
+
+
+async def test_the_outcome_is_written_after_any_number_of_events_about_the_same_pod():
+    async with recording() as scene:
+        scene.add(A)
+        for proposal in range(40):
+            scene.recorder.record_unschedulable(A, f"0/{proposal} nodes")
+            scene.recorder.record_event("MigrationProposed", A, f"proposal {proposal}")
+            await asyncio.sleep(CHANGED + 1)
+        scene.recorder.record_bind(A, E1)
+        scene.recorder.record_migration(A, "migrated", completed=True)
+        await asyncio.sleep(5)
+        assert [reason for _, reason, _ in scene.paper.events[-2:]] == ["Scheduled", "Migrated"]
 
 
 @pytest.mark.parametrize("status", [403, 404, 409, 422])
