@@ -106,7 +106,7 @@ def combine_answers(
     known = {
         name: was
         for name, was in before.items()
-        if was.query == queries.get(name) and at - was.at <= oldest
+        if was.query == queries.get(name) and abs(at - was.at) <= oldest
     }
     results: dict[str, LoadResult] = {}
     wrong: dict[str, str] = {}

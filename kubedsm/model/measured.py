@@ -111,8 +111,10 @@ class Measured:
         news = self.answered > before.answered
         slower = frozenset(_list_slower(self, before)) if news else before.slower
         since = self.at - self.window
-        came = {uid: at for uid, at in before.came.items() if at > since and uid in placed}
-        left = {node: at for node, at in before.left.items() if at > since}
+        came = {
+            uid: at for uid, at in before.came.items() if since < at <= self.at and uid in placed
+        }
+        left = {node: at for node, at in before.left.items() if since < at <= self.at}
         if known is not None:
             came |= {uid: self.at for uid, _ in only_in(placed, before.placed)}
             left |= {node: self.at for _, node in only_in(before.placed, placed)}

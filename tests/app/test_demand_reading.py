@@ -119,6 +119,8 @@ def test_a_failed_query_is_no_answer():
     failed = Failure("down")
     assert combined(known, 1030.0, failed).demand[CART] == {"berlin": 3.0}
     assert not combined(known, 1200.0, failed).demand_answered
+    # The clock was set back.
+    assert not combined(known, 200.0, failed).demand_answered
 
 
 def latencies(*series, at=1000.0, before=()):

@@ -79,6 +79,9 @@ CASES = {
             " (and 1 migration more)"
         ),
     ),
+    "a move that is over, by a clock that was set back": (
+        ALONE, moves(having(OVER, ended=4600.0)), {}, "idle: every QoS target is met",
+    ),
     "one that was taken back": (
         ALONE, moves(having(OVER, state="rolled back", reason="overdue")), {},
         "migration rolled back: shop/cart-a from cloud-1 to edge-1 (overdue)",

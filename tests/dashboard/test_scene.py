@@ -2,12 +2,15 @@
 
 import asyncio
 
+import attrs
 import orjson
 
+from kubedsm.config.settings import load
+from kubedsm.dashboard.state.tables import PodTable, WorkloadTable
 from kubedsm.kube.client.port import ObjectName, Response
 from kubedsm.model.events import MeasuredApplied
 from kubedsm.model.measured import Measured, Usage
-from kubedsm.observability.reading import Leadership
+from kubedsm.observability.reading import Leadership, read
 from kubedsm_lab.emulator.api.resources import CONFIGMAPS, DEPLOYMENTS, NAMESPACES, NODES
 from kubedsm_lab.emulator.front import Faults, RequestFault
 from kubedsm_lab.emulator.paper import node
@@ -176,6 +179,19 @@ async def test_what_changes_for_all_workloads_at_once_is_seen_of_all():
             ),
         ]
         assert viewer.status["state"] == "degraded"
+
+
+async def test_all_workloads_are_seen_again_after_the_clock_was_set_back():
+    async with viewing(emulated(EDGE, CLOUD)) as (world, viewer):
+        world.deploy("web", 1)
+        await world.until_bound(1, 5)
+        viewer.look()
+        table, pods = WorkloadTable(), PodTable()
+        reading = read(world.runtime, Leadership(), world.clock.wall())
+        table.look(reading, pods, knows_targets=True)
+        earlier = attrs.evolve(reading, now=reading.now - 3600, policy=load(HALF, "test").policy)
+        table.look(earlier, pods, knows_targets=True)
+        assert table.rows["default/web"].target == 0.5
 
 
 class Refuses(Faults):

@@ -50,6 +50,8 @@ def test_a_sample_knows_who_came_and_left_within_its_window():
     assert sampled(130.0) == ({"uid-d": 130.0}, {"n1": 90.0})
     mirror.apply(PodDeleted("uid-d", "shop", "d"))
     assert sampled(140.0) == ({}, {"n2": 140.0})
+    # The clock was set back.
+    assert sampled(40.0) == ({}, {})
 
 
 def test_once_nothing_is_known_what_was_is_forgotten():

@@ -40,7 +40,7 @@ def headline(status: StatusRow, there: Scenery, placed: Mapping[Tier, int], now:
     return (
         _describe_moving([move for move in moves if move.state == "moving"], moves, now)
         or _describe_away(there.nodes)
-        or _describe_ended([move for move in moves if move.began and now - move.ended < HELD])
+        or _describe_ended([move for move in moves if move.began and abs(now - move.ended) < HELD])
         or (f"scheduled {count_new_pods(placed)}" if sum(placed.values()) else "")
         or _describe_waiting(there.waiting)
         or _describe_idle(status, there)

@@ -157,7 +157,7 @@ def _collect_facts(
 ) -> HealthFacts:
     """Collect the facts for the health rules; `tiers`: messages about tiers without nodes."""
     now, moves = reading.now, list(there.moves.values())
-    ended = [move for move in moves if move.ended and now - move.ended < PERIOD]
+    ended = [move for move in moves if move.ended and abs(now - move.ended) < PERIOD]
     failed = [move for move in ended if move.state in ("failed", "rolled back")]
     return HealthFacts(
         has_leader=status.role != "standby" or bool(status.leader),
@@ -191,7 +191,7 @@ def _collect_facts(
 
 def _describe_failures(failed: Iterable[MoveRow], now: float) -> str:
     """Describe the last failed migration of the last minutes; empty without one."""
-    lost = [move for move in failed if now - move.ended < REMEMBERED]
+    lost = [move for move in failed if abs(now - move.ended) < REMEMBERED]
     if not lost:
         return ""
     last = max(lost, key=lambda move: move.ended)

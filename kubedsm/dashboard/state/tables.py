@@ -289,7 +289,7 @@ class WorkloadTable(RowTable[WorkloadRow]):
         everything = (
             snapshot.measured is not self._measured
             or reading.generation != self._generation
-            or reading.now - self._at >= REFRESH
+            or abs(reading.now - self._at) >= REFRESH
         )
         if not everything and not pods.workloads:
             return {}
