@@ -6,19 +6,25 @@ import attrs
 import orjson
 
 from kubedsm.config.settings import load
-from kubedsm.dashboard.state.tables import PodTable, WorkloadTable
+from kubedsm.dashboard.state.tables import REFRESH, PodTable, WorkloadTable
 from kubedsm.kube.client.port import ObjectName, Response
 from kubedsm.model.events import MeasuredApplied
 from kubedsm.model.measured import Measured, Usage
 from kubedsm.observability.reading import Leadership, read
-from kubedsm_lab.emulator.api.resources import CONFIGMAPS, DEPLOYMENTS, NAMESPACES, NODES
+from kubedsm_lab.emulator.api.resources import (
+    CONFIGMAPS,
+    DEPLOYMENTS,
+    NAMESPACES,
+    NODES,
+    STATEFUL_SETS,
+)
 from kubedsm_lab.emulator.front import Faults, RequestFault
-from kubedsm_lab.emulator.paper import node
+from kubedsm_lab.emulator.paper import node, workload
 from support.move_scenes import LARGE_CLOUD, migrating, open_edge, quiet, settle_on_cloud
 from support.preemptions import SLOW_STOP, preempting, urgent
 from support.sites import GRACE, NORTH, SETTLE, cordon, running, two_sites
 from support.viewing import Viewer, viewing
-from support.worlds import CLOUD, EDGE, emulated
+from support.worlds import CLOUD, EDGE, emulated, small_pod
 
 HALF = "{suggester: {mode: 'off'}, services: {'*': {qos: 0.5}}}"
 
@@ -192,6 +198,21 @@ async def test_all_workloads_are_seen_again_after_the_clock_was_set_back():
         earlier = attrs.evolve(reading, now=reading.now - 3600, policy=load(HALF, "test").policy)
         table.look(earlier, pods, knows_targets=True)
         assert table.rows["default/web"].target == 0.5
+
+
+async def test_of_two_workloads_of_one_name_the_first_kind_has_the_row():
+    async with viewing(emulated(EDGE, CLOUD)) as (world, viewer):
+        world.deploy("web", 2)
+        other = workload("db", 1, small_pod({"cpu": "100m"}), "StatefulSet")
+        other["metadata"]["name"] = "web"
+        world.api.create(STATEFUL_SETS, other, namespace="default")
+        await world.until_bound(3, 5)
+        for _ in range(3):
+            viewer.look()
+            row = viewer["workloads"]["default/web"]
+            assert (row["kind"], row["total"]) == ("Deployment", 2)
+            world.patch(STATEFUL_SETS, "web", {"spec": {"replicas": 0}})
+            await asyncio.sleep(REFRESH - 1)
 
 
 class Refuses(Faults):

@@ -296,12 +296,15 @@ class WorkloadTable(RowTable[WorkloadRow]):
         shares = snapshot.census.shares
         qos_targets = reading.policy.qos_targets_in(snapshot) if knows_targets else None
 
+        kinds = sorted({each.kind for each in shares})
+
         def row(workload: Workload) -> WorkloadRow | None:
-            share = shares.get(workload)
-            qos_target = qos_targets(workload) if qos_targets and share is not None else None
-            return (
-                None if share is None else _workload_row(workload, share, qos_target, reading, pods)
-            )
+            # Of workloads with equal names, the first kind has the row.
+            for shown in (workload._replace(kind=kind) for kind in kinds):
+                if shown in shares:
+                    qos_target = qos_targets(shown) if qos_targets else None
+                    return _workload_row(shown, shares[shown], qos_target, reading, pods)
+            return None
 
         if not everything:
             return self.update({str(each): row(each) for each in sorted(pods.workloads)})
