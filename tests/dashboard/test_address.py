@@ -1,9 +1,13 @@
 """Address, help and exports of the page, in a real browser."""
 
+import asyncio
 import json
 import re
 
+from aiohttp import web
+
 from kubedsm.dashboard.rows import StatusRow, WorkloadRow
+from kubedsm.dashboard.server.app import read_static_files
 from kubedsm.process.clock import SystemClock
 from support.browser import expect, in_browser, keep, violations
 from support.made_cluster import MadeCluster, page_of_made
@@ -42,6 +46,29 @@ async def test_what_is_shown_has_an_address_and_back_leads_to_what_was_shown_bef
         await expect(panel.get_by_role("heading", name="Node edge-1")).to_be_visible()
         await page.go_back()
         await expect(panel).to_have_count(0)
+
+
+async def test_a_recording_whose_text_stalls_is_requested_again(browser):
+    clock, requests = SystemClock(), []
+    app = page_showing(stream_of(ToldScene(begins=1.0), clock), clock)
+
+    @web.middleware
+    async def stall(request, handler):
+        if request.path == "/page/client.js":
+            text = read_static_files()["client.js"].decode().replace("= 25;", "= 0.3;")
+            return web.Response(text=text, content_type="text/javascript")
+        if request.path == "/page/recording":
+            requests.append(request)
+            if len(requests) == 1:
+                response = web.StreamResponse()
+                await response.prepare(request)
+                await response.write(b"{")
+                await asyncio.Event().wait()
+        return await handler(request)
+
+    app.middlewares.append(stall)
+    async with served(app) as url, browser.page(url) as page:
+        await expect(page.get_by_text("begun").first).to_be_visible()
 
 
 async def test_the_search_highlights_services_and_nodes(browser):

@@ -74,15 +74,14 @@ async function* lines(ask, recording) {
   };
   document.addEventListener("visibilitychange", look);
   try {
-    const kept = await heard(ask(`recording${known(recording)}`, stopping.signal));
-    yield await kept.text();
-    const answer = await heard(ask(`stream${known(recording)}`, stopping.signal));
-    const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
     let text = "";
-    for (;;) {
-      const { value, done } = await heard(reader.read());
-      if (done) return;
-      const parts = (text + value).split("\n\n");
+    const kept = await heard(ask(`recording${known(recording)}`, stopping.signal));
+    for await (const piece of pieces(kept, heard)) text += piece;
+    yield text;
+    text = "";
+    const answer = await heard(ask(`stream${known(recording)}`, stopping.signal));
+    for await (const piece of pieces(answer, heard)) {
+      const parts = (text + piece).split("\n\n");
       text = parts.pop();
       for (const part of parts) yield part.startsWith("data: ") ? part.slice("data: ".length) : "";
     }
@@ -90,6 +89,16 @@ async function* lines(ask, recording) {
     document.removeEventListener("visibilitychange", look);
     clearTimeout(unseen);
     stop();
+  }
+}
+
+/** Pieces of the text of an answer; `heard` limits the silence before each. */
+async function* pieces(answer, heard) {
+  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+  for (;;) {
+    const { value, done } = await heard(reader.read());
+    if (done) return;
+    yield value;
   }
 }
 
