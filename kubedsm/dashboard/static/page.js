@@ -85,7 +85,7 @@ function Page({ recordings, titles, about, ask, enter, state, set }) {
   const { connection, moment, chosen } = state;
   if (connection === "refused") return html`<${Token} enter=${enter} />`;
   const shown = tablesAt(recordings, moment);
-  const asked = chosen?.recording ?? 0;
+  const asked = recordings[chosen?.recording] ? chosen.recording : 0;
   const live = connection === "connected" && moment === null;
   const clocks = recordings.map((recording) => (live ? now(recording) : momentIn(recording, recordings, moment)));
   if (about === null) document.title = title(shown[0].status.get("now"));
