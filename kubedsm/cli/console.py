@@ -4,6 +4,7 @@ signals.
 
 import asyncio
 import contextlib
+import logging
 import os
 import signal
 import sys
@@ -90,6 +91,16 @@ def log_to(*, json: bool = False, level: str = "INFO", stdout: bool = False) -> 
         wrapper_class=structlog.make_filtering_bound_logger(level),
         logger_factory=structlog.PrintLoggerFactory(sys.stdout if stdout else sys.stderr),
     )
+    logging.lastResort = _LibraryLog(logging.WARNING)
+
+
+class _LibraryLog(logging.Handler):
+    """Handler that logs warnings of asyncio and other libraries as structured events."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        structlog.get_logger().log(
+            record.levelno, record.getMessage(), logger=record.name, exc_info=record.exc_info
+        )
 
 
 def _escape_values(

@@ -5,6 +5,7 @@ A linter rule (`banned-api`) has all commands print through `kubedsm.terminal`.
 
 import io
 import json
+import logging
 import sys
 
 import msgspec
@@ -104,6 +105,12 @@ def log_json():
     structlog.get_logger().warning(HOSTILE, error=HOSTILE)
 
 
+def log_library():
+    log_to(json=True)
+    about = {"name": "asyncio", "levelno": logging.ERROR, "msg": f"{HOSTILE}\n{HOSTILE}"}
+    logging.lastResort.handle(logging.makeLogRecord(about))
+
+
 NEWS = NewsRow(1.0, "event", HOSTILE, pod="shop/a")
 PRINTERS = {
     "echo": lambda: echo(HOSTILE),
@@ -111,6 +118,7 @@ PRINTERS = {
     "json": lambda: print_json({"said": HOSTILE}),
     "log": log_line,
     "JSON log": log_json,
+    "JSON log of a library": log_library,
     "table": lambda: sys.stdout.write(
         printed(table(("a", "b"), [(HOSTILE, HOSTILE)], title=HOSTILE))
     ),
@@ -123,6 +131,7 @@ def test_what_is_printed_is_escaped(monkeypatch, printer):
     out, err = (io.TextIOWrapper(io.BytesIO(), encoding="utf-8") for _ in range(2))
     monkeypatch.setattr("sys.stdout", out)
     monkeypatch.setattr("sys.stderr", err)
+    monkeypatch.setattr("logging.lastResort", logging.lastResort)
     kept = structlog.get_config()
     try:
         PRINTERS[printer]()
@@ -133,6 +142,8 @@ def test_what_is_printed_is_escaped(monkeypatch, printer):
     said = "".join(stream.buffer.getvalue().decode() for stream in (out, err))
     assert is_clean(said)
     assert "202e" in said
+    if printer.startswith("JSON"):
+        json.loads(said)
 
 
 def test_the_page_and_its_answers_get_no_unprintable_text():
