@@ -85,6 +85,23 @@ async def test_a_look_that_fails_costs_the_page_no_more_than_that_look(caught, m
         assert headline(await told(viewer)) == "well again"
 
 
+async def test_a_clock_that_is_set_back_begins_another_recording():
+    scene = ToldScene(begins=5_000.0)
+    async with looking(scene) as stream, aclosing(stream.messages(None)) as viewer:
+        await told(viewer)
+        for begins, said in ((1_000.0, "set back"), (999.0, "a little")):
+            scene.begins = begins
+            scene.say(said)
+            message = await told(viewer)
+            assert headline(message) == said
+        assert message["type"] == "changes"
+        lines = [json.loads(line) for line in stream.recording.lines()]
+        assert [(each["type"], headline(each)) for each in lines] == [
+            ("snapshot", "set back"),
+            ("changes", "a little"),
+        ]
+
+
 async def test_what_may_soon_be_over_is_seen_with_nobody_viewing():
     scene = ToldScene()
     async with looking(scene) as stream:

@@ -232,7 +232,7 @@ async def test_a_chart_has_no_share_while_nothing_is_known(modules):
 
 
 async def test_another_run_follows_after_a_gap_or_begins_anew_if_its_clock_is_another(modules):
-    kept, anew = await modules("""
+    kept, anew, back = await modules("""
       const recording = new Recording();
       const open = { moves: { "plan-1/p": { pod: "p", state: "moving", at: 100, began: 100 } } };
       told(recording, [snapshot(7, 100, { pods: { old: {} }, ...open }, "a"),
@@ -242,10 +242,13 @@ async def test_another_run_follows_after_a_gap_or_begins_anew_if_its_clock_is_an
         [...moves.values()][0].ends, recording.version, recording.run];
       told(recording, [snapshot(1, 50, { pods: { other: {} } }, "c")]);
       const { begins, ends, history } = recording;
-      return [kept, [begins, ends, pods(recording.at(0)), history.gaps]];
+      const anew = [begins, ends, pods(recording.at(0)), history.gaps];
+      told(recording, [snapshot(2, 10, { pods: { back: {} } }, "c")]);
+      return [kept, anew, [recording.begins, pods(recording.last)]];
     """)
     assert kept == [{"old": {}}, {"fresh": {}, "more": {}}, [{"from": 100, "to": 160}], 100, 2, "b"]
     assert anew == [50, 50, {"other": {}}, []]
+    assert back == [10, {"back": {}}]
 
 
 async def test_news_and_ended_moves_of_earlier_runs_stay_in_the_tables(modules):

@@ -27,7 +27,7 @@ SILENCE = 10.0
 LASTS = 60.0
 #: seconds between two attempts of a standby to read the leader's page
 RETRY = 2.0
-#: tolerated difference between the clocks of two replicas in seconds
+#: tolerated difference between the clocks of two replicas, and of a clock set back, in seconds
 SKEW = 5.0
 _NUMBER = re.compile("[0-9]{1,15}")
 
@@ -93,8 +93,13 @@ class Stream:
         while True:
             await self._await_look()
             with self._supervisor.catch_errors("page"):
-                changes = self._see()
-                self._publish(None if self._follows else changes)
+                message: Message | None = self._see()
+                if self._follows:
+                    message = None
+                elif message is not None and message.at < self.recording.ends - SKEW:
+                    # The clock was set back: another recording begins.
+                    message = self._take_snapshot()
+                self._publish(message)
 
     async def _follow_leader(self, leader: LeaderPage) -> None:
         def known() -> dict[str, str]:

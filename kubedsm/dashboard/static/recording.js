@@ -73,8 +73,9 @@ export class Recording {
     const run = message.run ?? this.run;
     const same = !this.empty && run === this.run;
     if (same && message.version <= this.version) return;
-    // The clock of another run may be another one: what was told before has no place beside this.
-    if (!same && message.at < this.ends) this.#forgetAll();
+    // The clock of another run may be another one, and a clock may be set back: what was told before
+    // has no place beside this.
+    if (message.type === "snapshot" && message.at < this.ends) this.#forgetAll();
     const told = { ...message, run, at: Math.max(message.at, this.ends) };
     const follows = this.empty || (same && message.version === this.version + 1);
     this.history.take(told, follows ? null : this.ends);
