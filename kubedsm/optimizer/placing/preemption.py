@@ -215,6 +215,7 @@ class PreemptionSearch:
             pods=here,
             free={name: snapshot.free[name]},
             placed=dict.fromkeys(here, name),
+            counted=None,
         )
 
     def _protected_uids(self, pods: Iterable[Pod]) -> set[Uid]:

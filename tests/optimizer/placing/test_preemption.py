@@ -13,8 +13,10 @@ from kubedsm.model.model import (
     Tier,
 )
 from kubedsm.model.selecting import Budget
+from kubedsm.model.snapshot import Counted
 from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.placing.preemption import Preemption, PreemptionSearch, makes_room
+from kubedsm.plugins.feasibility import Feasibility
 from support.examples import examples
 from support.literal_rules import literal_rule
 from support.placement_instances import node, resources, snapshot
@@ -265,6 +267,17 @@ def test_no_more_nodes_are_compared_than_kube_scheduler_does():
     nodes = [node(f"n{i:03}", Tier.CLOUD, 2) for i in range(150)]
     pods = [pod(f"v-{i:03}", 2, 5 if i < 120 else 0, f"n{i:03}") for i in range(150)]
     assert names(best(nodes, pods, pod("p", 2, 10))) == ("n000", ["v-000"])
+
+
+def test_the_victims_of_a_node_are_searched_without_the_other_nodes(monkeypatch):
+    nodes = [node(f"n{i}", cpu=1, tier=Tier.EDGE) for i in range(3)]
+    waiting, seen = pod("new", 1, 10), []
+    cluster = snapshot(nodes, [*(pod(f"old-{n.name}", 1, on=n.name) for n in nodes), waiting])
+    counted = Counted(cluster.census, cluster.index, cluster.room, cluster.residents)
+    read = Feasibility.of
+    monkeypatch.setattr(Feasibility, "of", lambda of: seen.append(len(of.index)) or read(of))
+    assert names(search(attrs.evolve(cluster, counted=counted), waiting).best())
+    assert set(seen) == {1}
 
 
 def test_what_was_found_a_moment_ago_is_compared_with_what_is_there():
