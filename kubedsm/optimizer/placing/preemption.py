@@ -77,9 +77,10 @@ class PreemptionSearch:
 
     @cached_property
     def _feasibility(self) -> Feasibility | None:
-        """Constraints between pods of the whole cluster; None without such constraints."""
-        pods = (self.pod, *(pod for pods in self._on.values() for pod in pods))
-        concerned = any(pod.pod_class.rules.speaks_of_others for pod in pods)
+        """Feasibility over the whole cluster; None if pods of other nodes do not matter."""
+        classes = {pod.pod_class for pods in self._on.values() for pod in pods}
+        concerned = any(each.rules.anti_affinity for each in classes)
+        concerned = concerned or self.pod.pod_class.rules.speaks_of_others
         return Feasibility.of(self.snapshot) if concerned else None
 
     @cached_property

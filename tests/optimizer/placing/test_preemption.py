@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kubedsm.model.model import (
+    HostPort,
     NodeName,
     SchedulingRules,
     Tier,
@@ -272,7 +273,9 @@ def test_no_more_nodes_are_compared_than_kube_scheduler_does():
 def test_the_victims_of_a_node_are_searched_without_the_other_nodes(monkeypatch):
     nodes = [node(f"n{i}", cpu=1, tier=Tier.EDGE) for i in range(3)]
     waiting, seen = pod("new", 1, 10), []
-    cluster = snapshot(nodes, [*(pod(f"old-{n.name}", 1, on=n.name) for n in nodes), waiting])
+    ports = {"ports": (HostPort(9100),)}
+    old = [pod(f"old-{each.name}", 1, on=each.name, rules=ports) for each in nodes]
+    cluster = snapshot(nodes, [*old, waiting])
     counted = Counted(cluster.census, cluster.index, cluster.room, cluster.residents)
     read = Feasibility.of
     monkeypatch.setattr(Feasibility, "of", lambda of: seen.append(len(of.index)) or read(of))
