@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple, NewType, Self
 
 import attrs
 
-from kubedsm.model.selectors import NodeSelectorTerm, Selector
+from kubedsm.model.selectors import NodeSelectorTerm, Requirement, Selector
 
 QOS_ANNOTATION = "kubedsm.io/qos"
 MIGRATION_ANNOTATION = "kubedsm.io/migration"
@@ -124,7 +124,7 @@ class Taint:
 
 @attrs.frozen(slots=True)
 class Toleration:
-    """Toleration of taints, with operator `Exists` or `Equal`.
+    """Toleration of taints, with operator `Exists` or `Equal`, or numeric `Gt` or `Lt`.
 
     An empty key with Exists, or an empty effect, matches any.
     """
@@ -138,12 +138,13 @@ class Toleration:
         return (
             self.effect in ("", taint.effect)
             and self.key in ("", taint.key)
-            and (self.operator == "Exists" or self._equals_taint(taint))
+            and (self.operator == "Exists" or (bool(self.key) and self._accepts(taint.value)))
         )
 
-    def _equals_taint(self, taint: Taint) -> bool:
-        # Lt and Gt, behind a feature gate since Kubernetes 1.35, are unsupported.
-        return self.operator == "Equal" and bool(self.key) and self.value == taint.value
+    def _accepts(self, value: str) -> bool:
+        if self.operator in ("Gt", "Lt"):
+            return Requirement(self.key, self.operator, (self.value,)).accepts(value)
+        return self.operator == "Equal" and self.value == value
 
 
 @attrs.frozen(slots=True)

@@ -82,6 +82,15 @@ def test_toleration(toleration, tolerated):
 
 
 @pytest.mark.parametrize(
+    ("operator", "value", "tolerated"),
+    [("Gt", "4", True), ("Gt", "5", False), ("Lt", "10", True), ("Lt", "x", False)],
+)
+def test_a_numeric_toleration_compares_the_taint_with_its_value(operator, value, tolerated):
+    toleration = Toleration("failures", operator, value)
+    assert toleration.tolerates(Taint("failures", "5", "NoSchedule")) is tolerated
+
+
+@pytest.mark.parametrize(
     ("labels", "tier"),
     [
         ({}, None),
