@@ -45,6 +45,8 @@ class Claim:
     block: bool = False
     #: labels of acceptable PersistentVolumes; None for any
     selector: Selector = None
+    #: VolumeAttributesClass; empty without
+    attributes_class: str = ""
     #: node on which a scheduler has the volume provisioned; empty without a selection
     selected_node: str = ""
     #: nodes on which provisioning failed a moment ago; remembered by the scheduler alone
@@ -85,6 +87,8 @@ class Volume:
     storage_class: str = ""
     #: spec.claimRef: namespace, name and uid of the only claim that may bind; None for any
     claim: tuple[str, str, str] | None = None
+    #: VolumeAttributesClass; empty without
+    attributes_class: str = ""
     #: phase Available: no claim is bound, and no former claim's data is left
     available: bool = False
     terminating: bool = False

@@ -165,6 +165,7 @@ class Storage:
             claim.access_modes,
             claim.block,
             claim.selector,
+            claim.attributes_class,
         )
         found = self._static.get(look)
         if found is None:
@@ -318,10 +319,13 @@ class Storage:
 
 
 def _suits(volume: Volume, claim: Claim) -> bool:
-    """Return True if the volume's size, mode and access modes are those of the claim."""
+    """Return True if the volume has the size, mode, access modes and VolumeAttributesClass that the
+    claim requests.
+    """
     return (
         volume.capacity >= claim.storage
         and volume.block is claim.block
+        and volume.attributes_class == claim.attributes_class
         and not volume.terminating
         and set(claim.access_modes).issubset(volume.access_modes)
     )

@@ -337,15 +337,17 @@ def test_namespaces_claims_volumes_and_storage_classes():
         access_modes=("ReadWriteOncePod",),
     )
     spec = {"resources": {"requests": {"storage": "1Gi"}}, "volumeMode": "Block"}
+    spec["volumeAttributesClassName"] = "gold"
     node = {"annotations": {"volume.kubernetes.io/selected-node": "n1"}}
     assert other(Claim, {"metadata": {**metadata, **node}, "spec": spec}) == Claim(
-        "shop", "data", storage=2**30, block=True, selected_node="n1"
+        "shop", "data", storage=2**30, block=True, selected_node="n1", attributes_class="gold"
     )
     spec = {
         "capacity": {"storage": "1Gi"},
         "accessModes": ["ReadWriteOnce"],
         "claimRef": {"namespace": "shop", "name": "data"},
         "storageClassName": "fast",
+        "volumeAttributesClassName": "gold",
     }
     available = {"phase": "Available"}
     read = other(Volume, {"metadata": {"name": "pv"}, "spec": spec, "status": available})
@@ -355,6 +357,7 @@ def test_namespaces_claims_volumes_and_storage_classes():
         access_modes=("ReadWriteOnce",),
         claim=("shop", "data", ""),
         storage_class="fast",
+        attributes_class="gold",
         available=True,
     )
     spec = {"accessModes": ["ReadWriteOncePod"], "volumeName": "pv", "storageClassName": "fast"}

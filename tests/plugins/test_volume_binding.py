@@ -68,6 +68,12 @@ ONE = mounting("a", "a")
         (unbound("a", 5, STATIC), [volume("v", 5, "n1", available=False)], []),
         (unbound("a", 5, STATIC), [volume("v", 5, "n1", terminating=True)], []),
         (unbound("a", 5, STATIC), [volume("v", 5, "n1", block=True)], []),
+        (unbound("a", 5, STATIC), [volume("v", 5, "n1", attributes_class="gold")], []),
+        (
+            unbound("a", 5, STATIC, attributes_class="gold"),
+            [volume("v", 5, "n1"), volume("w", 9, "n2", attributes_class="gold")],
+            ["n2"],
+        ),
         (unbound("a", 5, STATIC, access_modes=("ReadWriteMany",)), [volume("v", 5, "n1")], []),
         (unbound("a", 5, STATIC), [volume("v", 5, "n1", claim=("shop", "b", ""))], []),
         (unbound("a", 5, STATIC), [volume("v", 5, "n1", claim=("shop", "a", "uid-a"))], ["n1"]),

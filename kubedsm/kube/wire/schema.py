@@ -296,6 +296,7 @@ class ClaimSpec(Wire, frozen=True):
     volume_name: str | None = None
     storage_class_name: str | None = None
     volume_mode: str | None = None
+    volume_attributes_class_name: str | None = None
     selector: LabelSelector | None = None
     resources: Requirements | None = None
 
@@ -322,6 +323,7 @@ class VolumeSpec(Wire, frozen=True):
     capacity: Quantities | None = None
     access_modes: tuple[str, ...] | None = None
     volume_mode: str | None = None
+    volume_attributes_class_name: str | None = None
     storage_class_name: str | None = None
     claim_ref: ClaimRef | None = None
 
