@@ -193,6 +193,7 @@ def test_claims_and_disks():
         name="db-0",
         volumes=[
             {"name": "v", "persistentVolumeClaim": {"claimName": "data"}},
+            {"name": "w", "persistentVolumeClaim": {"claimName": "data", "readOnly": True}},
             {"name": "tmp", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}},
             {"name": "gce", "gcePersistentDisk": {"pdName": "d", "readOnly": True}},
             {"name": "ebs", "awsElasticBlockStore": {"volumeID": "vol-1"}},

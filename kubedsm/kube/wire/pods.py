@@ -458,7 +458,7 @@ def _claims_and_disks(
             disks += [
                 _disk_of("rbd", rbd, monitor, *image) for monitor in rbd.get("monitors") or ()
             ]
-    return tuple(claims), tuple(disks)
+    return tuple(dict.fromkeys(claims)), tuple(disks)
 
 
 def _disk_of(kind: str, source: schema.Unread, *identity: Any) -> Disk:
