@@ -209,8 +209,8 @@ class PreemptRequest:
         if self.node is not None:
             found = search.on(self.node)
             enough = found is not None and not found.victims
-            return PreemptResponse(pod, None if enough else search.room_to_come(), found)
-        freeing = search.room_to_come()
+            return PreemptResponse(pod, None if enough else search.room_to_come, found)
+        freeing = search.room_to_come
         if freeing is not None:
             return PreemptResponse(pod, freeing)
         if self.budgets is None:

@@ -31,8 +31,8 @@ CANDIDATES_SHARE = 0.1
 CANDIDATES = 100
 #: makes priorities positive, so additional victims increase the sum
 _LEAST_PRIORITY = 2**31
-#: Steps of work to search the victims on a node.
-_NODE_STEPS = 100_000
+#: Steps of work to look at a node, and to search the victims on a node.
+_LOOK_STEPS, _NODE_STEPS = 10_000, 100_000
 
 
 @attrs.frozen(slots=True)
@@ -109,8 +109,9 @@ class PreemptionSearch:
         loss = self._loss(pod) if self.site_labels else 0
         return -pod.pod_class.priority, -loss, pod.created, pod.namespace, pod.name
 
+    @cached_property
     def room_to_come(self) -> NodeName | None:
-        """Return a node accepting the pod without evictions, after terminating pods are deleted."""
+        """Node accepting the pod without evictions, after terminating pods are deleted."""
         for node in self._possible_nodes():
             if not self._has_room(node, ()):
                 continue
@@ -127,7 +128,7 @@ class PreemptionSearch:
 
     def best(self, shunned: Collection[NodeName] = ()) -> Preemption | None:
         """Return the best preemption over all nodes; None if impossible or unnecessary."""
-        if not self.pod.pod_class.preempts or self.room_to_come() is not None:
+        if not self.pod.pod_class.preempts or self.room_to_come is not None:
             return None
         most = max(CANDIDATES, int(CANDIDATES_SHARE * len(self.snapshot.nodes)))
         candidates: list[Preemption] = []
@@ -168,7 +169,7 @@ class PreemptionSearch:
         nodes = self.snapshot.nodes.values()
         ordered = sorted(nodes, key=lambda node: (-self._gain_on(node), node.name))
         for number, node in enumerate(ordered):
-            if number and self.deadline.spend(_NODE_STEPS):
+            if number and self.deadline.spend(_LOOK_STEPS):
                 return
             if self._is_open(node):
                 yield node
@@ -202,6 +203,7 @@ class PreemptionSearch:
 
     def _feasibility_without(self, name: NodeName, gone: Iterable[Pod]) -> Feasibility:
         """Return the constraints without the given pods, restricted to the node if sufficient."""
+        self.deadline.spend(_NODE_STEPS)
         feasibility = self._feasibility or Feasibility.of(self._narrow_snapshot(name))
         for pod in gone:
             feasibility = feasibility.without_pod(pod.uid)

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kubedsm.model.deadline import Deadline
 from kubedsm.model.model import (
     HostPort,
     NodeName,
@@ -17,6 +18,7 @@ from kubedsm.model.selecting import Budget
 from kubedsm.model.snapshot import Counted
 from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.placing.preemption import Preemption, PreemptionSearch, makes_room
+from kubedsm.planner.requests import PREEMPTION_BUDGET
 from kubedsm.plugins.feasibility import Feasibility
 from support.examples import examples
 from support.literal_rules import literal_rule
@@ -238,9 +240,9 @@ def test_room_that_comes_anyway_makes_it_needless():
     waiting = pod("p", 1, 10)
     assert best([EDGE, CLOUD], [low, going], waiting) is None
     cluster = snapshot([EDGE, CLOUD], [low, going, waiting])
-    assert search(cluster, waiting).room_to_come() == "c1"
+    assert search(cluster, waiting).room_to_come == "c1"
     granted = search(snapshot([EDGE], [low, waiting]), waiting, leaving=["low"])
-    assert (granted.room_to_come(), granted.best()) == ("e1", None)
+    assert (granted.room_to_come, granted.best()) == ("e1", None)
     assert granted.on(NodeName("e1")) == Preemption(NodeName("e1"), (), 0)
 
 
@@ -281,6 +283,15 @@ def test_the_victims_of_a_node_are_searched_without_the_other_nodes(monkeypatch)
     monkeypatch.setattr(Feasibility, "of", lambda of: seen.append(len(of.index)) or read(of))
     assert names(search(attrs.evolve(cluster, counted=counted), waiting).best())
     assert set(seen) == {1}
+
+
+def test_the_victims_on_the_last_node_of_a_large_cluster_are_found_in_time():
+    nodes = [node(f"n{i:04}", Tier.CLOUD, 2) for i in range(1500)]
+    pods = [pod(f"v-{each.name}", 2, 50, each.name) for each in nodes[:-1]]
+    waiting = pod("p", 2, 10)
+    cluster = snapshot(nodes, [*pods, pod("low", 2, 5, "n1499"), waiting])
+    deadline = Deadline.within(PREEMPTION_BUDGET, lambda: 0.0)
+    assert names(search(cluster, waiting, deadline=deadline).best()) == ("n1499", ["low"])
 
 
 def test_what_was_found_a_moment_ago_is_compared_with_what_is_there():
