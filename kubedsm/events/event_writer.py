@@ -151,7 +151,7 @@ class EventWriter:
         """Log and count an Event that could not be written, except in a terminating namespace."""
         if not is_namespace_ending(error):
             self.lost += 1
-            key = "pod" if kind in ("Pod", "ConfigMap") else "workload"
+            key = {"Pod": "pod", "ConfigMap": "config_map"}.get(kind, "workload")
             self.throttle.log(log.warning, "event lost", error, **{key: subject}, **fields)
 
     async def _update_counter(self, about: writes.Regarding, series: Series) -> bool:

@@ -212,7 +212,7 @@ class Decisions:
             qos_target = self.policy.qos_targets_in(basis.snapshot)(workload)
             parts.append(
                 f"edge share of {workload} {before.edge}/{before.total} ->"
-                f" {after.edge}/{after.total}, target {qos_target.qos:g}"
+                f" {after.edge}/{after.total}, target {percent(qos_target.qos)}"
             )
         explainer = self._explainer_of(chosen.entry, basis)
         if (score := explainer.load_score(chosen.uid)) is not None:

@@ -87,7 +87,7 @@ async def test_nodes_are_explained_as_they_were_when_it_was_decided():
         world.deploy("web", 5)
         await world.until_bound(5, 2)
         await asyncio.sleep(2)
-        share = "edge share of default/web 0/5 -> 4/5, target 1"
+        share = "edge share of default/web 0/5 -> 4/5, target 100%"
         messages = {e["message"].partition(": ")[2] for e in world.events("Scheduled")}
         assert messages == {
             f"cloud node; {share}; 1 of 2 nodes feasible, 1 Insufficient cpu",
