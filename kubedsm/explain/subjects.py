@@ -62,20 +62,23 @@ class Subject(NamedTuple):
 def parse_subject(words: Sequence[str], namespace: str | None) -> Subject:
     """Parse `KIND/NAME`, `KIND NAME` or the name of a pod. Raise SubjectError."""
     first, slash, rest = words[0].partition("/")
+    given = " ".join(words)
+    first = first.lower().partition(".")[0]  # kubectl prints deployment.apps/NAME
     if len(words) > 1:
-        first, rest = words[0], words[1]
+        rest = words[1]
     elif not slash or first not in _KINDS.keys() | _OWNERS.keys():
         first, rest = "pod", words[0]
     kind = _KINDS.get(first, "workload")
     is_namespaced = kind in ("pod", "workload")
     slashes = rest.count("/")
+    if not all(map(str.strip, rest.split("/"))):
+        raise SubjectError(f"{given!r} lacks a name: name {FORMS}")
     if (
         first not in _KINDS.keys() | _OWNERS.keys()
-        or not all(rest.split("/"))
         or (kind != "migration" and slashes > is_namespaced)
+        or len(words) > 2  # noqa: PLR2004
     ):
-        hint = suggest_kind(words[0])
-        raise SubjectError(f"{' '.join(words)} cannot be explained{hint}: name {FORMS}")
+        raise SubjectError(f"{given} cannot be explained{suggest_kind(words[0])}: name {FORMS}")
     if is_namespaced and namespace is not None:
         if slashes and rest.partition("/")[0] != namespace:
             raise SubjectError(f"{rest} is not in namespace {namespace}")
@@ -88,10 +91,9 @@ def suggest_kind(word: str) -> str:
     else empty.
     """
     kind = word.partition("/")[0]
-    known = _KINDS.keys() | _OWNERS.keys()
-    if kind in known or "/" not in word:
+    if kind in _KINDS.keys() | _OWNERS.keys() or "/" not in word:
         return ""
-    near = difflib.get_close_matches(kind, sorted(known), n=1)
+    near = difflib.get_close_matches(kind, {*_KINDS.values(), *_OWNERS.values()}, n=1)
     return f", {kind} is no kind{f'; did you mean {near[0]}?' if near else ''}"
 
 
@@ -115,6 +117,11 @@ def explain_absence(snapshot: Snapshot, subject: Subject) -> str:
         listed = snapshot.pods.values() if subject.kind == "pod" else snapshot.nodes
         known = [str(each) for each in listed]
         text = f"there is no {subject.kind} {name}"
+    if subject.kind == "pod":
+        called = [w for w in snapshot.census.shares if name in (str(w), w.name)]
+        if called:
+            meant = " or ".join(f"{w.kind.lower()}/{w}" for w in sorted(called))
+            return f"{text}; did you mean {meant}?"
     short = {each.rpartition("/")[2]: each for each in known}
     near = [
         *difflib.get_close_matches(name, known[:_COMPARED], n=1),

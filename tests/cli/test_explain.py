@@ -226,12 +226,14 @@ def test_the_table_says_it_too(explain):
         (("foo", "x"), "foo x cannot be explained: name POD"),
         (("node/a/b",), "node/a/b cannot be explained"),
         (("nobody",), "there is no pod nobody"),
+        (("web",), "there is no pod web; did you mean statefulset/other/web or statefulset/shop/"),
         (("twice",), "several pods are called twice: other/twice, shop/twice"),
         (("odd",), "pod odd cannot be read: Pod shop/odd: spec.affinity"),
     ],
 )
 def test_what_cannot_be_explained(explain, arguments, message):
     items = [node("e1"), pod("a"), pod("twice"), pod("twice", namespace="other")]
+    items += [owned(pod("web-0", namespace=space), "web") for space in ("shop", "other")]
     result = explain(*arguments, items=[*items, pod("odd", affinity=[])])
     assert result.exit_code != 0
     assert message in result.output

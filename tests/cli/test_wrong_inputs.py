@@ -162,6 +162,7 @@ CONFIGURATIONS = {
     "nodes: [{name: e1}]": ("this is a file of nodes (for --cluster), not a configuration",),
 }
 #: commands, with the dump `d` of one node and one pod, and parts of the line
+NAMELESS = ("node/", "/", "shop/", "", " ")
 COMMANDS = {
     "stauts": "No such command 'stauts'. Did you mean status?",
     "chekc": "No such command 'chekc'. Did you mean check?",
@@ -199,7 +200,13 @@ COMMANDS = {
     "explain x --all": "name POD, NAMESPACE/POD",
     "explain a/b/c": "a/b/c cannot be explained, a is no kind: name POD, NAMESPACE/POD",
     "explain deploymnt/shop/cart": "deploymnt is no kind; did you mean deployment?",
-    "explain node/": "node/ cannot be explained: name POD",
+    **{f"explain {shlex.quote(name)}": f"{name!r} lacks a name: name POD" for name in NAMELESS},
+    "explain pod x y": "pod x y cannot be explained: name POD",
+    "explain Deployments.apps/cart --from d": "no deployment cart has pods",
+    **{
+        f"{command} --kubeconfig k": "connection refused: does the API server run, and is that its"
+        for command in ("status", "check", "explain x", "suggest", "uninstall")
+    },
     "explain shop/x -n web": "shop/x is not in namespace web",
     "explain --all -n shop -A": "-n and -A: only one of them",
     "explain x -n A_b": "'A_b' is not a name of a namespace",
