@@ -16,7 +16,7 @@ from kubedsm.config.settings import Configuration, load
 from kubedsm.explain.client import SilentError, answering
 from kubedsm.explain.facts import Answering
 from kubedsm.kube.calls.explained_cluster import ExplainedCluster
-from kubedsm.kube.calls.reads import cluster_uid
+from kubedsm.kube.calls.reads import namespace_uid
 from kubedsm.kube.client.kubernetes import KubernetesCluster
 from kubedsm.kube.client.port import (
     Cluster,
@@ -25,6 +25,7 @@ from kubedsm.kube.client.port import (
     NotFound,
     ObjectName,
     OutcomeUnknown,
+    Unreachable,
 )
 from kubedsm.kube.joining import PATIENCE, TIMEOUT
 from kubedsm.kube.watching.reflector import Reflector
@@ -58,26 +59,47 @@ def names_scheduler(kubeconfig: Path | None, context: str | None) -> bool:
     return source is not ParameterSource.DEFAULT and kubeconfig is None and context is None
 
 
-async def describe_scheduler(server: str) -> Answering | None:
-    """Return the self-description of the scheduler at `server`, whichever cluster it schedules."""
+async def describe_scheduler(server: str, *, expected: bool = False) -> Answering | None:
+    """Return the self-description of the scheduler at `server`, whichever cluster it schedules;
+    None without one, with a line on stderr if `expected` or if the server stays silent.
+    """
+    found, why = None, f"no scheduler responds at {server}"
     try:
-        return await answering(server)
+        found = await answering(server)
     except SilentError as error:
-        remark(f"{error}; the cluster is read instead")
-        return None
+        expected, why = True, str(error)
+    if found is None and expected:
+        remark(f"{why}; the cluster is read instead")
+    return found
+
+
+async def require_namespace(cluster: Cluster, name: str | None) -> None:
+    """Raise ClickException if the cluster has no such namespace, as far as the user may know."""
+    if name is None:
+        return
+    try:
+        await namespace_uid(cluster, name, timeout=TIMEOUT)
+    except Forbidden:
+        return
+    except NotFound:
+        raise click.ClickException(
+            f"there is no namespace {name}; `kubectl get namespaces` lists them"
+        ) from None
 
 
 async def find_scheduler(server: str, cluster: ExplainedCluster) -> Answering | None:
     """Return the scheduler responding at `server`, if responsible for the selected cluster.
 
     Another cluster's scheduler is ignored, with a line on stderr. Raises ClickException if the
-    clusters cannot be compared.
+    clusters cannot be compared, and Unreachable.
     """
     found = await describe_scheduler(server)
     if found is None:
         return None
     try:
-        uid = await cluster_uid(cluster, timeout=TIMEOUT)
+        uid = await namespace_uid(cluster, timeout=TIMEOUT)
+    except Unreachable:
+        raise
     except (ClusterError, WireError) as error:
         raise click.ClickException(
             f"cannot tell whether the scheduler at {server} serves {cluster.server}: {error}"

@@ -16,6 +16,7 @@ from kubedsm.cli.cluster import (
     names_scheduler,
     read_configuration,
     read_snapshot,
+    require_namespace,
 )
 from kubedsm.cli.console import (
     log_to,
@@ -97,7 +98,8 @@ def explain(
         chosen = None if selector is None else await _select_pods(selector, *source)
         # The pods are those of the named cluster, so the scheduler must be that cluster's.
         trusted = chosen is None and names_scheduler(*source)
-        show(await _ask(server, subject, given, *source, trusted=trusted), chosen=chosen)
+        asked = subject, namespace
+        show(await _ask(server, *asked, given, *source, trusted=trusted), chosen=chosen)
 
     until_interrupted(ask())
 
@@ -145,6 +147,7 @@ def _name_subject(subject: Subject | None, document: Mapping[str, Any]) -> str:
 async def _ask(
     server: str,
     subject: Subject | None,
+    namespace: str | None,
     configuration: Configuration | None,
     kubeconfig: Path | None,
     context: str | None,
@@ -156,12 +159,14 @@ async def _ask(
     configuration: None for that of the cluster. trusted: the scheduler at `server` may schedule any
     cluster.
     """
-    if trusted:
-        explanations = await _ask_scheduler(server, subject, await describe_scheduler(server))
-        if explanations is not None:
-            return explanations
+    found = await describe_scheduler(server, expected=True) if trusted else None
+    explanations = await _ask_scheduler(server, subject, found)
+    if explanations is not None:
+        return explanations
     async with connect_cluster(kubeconfig, context) as cluster:
-        found = await find_scheduler(server, cluster)
+        await require_namespace(cluster, None if subject else namespace)
+        if found is not None or not trusted:
+            found = await find_scheduler(server, cluster)
         explanations = await _ask_scheduler(server, subject, found)
         if explanations is not None:
             return explanations

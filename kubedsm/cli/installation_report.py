@@ -12,7 +12,7 @@ import click
 from rich.text import Text
 
 from kubedsm import __version__
-from kubedsm.cli.cluster import connect_cluster, find_scheduler, read_snapshot
+from kubedsm.cli.cluster import connect_cluster, find_scheduler, read_snapshot, require_namespace
 from kubedsm.cli.console import log_to, print_document, remark, until_interrupted
 from kubedsm.cli.installation import Installation
 from kubedsm.config.settings import Configuration
@@ -20,7 +20,7 @@ from kubedsm.inspection.checks import Result, parts_needed, run_checks
 from kubedsm.inspection.gathering import TIMEOUT, ClusterState, Gatherer
 from kubedsm.inspection.overview import PARTS, Overview, Scope, summarise
 from kubedsm.kube.calls.inspection import list_selected
-from kubedsm.kube.client.port import CORE, ClusterError, NotFound, Request, path_of
+from kubedsm.kube.client.port import CORE, ClusterError, NotFound, Request, Unreachable, path_of
 from kubedsm.kube.wire.errors import WireError
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.planner.plurals import counted
@@ -53,6 +53,8 @@ async def open_gatherer(installation: Installation) -> AsyncIterator[Gatherer]:
         found, server = None, installation.server
         try:
             found = await find_scheduler(server, cluster)
+        except Unreachable:
+            pass  # the next request says so
         except click.ClickException as error:
             remark(f"{error.message}; the cluster alone is read")
 
@@ -125,6 +127,7 @@ def report_status(
     """Print the overview once, or every `repeat` seconds; exit by health."""
 
     async def read(gatherer: Gatherer) -> Overview:
+        await require_namespace(gatherer.cluster, namespace)
         state = await gatherer.gather(PARTS)
         selected = None
         if selector is not None:

@@ -30,7 +30,7 @@ from kubedsm.dashboard.state.scene import Scene
 from kubedsm.explain.listener import Listeners
 from kubedsm.explain.server import Diagnostics
 from kubedsm.kube.calls.explained_cluster import ExplainedCluster
-from kubedsm.kube.calls.reads import cluster_uid
+from kubedsm.kube.calls.reads import namespace_uid
 from kubedsm.kube.client.dry_run import DryRun
 from kubedsm.kube.client.kubernetes import KubernetesCluster
 from kubedsm.kube.client.port import Cluster, ClusterError, Forbidden, NotFound, ObjectName
@@ -228,7 +228,7 @@ async def _identify_cluster(
     """
     while not diagnostics.cluster_uid:
         try:
-            diagnostics.cluster_uid = await cluster_uid(cluster, timeout=TIMEOUT)
+            diagnostics.cluster_uid = await namespace_uid(cluster, timeout=TIMEOUT)
             scene.cluster = scene.cluster or diagnostics.cluster_uid[:8]
         except (Forbidden, NotFound) as error:
             structlog.get_logger().warning("cluster not identified", error=str(error))

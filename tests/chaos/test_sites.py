@@ -21,7 +21,7 @@ SENDING = {"request", "stream", "send", "_patch_pod"}
 #: what no run without a fault asks, and why
 NOT_ASKED = {
     "annotate": "labels pods whose tier changed after their bind, which no workload here has",
-    "cluster_uid": "commands read it once, to find out which cluster a scheduler serves",
+    "namespace_uid": "commands read it once, to find out which cluster a scheduler serves",
     "get_pod": "only read when the answer to a bind got lost; a lasting fault meets it",
     "get_config_map": "read before a scheduler is there, by `kubedsm run`, which ends if it fails",
     "create_config_map": "`kubedsm suggest --apply` asks it, no scheduler",

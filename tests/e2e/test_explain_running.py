@@ -137,7 +137,9 @@ def unused():
     return f"http://127.0.0.1:{free_port()}"
 
 
-def test_the_running_scheduler_explains_and_without_it_the_events_do(server, scheduler):
+def test_the_running_scheduler_explains_and_without_it_the_events_do(
+    server, scheduler, monkeypatch
+):
     cluster = ("--server", unused(), "--kubeconfig", server.kubeconfig)
     name = names(server, "web")[0]
     [told] = explained(name, "--server", scheduler.url)
@@ -157,7 +159,7 @@ def test_the_running_scheduler_explains_and_without_it_the_events_do(server, sch
     assert said.keys() == told.keys()
     assert (said["pod"], said["chosen"], said["bound"]) == (told["pod"], told["chosen"], True)
     assert said["summary"] == told["summary"]
-    assert "edge share of default/web 0/3 -> 3/3, target 1" in said["summary"]
+    assert "edge share of default/web 0/3 -> 3/3, target 100%" in said["summary"]
     assert (said["nodesAsOf"], said["moves"]) == ("now", [])
     assert said["decidedAt"] >= told["decidedAt"]
     [waiting] = explained("--all", *cluster)
@@ -168,6 +170,15 @@ def test_the_running_scheduler_explains_and_without_it_the_events_do(server, sch
         assert kubedsm(*given, "app=huge").stdout == f"pod/{waiting['pod']}\n"
         assert kubedsm(*given, "app=web").stdout == ""
     assert "as they are now" in kubedsm("explain", name, *cluster).stdout
+    monkeypatch.setenv("KUBECONFIG", server.kubeconfig)
+    done = kubedsm("explain", name, *cluster[:2])
+    assert (
+        done.stderr
+        == f"kubedsm: no scheduler responds at {cluster[1]}; the cluster is read instead\n"
+    )
+    done = kubedsm("explain", "--all", "-n", "nosuch", *cluster)
+    assert done.returncode == 1
+    assert "there is no namespace nosuch" in done.stderr
 
 
 def test_a_scheduler_that_knows_nothing_of_the_pod_is_not_the_end(server, scheduler):

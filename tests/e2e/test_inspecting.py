@@ -73,7 +73,11 @@ def test_a_pod_that_fits_nowhere_degrades_the_state(server, scheduler):
         server.until(lambda: ask(server, scheduler, "status").returncode == 1)
         done = ask(server, scheduler, "status", "-l", "app=huge", "-o", "name")
         assert done.stdout == "deployment/default/huge\n"
-        assert ask(server, scheduler, "status", "-n", "other", "-o", "name").stdout == ""
+        done = ask(server, scheduler, "status", "-n", "kube-system", "-o", "name")
+        assert (done.returncode, done.stdout) == (1, "")
+        done = ask(server, scheduler, "status", "-n", "other")
+        assert (done.returncode, done.stdout) == (1, "")
+        assert "there is no namespace other; " in done.stderr
     finally:
         server.call("DELETE", "/apis/apps/v1/namespaces/default/deployments/huge")
         server.until(lambda: ask(server, scheduler, "status").returncode == 0)

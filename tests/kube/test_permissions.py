@@ -13,7 +13,7 @@ from kubedsm.config.settings import load
 from kubedsm.explain import client
 from kubedsm.explain.explainer import Explainer
 from kubedsm.kube.calls.permissions import FEATURES
-from kubedsm.kube.calls.reads import cluster_uid
+from kubedsm.kube.calls.reads import namespace_uid
 from kubedsm.kube.client.port import ObjectName
 from kubedsm.kube.client.write_gate import WriteGate
 from kubedsm.kube.wire import decoding
@@ -195,7 +195,7 @@ async def explaining():
         [pod] = map(decoding.pod, world.pods())
         explainer = Explainer(world.runtime.mirror.snapshot(), QUIET.policy)
         await client.facts_from_cluster(world.front, explainer, pod)
-        assert await cluster_uid(world.front, timeout=10)
+        assert await namespace_uid(world.front, timeout=10)
     return seen
 
 

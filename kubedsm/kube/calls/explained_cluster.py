@@ -18,6 +18,7 @@ from kubedsm.kube.client.port import (
     OutcomeUnknown,
     Request,
     Response,
+    Unreachable,
 )
 
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
@@ -87,7 +88,14 @@ class ExplainedCluster(ClusterFront):
         Additionally raises MissingRightError, NotFound for listing an unknown resource, and
         OutcomeUnknown for responses from other servers than API servers.
         """
-        answer = await self.cluster.request(request, timeout=timeout)
+        try:
+            answer = await self.cluster.request(request, timeout=timeout)
+        except Unreachable as error:
+            if not isinstance(error.__cause__, OSError):  # missing credentials
+                raise
+            raise Unreachable(
+                f"{error}: does the API server run, and is that its address (--kubeconfig, --context)?"
+            ) from error
         if not answer.body.lstrip().startswith(b"{") and not (
             answer.status >= _SERVER_ERRORS or answer.status in _MAY_BE_ANYTHING
         ):

@@ -86,16 +86,16 @@ async def version(cluster: Cluster, *, timeout: float) -> str:
     return decoding.server_version(await send(cluster, "GET", "/version", timeout))
 
 
-async def cluster_uid(cluster: Cluster, *, timeout: float) -> str:
-    """Return the uid of namespace kube-system, the identity of a cluster.
+async def namespace_uid(cluster: Cluster, name: str = "kube-system", *, timeout: float) -> str:
+    """Return the uid of a namespace; that of kube-system identifies a cluster.
 
     Requires the right to list namespaces. Raises NotFound without the namespace.
     """
-    query = {"fieldSelector": "metadata.name=kube-system"}
+    query = {"fieldSelector": f"metadata.name={name}"}
     body = await send(cluster, "GET", f"{CORE}/namespaces", timeout, query=query)
     listed = read_json("NamespaceList", body, Items[schema.AnyObject]).items
     if not listed:
-        raise NotFound(HTTPStatus.NOT_FOUND, "NotFound", "there is no namespace kube-system")
+        raise NotFound(HTTPStatus.NOT_FOUND, "NotFound", f"there is no namespace {name}")
     return listed[0].metadata.uid or ""
 
 

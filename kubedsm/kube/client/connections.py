@@ -9,6 +9,7 @@ connection, and the refusal of unsolicited responses.
 """
 
 import asyncio
+import os
 import socket
 import ssl
 import struct
@@ -280,5 +281,9 @@ async def _close_all(connections: Collection[Connection]) -> None:
 
 
 def describe_error(error: Exception) -> str:
-    """Format an exception's text on one line."""
-    return " ".join(str(error).split()) or type(error).__name__
+    """Format an exception's text on one line; for a failed connection, the system's words."""
+    cause = getattr(error, "os_error", None) or getattr(error, "certificate_error", error)
+    text = getattr(cause, "verify_message", "") or getattr(cause, "strerror", "") or str(cause)
+    if "Connect call failed" in text:  # asyncio's own words
+        text = os.strerror(cause.errno).lower()
+    return " ".join(text.split()) or type(error).__name__
