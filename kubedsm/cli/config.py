@@ -36,8 +36,7 @@ def check(path: str, output: str) -> None:
     One line per mistake, and exit code 1; or ok.
     """
     from kubedsm.cli.console import print_json, remark
-    from kubedsm.config.origins import list_mistakes
-    from kubedsm.config.settings import list_deprecated, text_at
+    from kubedsm.config.settings import list_deprecated, list_mistakes, text_at
     from kubedsm.terminal.echo import echo
 
     text, source = text_at(path)

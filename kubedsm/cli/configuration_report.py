@@ -182,7 +182,7 @@ def _show_time(seconds: float | None) -> str:
 
 def _show_value(value: object) -> str:
     if isinstance(value, float):
-        return f"{value:g}"
+        return f"{value:.15g}"
     if isinstance(value, list) and value and all(isinstance(each, str) for each in value):
         return ", ".join(value)
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)

@@ -1,69 +1,18 @@
-"""Diagnosis of a configuration: all mistakes, and the origin of each value."""
+"""Origin of each value of a configuration."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import attrs
 
-from kubedsm.config.documents import DocumentError, key_shown, reading
-from kubedsm.config.fields import read_section, to_camel_case, write_section
+from kubedsm.config.fields import to_camel_case, write_section
 from kubedsm.config.services import EVERY_SERVICE, Service, entries_for
-from kubedsm.config.settings import Configuration, parse_document
+from kubedsm.config.settings import Configuration
 from kubedsm.config.yaml_text import list_key_lines
 from kubedsm.model.model import Workload
 
 DEFAULT = "default"
-#: limit of reported mistakes per document
-_MOST_MISTAKES = 100
-
 Key = tuple[str, ...]
-
-
-def list_mistakes(text: str | bytes, source: str) -> list[DocumentError]:
-    """Return all mistakes of a configuration document, found by removing each invalid key and
-    validating again.
-    """
-    found: dict[Key, DocumentError] = {}
-    try:
-        with reading(source):
-            said = parse_document(text)
-    except DocumentError as error:
-        return [error]
-    while len(found) < _MOST_MISTAKES:
-        try:
-            with reading(source):
-                read_section(Configuration, said)
-        except DocumentError as error:
-            place = error.place
-            if place in found:  # the whole section is invalid, not only the key
-                place = place[:-1]
-            else:
-                found[place] = error
-            if not _remove_key(said, place):
-                break
-        else:
-            break
-    return list(found.values())
-
-
-def _remove_key(said: object, place: Key) -> bool:
-    """Remove an invalid key from the configuration document; return True if present."""
-    if not place:
-        return False
-    *sections, last = place
-    for name in sections:
-        said = next((v for k, v in _list_items(said) if key_shown(k) == name), None)
-    key = next((k for k, _ in _list_items(said) if key_shown(k) == last), None)
-    if not isinstance(said, dict) or key is None:
-        return False
-    del said[key]
-    return True
-
-
-def _list_items(said: object) -> list[tuple[object, object]]:
-    if isinstance(said, list):
-        return list(enumerate(said))
-    return list(said.items()) if isinstance(said, Mapping) else []
 
 
 @attrs.frozen
@@ -83,8 +32,11 @@ class Origins:
     @property
     def effective(self) -> dict[str, Any]:
         """Return the effective configuration as a document mapping, including defaults."""
-        whole = write_section(self.configuration)
-        every = self.configuration.services.get(EVERY_SERVICE, Service())
+        given = self.configuration
+        optimiser = attrs.evolve(given.optimiser, mode=given.packing_mode)
+        latency = attrs.evolve(given.latency, neighbour=given.latency.between_sites)
+        whole = write_section(attrs.evolve(given, optimiser=optimiser, latency=latency))
+        every = given.services.get(EVERY_SERVICE, Service())
         qos = 1.0 if every.latency_target is None and every.qos is None else every.qos
         weight = 1.0 if every.weight is None else every.weight
         every = attrs.evolve(every, qos=qos, weight=weight)

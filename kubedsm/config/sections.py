@@ -17,6 +17,7 @@ from kubedsm.config.fields import (
     Kind,
     by_name,
     choice,
+    did_you_mean,
     duration,
     flag,
     number,
@@ -41,6 +42,7 @@ from kubedsm.solvers.available import SolverKind
 
 NAME = text(re.compile(SUBDOMAIN), "a name of lower-case letters, digits, - and .")
 _NAMESPACE = text(re.compile(LABEL), "a namespace")
+_NEAR_A_NAME = re.compile("[A-Za-z-]+")
 _LABEL_KEYS = several(LABEL_KEY)
 _LABEL_VALUES = several(LABEL_VALUE)
 
@@ -92,6 +94,13 @@ class SiteSettings:
     demand: str = setting("", QUERY)
     #: query of seconds by `source` and `destination`; empty: latencies are not measured
     latency: str = setting("", QUERY)
+
+    def __attrs_post_init__(self) -> None:
+        # A mistyped name is a valid query: a difference of two metrics.
+        near = did_you_mean(self.demand, DEMAND_QUERIES)
+        if near and self.demand not in DEMAND_QUERIES and _NEAR_A_NAME.fullmatch(self.demand):
+            with at("demand"):
+                raise DocumentError(f"{shown(self.demand)} is the name of no query{near}")
 
     @property
     def demand_query(self) -> str:
@@ -284,6 +293,11 @@ class Latency:
     @property
     def times(self) -> ResponseTimes:
         return ResponseTimes(self.edge, self.cloud)
+
+    @property
+    def between_sites(self) -> float:
+        """Latency from another site, without an entry in the matrix."""
+        return (self.edge + self.cloud) / 2 if self.neighbour is None else self.neighbour
 
     @property
     def pairs(self) -> dict[tuple[str, str], float]:

@@ -10,7 +10,15 @@ import attrs
 import msgspec
 
 from kubedsm.config.calendar import Calendar
-from kubedsm.config.documents import CONFIGURATION, DocumentError, at, content, reading, source_of
+from kubedsm.config.documents import (
+    CONFIGURATION,
+    DocumentError,
+    at,
+    content,
+    key_shown,
+    reading,
+    source_of,
+)
 from kubedsm.config.duration import format_duration
 from kubedsm.config.fields import (
     choice,
@@ -69,6 +77,8 @@ KIND = "KubeDSMConfiguration"
 _REMEMBERED = 4096
 #: bytes: parsing YAML blocks the event loop
 LONGEST = 65_536
+#: limits of reported mistakes: of one message, and of a list
+_SHOWN_MISTAKES, _MOST_MISTAKES = 5, 100
 _NO_ENTRY = Service()
 #: keys that were removed since the last version, and are refused by the next one
 DEPRECATED = {("suggester", "minGain"): "migration.price is the benefit that a migration exceeds"}
@@ -212,7 +222,6 @@ class Configuration:
         latency = self.latency
         if not self.site.label or latency.edge >= latency.cloud:
             return None
-        neighbour = latency.neighbour
         return SiteGoal(
             self.site.label,
             self._demand
@@ -221,7 +230,7 @@ class Configuration:
             self._kept_part if any(each.resilience for each in self.services.values()) else None,
             self._latency_target,
             latency.edge,
-            (latency.edge + latency.cloud) / 2 if neighbour is None else neighbour,
+            latency.between_sites,
             latency.cloud,
             latency.pairs,
         )
@@ -271,10 +280,69 @@ class Configuration:
 def load(text: str | bytes, source: str) -> Configuration:
     """Parse and validate the configuration from YAML or JSON; an empty document means defaults.
 
-    Raises DocumentError, which names the source.
+    Raises DocumentError, which names the source and the first mistakes.
     """
     with reading(source):
-        return read_section(Configuration, parse_document(text))
+        said = parse_document(text)
+        try:
+            return read_section(Configuration, said)
+        except DocumentError:
+            first, *more = _find_mistakes(said, _SHOWN_MISTAKES + 1)
+    told = [*map(str, more[: _SHOWN_MISTAKES - 1])]
+    told += ["and more, as `kubedsm config check` lists"] * (len(more) >= _SHOWN_MISTAKES)
+    raise DocumentError("; ".join((first.reason, *told)), first.place, source)
+
+
+def list_mistakes(text: str | bytes, source: str) -> list[DocumentError]:
+    """Return all mistakes of a configuration document."""
+    try:
+        with reading(source):
+            said = parse_document(text)
+    except DocumentError as error:
+        return [error]
+    found = _find_mistakes(said, _MOST_MISTAKES)
+    return [DocumentError(each.reason, each.place, source) for each in found]
+
+
+def _find_mistakes(said: object, most: int) -> list[DocumentError]:
+    """Return the first mistakes of a document, found by removing each invalid key and validating
+    again.
+    """
+    found: dict[tuple[str, ...], DocumentError] = {}
+    while len(found) < most:
+        try:
+            read_section(Configuration, said)
+        except DocumentError as error:
+            place = error.place
+            if place in found:  # the whole section is invalid, not only the key
+                place = place[:-1]
+            else:
+                found[place] = error
+            if not _remove_key(said, place):
+                break
+        else:
+            break
+    return list(found.values())
+
+
+def _remove_key(said: object, place: tuple[str, ...]) -> bool:
+    """Remove an invalid key from the configuration document; return True if present."""
+    if not place:
+        return False
+    *sections, last = place
+    for name in sections:
+        said = next((v for k, v in _list_items(said) if key_shown(k) == name), None)
+    key = next((k for k, _ in _list_items(said) if key_shown(k) == last), None)
+    if not isinstance(said, dict) or key is None:
+        return False
+    del said[key]
+    return True
+
+
+def _list_items(said: object) -> list[tuple[object, object]]:
+    if isinstance(said, list):
+        return list(enumerate(said))
+    return list(said.items()) if isinstance(said, Mapping) else []
 
 
 def parse_document(text: str | bytes) -> object:

@@ -198,13 +198,13 @@ def check_configuration(state: ClusterState) -> Iterator[Finding]:
     where, docs = f"ConfigMap {state.name}", "docs/reference/configuration.md"
     process = state.scheduler
     if state.refusal:
-        text = f"{where} is invalid for version {state.client}: {state.refusal}"
+        text = f"version {state.client} refuses {state.refusal}"
         yield Finding("fail", text, "kubedsm config check FILE", docs)
     elif not state.configured:
         remedy = "kubectl apply -k manifests"
         yield Finding("warn", f"{where} has no configuration: defaults apply", remedy, docs)
     elif process and process.metrics.get("kubedsm_configuration_valid", 1.0) < 1:
-        text = f"{where} is refused by the scheduler: {_find_refusal(process.readiness)}"
+        text = f"the scheduler refuses {_find_refusal(process.readiness, where)}"
         remedy = f"kubectl -n {state.name.namespace} get events"
         alert = "docs/how-to/respond-to-alerts.md#kubedsmconfigurationrefused"
         yield Finding("fail", text, remedy, alert)
@@ -217,9 +217,9 @@ def check_configuration(state: ClusterState) -> Iterator[Finding]:
         )
 
 
-def _find_refusal(readiness: str) -> str:
+def _find_refusal(readiness: str, where: str) -> str:
     found = re.search(r"refused: (.*)", readiness)
-    return found[1] if found else "the log has the reason"
+    return found[1] if found else f"{where}: the log has the reason"
 
 
 def check_services_configured(state: ClusterState) -> Iterator[Finding]:

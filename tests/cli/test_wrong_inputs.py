@@ -38,7 +38,12 @@ BAD = {
     ),
     "more than a name": (["run", "--configmap", "a/b/c"], 2, "a/b/c is no namespace and name"),
     "no kubeconfig": (["run", "--kubeconfig", "none"], 1, "none"),
-    "bad kubeconfig": (["run", "--kubeconfig", "k:{]"], 1, "k"),
+    "bad kubeconfig": (
+        ["run", "--kubeconfig", "k:{]"],
+        1,
+        "kubeconfig k: not YAML: ",
+        "', line 1,",
+    ),
     "no page token": (
         ["run", "--page-address", ":0", "--page-token-file", "t:"],
         2,
@@ -157,12 +162,13 @@ CONFIGURATIONS = {
     "services: {shop/cart: {latencyTarget: 50%}}": ("shop/cart.latencyTarget: '50%'", "qos, such"),
     "objective: {weight: rate}": ("objective.weight: 'rate' is not equal or traffic",),
     "solver: {kind: cplex}": ("solver.kind: 'cplex' is not",),
+    "site: {demand: ingres-nginx}": ("is the name of no query; did you mean ingress-nginx?",),
     "preemption: true": ("preemption: true is not disabled or enabled", "quote it"),
     "kind: Deployment\napiVersion: apps/v1": ("this is a Deployment, not a configuration",),
     "nodes: [{name: e1}]": ("this is a file of nodes (for --cluster), not a configuration",),
 }
-#: commands, with the dump `d` of one node and one pod, and parts of the line
 NAMELESS = ("node/", "/", "shop/", "", " ")
+#: commands, with the dump `d` of one node and one pod, and parts of the line
 COMMANDS = {
     "stauts": "No such command 'stauts'. Did you mean status?",
     "chekc": "No such command 'chekc'. Did you mean check?",
@@ -204,7 +210,7 @@ COMMANDS = {
     "explain pod x y": "pod x y cannot be explained: name POD",
     "explain Deployments.apps/cart --from d": "no deployment cart has pods",
     **{
-        f"{command} --kubeconfig k": "connection refused: does the API server run, and is that its"
+        f"{command} --kubeconfig k": "connection refused: does the API server run, and is this its"
         for command in ("status", "check", "explain x", "suggest", "uninstall")
     },
     "explain shop/x -n web": "shop/x is not in namespace web",

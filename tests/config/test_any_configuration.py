@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kubedsm.config.documents import DocumentError
-from kubedsm.config.origins import list_mistakes
-from kubedsm.config.settings import Configuration, dump, load, schema
+from kubedsm.config.settings import Configuration, dump, list_mistakes, load, schema
 from support.any_configurations import configurations, documents, latencies, objectives
 from support.examples import examples
 
@@ -23,7 +22,7 @@ def test_anything_is_a_configuration_or_one_line(text):
         given = load(text, "x")
     except DocumentError as error:
         message = str(error)
-        assert str(list_mistakes(text, "x")[0]) == message
+        assert message.startswith(str(list_mistakes(text, "x")[0]))
     else:
         assert load(dump(given), "again") == given
         message = "x: a configuration"

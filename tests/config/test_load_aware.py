@@ -4,8 +4,7 @@ import pytest
 
 from kubedsm.config.documents import DocumentError
 from kubedsm.config.load_aware import NodeCapacity
-from kubedsm.config.origins import list_mistakes
-from kubedsm.config.settings import dump, load
+from kubedsm.config.settings import dump, list_mistakes, load
 
 
 def loaded(text):

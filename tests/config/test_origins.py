@@ -4,9 +4,10 @@ import msgspec
 import pytest
 
 from kubedsm.cli.inputs import mirror_of
+from kubedsm.config.documents import DocumentError
 from kubedsm.config.mismatches import list_mismatches
-from kubedsm.config.origins import Origins, list_mistakes
-from kubedsm.config.settings import load
+from kubedsm.config.origins import Origins
+from kubedsm.config.settings import list_mistakes, load
 from kubedsm.kube.wire import dump as dumps
 from kubedsm.model.model import Workload
 from support.dumps import dump_of, node, pod
@@ -29,6 +30,8 @@ def test_values_have_their_line_and_services_the_entry_that_says_so():
     values = {".".join(key): (value, where) for key, value, where in origins().values()}
     assert values["suggester.period"] == ("1s", "c.yaml:2")
     assert values["suggester.mode"] == ("apply", "default")
+    assert values["optimiser.mode"] == ("apply", "default")
+    assert values["latency.neighbour"] == ("50ms", "default")
     assert values["services.shop/*.qos"] == (0.5, "c.yaml:5")
     assert values["services.shop/cart.latencyTarget"] == ("30ms", "c.yaml:7")
     assert values["services.*.qos"] == (1.0, "default")
@@ -71,6 +74,19 @@ objective: {kind: latency}
         ),
         "c.yaml: objective.kind: needs latency.edge, 1s, below latency.cloud, 80ms",
     ]
+    with pytest.raises(DocumentError) as refused:
+        load(text, "c.yaml")
+    first, *told, more = str(refused.value).split("; ")
+    assert first == "c.yaml: suggester.mod: unknown key"
+    keys = [
+        "did you mean mode?",
+        "suggester.period",
+        "batch.max",
+        "services.shop/*.qos",
+        "services.7",
+    ]
+    assert [each.partition(":")[0] for each in told] == keys
+    assert more == "and more, as `kubedsm config check` lists"
     assert list_mistakes(TEXT, "c.yaml") == []
     [unreadable] = list_mistakes("a: [", "c.yaml")
     assert str(unreadable).startswith("c.yaml: not YAML: ")

@@ -79,19 +79,19 @@ CASES = {
         "1 node not ready: e1",
     ),
     "invalid configuration": (
-        changed(refusal="batch.idle: 5 is not a duration"),
+        changed(refusal="ConfigMap kubedsm/kubedsm, config.yaml: batch.idle: 5 is not a duration"),
         "fail",
-        "ConfigMap kubedsm/kubedsm is invalid for version 0.1.0: batch.idle: 5",
+        "version 0.1.0 refuses ConfigMap kubedsm/kubedsm, config.yaml: batch.idle: 5",
         "kubedsm config check",
     ),
     "no configuration": (changed(configured=False), "warn", "defaults apply"),
     "refused configuration": (
         process(
             metrics={"kubedsm_configuration_valid": 0.0},
-            readiness="[+]configuration ok: generation 2 stays, a newer one is refused: no key",
+            readiness="[+]configuration ok: generation 2 stays, a newer one is refused: f: no key",
         ),
         "fail",
-        "is refused by the scheduler: no key",
+        "the scheduler refuses f: no key",
     ),
     "deprecated key": (
         changed(deprecated=["suggester.minGain is deprecated and ignored: a remedy"]),

@@ -94,7 +94,7 @@ class ExplainedCluster(ClusterFront):
             if not isinstance(error.__cause__, OSError):  # missing credentials
                 raise
             raise Unreachable(
-                f"{error}: does the API server run, and is that its address (--kubeconfig, --context)?"
+                f"{error}: does the API server run, and is this its address (--kubeconfig)?"
             ) from error
         if not answer.body.lstrip().startswith(b"{") and not (
             answer.status >= _SERVER_ERRORS or answer.status in _MAY_BE_ANYTHING

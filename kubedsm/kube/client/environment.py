@@ -139,7 +139,7 @@ def _list_names(names: Iterable[str]) -> str:
 
 
 def _one_line(error: Exception) -> str:
-    return " ".join(str(error).split())
+    return " ".join(str(error).split()).replace(' in "<byte string>"', "")
 
 
 def service_account_in(environ: Mapping[str, str]) -> Path:
