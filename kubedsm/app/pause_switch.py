@@ -48,16 +48,14 @@ class PauseSwitch:
         """Return True if the pause switch is set, unreadable, or has an invalid value."""
         if not self.config_map.known:
             return True
-        return is_paused_in(self.config_map.found)
+        return bool(explain_pause(self.config_map.found))
 
     def _observe_state(self, found: ConfigMap | None) -> None:
         before, now = self._told, _value_in(found)
         self._told = now
         was_on, is_on = _is_on(before), _is_on(now)
         if is_on is None and found is not None and now != before:
-            why = (
-                f"{KEY}: {shown(now)} is neither true nor false; migrations are paused until it is"
-            )
+            why = explain_pause(found)
             log.warning("pause switch refused", error=why, config_map=str(self.config_map.name))
             self.on_refused(found, why)
         elif is_on is not was_on:
@@ -65,9 +63,13 @@ class PauseSwitch:
             say(event, config_map=str(self.config_map.name))
 
 
-def is_paused_in(found: ConfigMap | None) -> bool:
-    """Return True if the ConfigMap pauses migrations, or has an invalid value."""
-    return _is_on(_value_in(found)) is not False
+def explain_pause(found: ConfigMap | None) -> str:
+    """Return why the ConfigMap pauses migrations; empty if it does not."""
+    value = _value_in(found)
+    is_on = _is_on(value)
+    if is_on is None:
+        return f"{KEY}: {shown(value)} is neither true nor false; migrations are paused until it is"
+    return "migrations are paused" if is_on else ""
 
 
 def _value_in(found: ConfigMap | None) -> str:

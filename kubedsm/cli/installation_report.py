@@ -177,8 +177,8 @@ def print_overview(overview: Overview, output: str, console: Console) -> None:
         console.print(Text(f"  {text}"), soft_wrap=True)
     for part, why in state.errors.items():
         console.print(Text(f"  {part} not read: {why}", style="dim"), soft_wrap=True)
-    if state.scheduler is not None and state.scheduler.metrics.get("kubedsm_paused"):
-        console.print(Text("  migrations are paused (ConfigMap key `paused`)"), soft_wrap=True)
+    if state.pause_reason:
+        console.print(Text(f"  {state.pause_reason} (ConfigMap {state.name})"), soft_wrap=True)
     console.print(Text(f"leader  {_describe_leader(state)}"), soft_wrap=True)
     edge, share_deviation = overview.facts.edge, overview.facts.share_deviation
     deviation = ""

@@ -6,7 +6,7 @@ import uuid
 import attrs
 import click
 
-from kubedsm.app.pause_switch import KEY, is_paused_in
+from kubedsm.app.pause_switch import KEY, explain_pause
 from kubedsm.cli.console import remark
 from kubedsm.explain.migration_outcome import Outcome
 from kubedsm.kube.calls.reads import answers_to, get_config_map
@@ -56,11 +56,11 @@ class Requests:
     async def is_paused(self, wait: float = 0.0) -> bool:
         """Return True if the pause switch stays set for `wait` seconds; report the pause."""
         until = self.clock.monotonic() + wait
-        while is_paused_in(await self._find(self.name)):
+        while why := explain_pause(await self._find(self.name)):
             if self.clock.monotonic() >= until:
                 after = f" still, after {wait:g} s" if wait else ""
                 remark(
-                    f"migrations are paused{after}: ConfigMap {self.name} has {KEY} set;"
+                    f"{why}{after}: ConfigMap {self.name}, key {KEY};"
                     " nothing was migrated; --wait waits for the end of the pause"
                 )
                 return True

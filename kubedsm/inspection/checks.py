@@ -305,12 +305,15 @@ def check_scheduler(state: ClusterState) -> Iterator[Finding]:
         remedy = "kubedsm support-bundle, and report it"
         docs = "docs/how-to/respond-to-alerts.md#kubedsmerrorscaught"
         yield Finding("warn", text, remedy, docs)
-    if process.metrics.get("kubedsm_paused"):
+
+
+def check_pause(state: ClusterState) -> Iterator[Finding]:
+    if state.pause_reason:
         namespace, name = state.name.namespace, state.name.name
         remedy = f"kubectl -n {namespace} patch configmap {name} --type merge"
         remedy += """ -p '{"data":{"paused":"false"}}'"""
         docs = "docs/how-to/pause-and-approve.md#pause-migrations"
-        yield Finding("warn", "migrations are paused", remedy, docs)
+        yield Finding("warn", state.pause_reason, remedy, docs)
 
 
 def _list_ours(state: ClusterState) -> list[Pod]:
@@ -470,6 +473,7 @@ CHECKS: Sequence[Check] = (
     Check("scheduler", check_lease, ("lease",)),
     Check("scheduler", check_leader_clock, ("lease",)),
     Check("scheduler", check_scheduler, ("scheduler",)),
+    Check("scheduler", check_pause),
     Check("workloads", check_opted_in, ("snapshot",)),
     Check("workloads", check_namespaces, ("adoption",)),
     Check("workloads", check_requests, ("snapshot",), phase="both"),

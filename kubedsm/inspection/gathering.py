@@ -12,6 +12,7 @@ import attrs
 from prometheus_client.parser import text_string_to_metric_families
 
 from kubedsm.app.leader_election import host_of
+from kubedsm.app.pause_switch import explain_pause
 from kubedsm.config.documents import DocumentError
 from kubedsm.config.settings import KEY, Configuration, list_deprecated, load
 from kubedsm.execution.migration_record import UNREADABLE, read_begun
@@ -103,6 +104,8 @@ class ClusterState:
     configured: bool = False
     #: reason for an invalid document
     refusal: str = ""
+    #: why the ConfigMap pauses migrations; empty if it does not
+    pause: str = ""
     #: a line for each deprecated key of the document, with the remedy
     deprecated: Sequence[str] = ()
     snapshot: Snapshot = attrs.field(factory=lambda: Snapshot({}, {}, {}, {}))
@@ -131,6 +134,14 @@ class ClusterState:
     def leader(self) -> str:
         """Leading host, in a cluster a pod; empty without a leader."""
         return host_of(self.term.holder) if self.term and self.is_led else ""
+
+    @property
+    def pause_reason(self) -> str:
+        """Reason why migrations are paused, from the ConfigMap or else the scheduler; empty if they
+        are not.
+        """
+        metrics = self.scheduler.metrics if self.scheduler else {}
+        return self.pause or "migrations are paused" * bool(metrics.get("kubedsm_paused"))
 
     @property
     def lease_age(self) -> float | None:
@@ -237,14 +248,15 @@ class Gatherer:
             found = await reads.get_config_map(self.cluster, namespace, name, timeout=TIMEOUT)
         except NotFound:
             return {}
+        fields: Fields = {"configured": KEY in found.data, "pause": explain_pause(found)}
         if KEY not in found.data:
-            return {}
+            return fields
         try:
             configuration = load(found.data[KEY], f"ConfigMap {self.name}, {KEY}")
         except DocumentError as error:
-            return {"configured": True, "refusal": str(error)}
+            return {**fields, "refusal": str(error)}
         deprecated = list_deprecated(found.data[KEY])
-        return {"configured": True, "configuration": configuration, "deprecated": deprecated}
+        return {**fields, "configuration": configuration, "deprecated": deprecated}
 
     async def _read_lease(self) -> Fields:
         try:

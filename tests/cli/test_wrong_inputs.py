@@ -38,12 +38,7 @@ BAD = {
     ),
     "more than a name": (["run", "--configmap", "a/b/c"], 2, "a/b/c is no namespace and name"),
     "no kubeconfig": (["run", "--kubeconfig", "none"], 1, "none"),
-    "bad kubeconfig": (
-        ["run", "--kubeconfig", "k:{]"],
-        1,
-        "kubeconfig k: not YAML: ",
-        "', line 1,",
-    ),
+    "bad kubeconfig": (["run", "--kubeconfig", "k:{]"], 1, "k: not YAML: ", "content, line 1"),
     "no page token": (
         ["run", "--page-address", ":0", "--page-token-file", "t:"],
         2,

@@ -144,6 +144,7 @@ CASES = {
         "2 internal errors caught", "support-bundle",
     ),
     "a pause": (process(metrics={"kubedsm_paused": 1.0}), "warn", "migrations are paused"),
+    "a mistyped pause": (changed(pause="paused: 'ture' is neither"), "warn", "paused: 'ture'"),
     "nothing opted in": (with_pods(), "warn", "no workload is opted in", "schedulerName: kubedsm"),
     "a label without its policy": (
         changed(opted_in=["shop"], has_policy=False), "fail",

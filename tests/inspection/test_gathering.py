@@ -75,6 +75,18 @@ async def test_an_administrator_reads_everything_of_an_installation():
     assert summarise(state, Scope()).health.state in ("healthy", "degraded")
 
 
+async def test_a_mistyped_pause_is_named():
+    async with emulated(EDGE, CLOUD, admin_token=ADMIN_TOKEN) as world:
+        install(world.cluster)
+        switch = {"metadata": {"name": OWN}, "data": {"paused": "ture"}}
+        world.api.create(CONFIGMAPS, switch, namespace=OWN)
+        state = await gatherer(world).gather(["configuration"])
+        assert (state.configured, state.pause_reason) == (
+            False,
+            "paused: 'ture' is neither true nor false; migrations are paused until it is",
+        )
+
+
 async def test_a_missing_right_is_found_by_the_administrator_and_by_the_account_itself():
     async with emulated(EDGE, CLOUD, admin_token=ADMIN_TOKEN) as world:
         own = install(world.cluster, missing=EVICT)
