@@ -9,12 +9,14 @@ import click
 from kubedsm.app.pause_switch import KEY, explain_pause
 from kubedsm.cli.console import remark
 from kubedsm.explain.migration_outcome import Outcome
+from kubedsm.kube.calls import leases
 from kubedsm.kube.calls.reads import answers_to, get_config_map
 from kubedsm.kube.calls.writes import create_config_map, put_request
 from kubedsm.kube.client.port import (
     Cluster,
     ClusterError,
     Conflict,
+    Forbidden,
     NotFound,
     ObjectName,
     OutcomeUnknown,
@@ -40,6 +42,8 @@ NOT_ALL, PAUSED, STALE = 3, 4, 5
 TIMEOUT = 10.0
 #: seconds: limits for acceptance and for completion of a request, and polling interval
 TAKEN_WITHIN, OVER_WITHIN, POLL = 30.0, 1800.0, 0.5
+#: seconds for acceptance if no scheduler leads: one without leader election may run
+UNLED_WITHIN = 10.0
 TRIES = 5
 #: transient errors
 _TRANSIENT = (OutcomeUnknown, ServerError, TooManyRequests, Unreachable)
@@ -79,8 +83,13 @@ class Requests:
         # Naming migrations requires the right to configure the scheduler; approving does not.
         where = self.name if moves else self.name.approvals
         holder = await self._put(request, where)
+        taken_within = TAKEN_WITHIN
+        if not moves and not await self._is_led():
+            taken_within = UNLED_WITHIN
+            waits = f"waiting {UNLED_WITHIN:g} s for one without leader election"
+            remark(f"no scheduler leads by Lease {self.name}; {waits}")
         try:
-            answer = await self._await_answer(holder, request)
+            answer = await self._await_answer(holder, request, taken_within)
         except asyncio.CancelledError:
             remark(f"stopped waiting: migrations of request {request.id} that have begun continue")
             raise
@@ -91,10 +100,19 @@ class Requests:
             answer = await self._await_answer(holder, request, taken_within=0.0)
         if answer is None:
             raise click.ClickException(
-                f"no scheduler accepted the request within {TAKEN_WITHIN:g} s: does one run, and"
+                f"no scheduler accepted the request within {taken_within:g} s: does one run, and"
                 f" follow ConfigMap {where}? If one does, its log has the reason"
             )
         return _report_answer(answer)
+
+    async def _is_led(self) -> bool:
+        """Return True if a scheduler holds the Lease, or the user may not read it."""
+        try:
+            return bool((await leases.read(self.cluster, self.name, timeout=TIMEOUT)).term.holder)
+        except Forbidden:
+            return True
+        except NotFound:
+            return False
 
     async def _find(self, where: ObjectName) -> ConfigMap | None:
         try:

@@ -68,6 +68,19 @@ class Traces:
         namespaces = tuple(f"namespace/{name}" for name in self.namespaces)
         return (*namespaces, *map(str, self.templates))
 
+    def less(self, left: "Traces") -> "Traces":
+        """Return the removable traces without those that are left."""
+        pods = {pod.uid for pod, *_ in left.marked}
+        detached = {pod.uid for pod in (*left.migrating, *left.pulling)}
+        return attrs.evolve(
+            self,
+            marked=tuple(each for each in self.marked if each[0].uid not in pods),
+            migrating=tuple(pod for pod in self.migrating if pod.uid not in detached),
+            pulling=tuple(pod for pod in self.pulling if pod.uid not in detached),
+            namespaces=tuple(name for name in self.namespaces if name not in left.namespaces),
+            templates=tuple(each for each in self.templates if str(each) not in left.opted_in),
+        )
+
     def as_json(self) -> dict[str, Any]:
         return {
             "markedPods": [str(pod) for pod, *_ in self.marked],
@@ -165,7 +178,7 @@ async def remove_traces(
     if not options.carry_out:
         _print(traces, options, "would be removed")
         return 0
-    lease = options.config_map
+    lease, before = options.config_map, traces
     await _stop_scheduler(cluster, lease, clock)
     gate = WriteGate(cluster, clock)
     identity = identity_of(socket.gethostname())
@@ -178,6 +191,8 @@ async def remove_traces(
             await _opt_out_all(gate, await find_traces(gate, configuration, clock, rng))
         await _clear_marks(gate, (await find_traces(gate, configuration, clock, rng)).marked)
         traces = await find_traces(gate, configuration, clock, rng)
+    if options.output == "text":
+        _print_removable(before.less(traces), options, "removed")
     _print(traces, options, "could not be removed; try again")
     left = (
         traces.marked or traces.migrating or traces.pulling or (options.opt_out and traces.opted_in)
@@ -189,6 +204,14 @@ def _print(traces: Traces, options: RemovalOptions, verdict: str) -> None:
     if options.output == "json":
         print_json(traces.as_json())
         return
+    _print_removable(traces, options, verdict)
+    for line in traces.list_remaining():
+        if not (options.opt_out and line.startswith("opted in")):
+            echo(f"stays: {line}")
+    echo("afterwards: kubectl delete -k manifests (your overlay) removes everything else")
+
+
+def _print_removable(traces: Traces, options: RemovalOptions, verdict: str) -> None:
     if traces.migrating:
         count = counted(len(traces.migrating), "detached pod")
         echo(f"migration of {count}, {verdict}: {named([str(pod) for pod in traces.migrating])}")
@@ -201,11 +224,7 @@ def _print(traces: Traces, options: RemovalOptions, verdict: str) -> None:
             for each in traces.templates:
                 echo(each.describe_rollout())
         else:
-            echo(f"opted in, {verdict}: {named(traces.opted_in)}")
-    for line in traces.list_remaining():
-        if not (options.opt_out and line.startswith("opted in")):
-            echo(f"stays: {line}")
-    echo("afterwards: kubectl delete -k manifests (your overlay) removes everything else")
+            echo(f"opt-in, {verdict}: {named(traces.opted_in)}")
 
 
 async def _stop_scheduler(cluster: Cluster, lease: ObjectName, clock: Clock) -> None:

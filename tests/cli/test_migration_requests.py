@@ -11,10 +11,18 @@ import yaml
 
 from kubedsm.cli.cluster import read_snapshot
 from kubedsm.cli.execution import carry_out
-from kubedsm.cli.migration_requests import NOT_ALL, PAUSED, STALE, TAKEN_WITHIN, Requests
+from kubedsm.cli.migration_requests import (
+    NOT_ALL,
+    PAUSED,
+    STALE,
+    TAKEN_WITHIN,
+    UNLED_WITHIN,
+    Requests,
+)
 from kubedsm.cli.packing_advice import advise
 from kubedsm.config.settings import Configuration, load
 from kubedsm.explain.migration_outcome import Outcome
+from kubedsm.kube.calls import leases
 from kubedsm.kube.calls.explained_cluster import ExplainedCluster
 from kubedsm.kube.client.port import (
     ClusterError,
@@ -104,15 +112,21 @@ async def test_beside_a_paused_scheduler_nobody_waits_and_it_has_the_last_word(c
         assert await beside(scene.world).send(suggestion.id) == PAUSED
 
 
-async def test_requests_that_nobody_takes_or_that_say_too_much_are_withdrawn():
+async def test_requests_that_nobody_takes_or_that_say_too_much_are_withdrawn(capsys):
     async with emulated(LARGE_CLOUD) as world:
         config_map(world)
-        with pytest.raises(
-            click.ClickException, match="no scheduler accepted the request within 30 s"
-        ):
-            await beside(world).send("0badf00d")
-        assert world.clock.monotonic() < TAKEN_WITHIN + 5
-        assert not standing(world)
+        for holder, within in ((None, UNLED_WITHIN), ("gone", TAKEN_WITHIN)):
+            if holder:
+                term = leases.term_of(holder, 15.0, 0, 0)
+                await leases.write(beside(world).cluster, ObjectName(), None, term, timeout=1.0)
+            began = world.clock.monotonic()
+            why = f"no scheduler accepted the request within {within:g} s"
+            with pytest.raises(click.ClickException, match=why):
+                await beside(world).send("0badf00d")
+            assert world.clock.monotonic() - began < within + 5
+            told = "no scheduler leads by Lease kubedsm/kubedsm" in capsys.readouterr().err
+            assert told is (holder is None)
+            assert not standing(world)
     many = [RequestedMove("default/web", "u" * 36, "c1", "e1") for _ in range(2000)]
     async with emulated(LARGE_CLOUD) as world:
         config_map(world)

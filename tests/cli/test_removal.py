@@ -30,13 +30,14 @@ def marks(world):
     }
 
 
-async def uninstall(world, capsys, *, apply=True, opt_out=False):
+async def uninstall(world, capsys, *, apply=True, opt_out=False, output="json"):
     options = RemovalOptions(
-        None, None, ObjectName(), carry_out=apply, opt_out=opt_out, output="json"
+        None, None, ObjectName(), carry_out=apply, opt_out=opt_out, output=output
     )
     front = EmulatedFront(world.cluster.routes, world.clock, latency=0.01)
     code = await remove_traces(front, options, world.clock, random.Random(0))
-    return code, json.loads(capsys.readouterr().out.splitlines()[-1])
+    lines = capsys.readouterr().out.splitlines()
+    return code, json.loads(lines[-1]) if output == "json" else lines
 
 
 @pytest.fixture
@@ -89,8 +90,12 @@ async def test_workloads_opt_out_on_request_and_the_default_scheduler_places_the
     world = interrupted
     before = world.api.get(DEPLOYMENTS, "default", "web")["spec"]["template"]["spec"]
     assert before["schedulerName"] == "kubedsm"
-    code, found = await uninstall(world, capsys, opt_out=True)
-    assert (code, found["optedIn"]) == (0, [])
+    code, lines = await uninstall(world, capsys, opt_out=True, output="text")
+    lines = [line for line in lines if ", removed" in line]
+    assert code == 0
+    assert lines[0].startswith("migration of 2 detached pods, removed: default/web-")
+    assert lines[1].startswith("labels and annotations of ")
+    assert lines[2:] == ["opt-in, removed: deployment/default/web"]
     await world.until(lambda: len(world.pods()) == 2, 60)
     assert {pod["spec"]["schedulerName"] for pod in world.pods()} == {"default-scheduler"}
     assert marks(world) == set()
