@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,10 +38,6 @@ from kubedsm.process.clock import Clock
 
 if TYPE_CHECKING:
     from kubedsm.app.assembly import Runtime
-
-
-#: the scheduler's ConfigMap, unless an option names another
-USUAL_NAME = ObjectName("kubedsm", "kubedsm")
 
 
 @asynccontextmanager
@@ -149,14 +145,20 @@ async def wait_until_synced(runtime: "Runtime") -> None:
         ) from None
 
 
-async def read_configuration(cluster: Cluster, name: ObjectName) -> Configuration:
-    """Read the configuration in the ConfigMap; the defaults without one, or without the right to
-    read it. Raises ClusterError, WireError, DocumentError.
+def _warn_of_defaults(error: str) -> None:
+    remark(f"{error}; the defaults apply")
+
+
+async def read_configuration(
+    cluster: Cluster, name: ObjectName, warn: Callable[..., None] = _warn_of_defaults
+) -> Configuration:
+    """Read the configuration in the ConfigMap; the defaults without one, or, with a warning,
+    without the right to read it. Raises ClusterError, WireError, DocumentError.
     """
     try:
         return load(*await read_document_in(cluster, name))
     except Forbidden as error:
-        remark(f"{error}; the defaults apply")
+        warn(error=str(error))
         return Configuration()
 
 

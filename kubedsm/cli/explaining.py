@@ -9,7 +9,6 @@ from typing import Any
 import click
 
 from kubedsm.cli.cluster import (
-    USUAL_NAME,
     connect_cluster,
     describe_scheduler,
     find_scheduler,
@@ -45,7 +44,7 @@ from kubedsm.explain.subjects import (
 from kubedsm.explain.workload import WorkloadExplainer
 from kubedsm.kube.calls.explained_cluster import ExplainedCluster
 from kubedsm.kube.calls.inspection import list_selected
-from kubedsm.kube.client.port import ClusterError
+from kubedsm.kube.client.port import ClusterError, ObjectName
 from kubedsm.kube.joining import TIMEOUT, greet
 from kubedsm.kube.wire.dump import Malformed
 from kubedsm.kube.wire.errors import WireError
@@ -225,7 +224,7 @@ async def _ask_cluster(
     try:
         await greet(cluster, timeout=TIMEOUT)
         if configuration is None:
-            configuration = await read_configuration(cluster, USUAL_NAME)
+            configuration = await read_configuration(cluster, ObjectName())
         snapshot = await read_snapshot(cluster, configuration, clock, rng)
         if subject is not None and subject.kind != "pod":
             return [_explain_without_scheduler(subject, snapshot, configuration)]

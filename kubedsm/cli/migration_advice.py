@@ -9,7 +9,13 @@ from rich.text import Text
 
 from kubedsm.cli.console import progress
 from kubedsm.cli.inputs import start_deadline
-from kubedsm.cli.tables import list_unproven, print_timed, refer_to_packing, shares_table
+from kubedsm.cli.tables import (
+    list_unproven,
+    name_workloads,
+    print_timed,
+    refer_to_packing,
+    shares_table,
+)
 from kubedsm.config.settings import Configuration
 from kubedsm.explain.migration_outcome import move_as_json
 from kubedsm.model.deadline import NO_DEADLINE, OUT_OF_TIME, Deadline
@@ -71,7 +77,10 @@ def _limits(configuration: Configuration) -> dict[str, Any]:
 def _score(score: ClusterScore) -> dict[str, Any]:
     return {
         "qos": score.qos / NANO,
-        "edgeShare": {str(w): round(share.ratio, 6) for w, share in score.shares.items()},
+        "edgeShare": {
+            name: round(score.shares[w].ratio, 6)
+            for w, name in name_workloads(score.shares).items()
+        },
         "fragmentation": score.fragmentation,
     }
 
@@ -127,13 +136,13 @@ def advice_tables(advice: Advice, milliseconds: float) -> RenderableType:
     said, moves = advice.as_json(), advice.suggestion.moves
     parts: list[RenderableType] = []
     if said["moves"]:
-        headings = ("pod", "from", "to", "kind", "mode", "group", "gain")
+        headings = ("pod", "from", "to", "kind", "mode", "group", "QoS")
         rows = (
-            (*(str(move[heading]) for heading in headings[:-1]), f"{move['gain']:.3f}")
+            (*(str(move[heading]) for heading in headings[:-1]), f"{move['gain']:+.3f}")
             for move in said["moves"]
         )
         least = ("group", "mode", "kind")
-        parts.append(table(headings, rows, title="migrations", numbers=("gain",), least=least))
+        parts.append(table(headings, rows, title="migrations", numbers=("QoS",), least=least))
         parts += [Text(f"{m.pod} migrates {m.purpose}") for m in moves if m.evens]
         steps = "; then ".join(", ".join(stage) for stage in advice.order)
         parts.append(Text(f"order: {steps}"))
@@ -161,8 +170,8 @@ def advice_tables(advice: Advice, milliseconds: float) -> RenderableType:
     if price := advice.configuration.migration.price:
         parts.append(
             Text(
-                f"A migration has to gain more than {price:g} s of a pod at the edge. Gains are"
-                f" assumed to last {ASSUMED:g} s."
+                f"The benefit of a migration has to exceed its price, {price:g} pod-seconds:"
+                f" its QoS in pods at the edge, for the {ASSUMED:g} s that it is assumed to last."
             )
         )
     pending = advice.snapshot.schedulable(advice.snapshot.pods.values())

@@ -15,14 +15,14 @@ import attrs
 import click
 
 from kubedsm.config.duration import DurationError, parse_duration
-from kubedsm.kube.client.port import is_name
+from kubedsm.kube.client.port import ObjectName, is_name
 from kubedsm.terminal.running import nearest
 
 if TYPE_CHECKING:
     from kubedsm.app.leader_election import Elector
     from kubedsm.config.settings import Configuration
     from kubedsm.dashboard.server.access import Access
-    from kubedsm.kube.client.port import Cluster, ObjectName
+    from kubedsm.kube.client.port import Cluster
     from kubedsm.process.clock import Clock
 
 LOOPBACK = "127.0.0.1"
@@ -102,11 +102,9 @@ def check_namespace(_: click.Context, __: click.Parameter, value: str | None) ->
 
 def _parse_config_map(
     context: click.Context, _: click.Parameter, value: str | None
-) -> "ObjectName | None":
+) -> ObjectName | None:
     if value is None or context.resilient_parsing:
         return None
-    from kubedsm.kube.client.port import ObjectName
-
     try:
         return ObjectName.read(value)
     except ValueError as error:
@@ -264,7 +262,6 @@ class Election:
         import socket
 
         from kubedsm.app.leader_election import Elector, LeaseTimes, identity_of
-        from kubedsm.kube.client.port import ObjectName
         from kubedsm.kube.client.write_gate import WriteGate
 
         gate = WriteGate(cluster, clock)
@@ -414,7 +411,7 @@ EXIT_CODES = (
 migration_requests = combine(
     _config_map(
         "The scheduler's ConfigMap; approvals go to the one whose name ends in -approvals.",
-        default="kubedsm/kubedsm",
+        default=str(ObjectName()),
     ),
     click.option(
         "--wait",
@@ -436,7 +433,7 @@ class MigrationOptions:
     #: address of a possibly running scheduler
     server: str
     carry_out: bool
-    config_map: "ObjectName"
+    config_map: ObjectName
     #: seconds
     wait: float
     election: Election
@@ -488,7 +485,7 @@ class AdoptionOptions:
     namespace: str | None
     kubeconfig_path: Path | None
     context: str | None
-    config_map: "ObjectName"
+    config_map: ObjectName
     restart: bool
     dry_run: bool
     force: bool = False
@@ -500,7 +497,7 @@ class RemovalOptions:
 
     kubeconfig_path: Path | None
     context: str | None
-    config_map: "ObjectName"
+    config_map: ObjectName
     carry_out: bool
     opt_out: bool
     output: str
@@ -508,5 +505,5 @@ class RemovalOptions:
 
 scheduler_config_map = _config_map(
     "ConfigMap of the scheduler; its Lease, Deployment and ServiceAccount have the same name.",
-    default="kubedsm/kubedsm",
+    default=str(ObjectName()),
 )

@@ -8,6 +8,7 @@ import signal
 import socket
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from pathlib import Path
 
 import structlog
@@ -17,14 +18,13 @@ from kubedsm import __version__
 from kubedsm.app import leadership
 from kubedsm.app.assembly import Runtime
 from kubedsm.app.leader_election import NotLeadingError
-from kubedsm.app.live_configuration import read_document_in
 from kubedsm.app.prometheus import InAThread
+from kubedsm.cli.cluster import read_configuration
 from kubedsm.cli.console import Stop
 from kubedsm.cli.inputs import configuration_at
 from kubedsm.cli.options import PageOptions
 from kubedsm.cli.run import RunOptions
 from kubedsm.config.documents import STDIN
-from kubedsm.config.settings import Configuration, load
 from kubedsm.dashboard.server.leader import LeaderPage
 from kubedsm.dashboard.state.scene import Scene
 from kubedsm.explain.listener import Listeners
@@ -61,7 +61,9 @@ async def serve(options: RunOptions, stop: Stop) -> None:
             explained = ExplainedCluster(server, server.server)
             version = await join(explained, clock, rng, log.warning, in_pod=server.in_pod)
             if options.config_map is not None:
-                configuration = await _read_config_map(server, options.config_map, configuration)
+                # No migration begins meanwhile: an unreadable pause switch counts as set.
+                unreadable = partial(log.warning, "configuration unreadable, defaults in effect")
+                configuration = await read_configuration(server, options.config_map, unreadable)
         instruments = Instruments(clock, configuration.scheduler_name, server.host)
         cluster: Cluster = MeasuredCluster(server, clock, instruments.count_request)
         if options.dry_run:
@@ -189,21 +191,6 @@ def _log_end(runtime: Runtime, clock: Clock, stop: Stop) -> Iterator[None]:
         uptime = round(clock.monotonic() - began, 1)
         done = runtime.summary()
         structlog.get_logger().info("stopped", why=why, **by, uptime_seconds=uptime, **done)
-
-
-async def _read_config_map(
-    cluster: Cluster, name: ObjectName, default: Configuration
-) -> Configuration:
-    """Return the configuration in the ConfigMap, or the default without the right to read it."""
-    try:
-        text, source = await read_document_in(cluster, name)
-    except Forbidden as error:
-        # No migration begins meanwhile: an unreadable pause switch counts as set.
-        structlog.get_logger().warning(
-            "configuration unreadable, defaults in effect", error=str(error)
-        )
-        return default
-    return load(text, source)
 
 
 async def _freeze_listed_objects(synced: asyncio.Event) -> None:

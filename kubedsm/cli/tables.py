@@ -1,6 +1,7 @@
 """Tables shared by the reports of `kubedsm place` and `kubedsm suggest`."""
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Protocol, TypeVar
 
@@ -53,10 +54,18 @@ def refer_to_packing(number: int) -> list[Text]:
     return [Text(f"Not evaluated: migrations that free capacity for {pods}; see `kubedsm pack`.")]
 
 
+def name_workloads(workloads: Iterable[Workload]) -> dict[Workload, str]:
+    """Return the names of workloads, with the kind where several have the same name."""
+    listed = list(workloads)
+    times = Counter(map(str, listed))
+    return {w: str(w) if times[str(w)] == 1 else f"{w.kind.lower()}/{w}" for w in listed}
+
+
 def shares_table(before: Mapping[Workload, Share], after: Mapping[Workload, Share]) -> FittedTable:
     """Return a table of each workload's edge share before and after the decision."""
+    names = name_workloads(after)
     rows = (
-        (str(workload), *(f"{share.edge}/{share.total}" for share in (before[workload], later)))
+        (names[workload], *(f"{share.edge}/{share.total}" for share in (before[workload], later)))
         for workload, later in after.items()
     )
     headings = ("workload", "before", "after")

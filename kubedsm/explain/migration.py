@@ -198,7 +198,7 @@ class MigrationExplainer:
         if not self.progress.ended and self.state in _VERBS:
             yield from describe_pull(move.pod, move.target, self.snapshot)
         if price := self.configuration.migration.price:
-            yield (f"Its benefit has to exceed {price:g} s of a pod at the edge.",)
+            yield (f"Its benefit has to exceed {price:g} pod-seconds at the edge.",)
 
     def _describe_effect(self) -> Iterator[Words]:
         workload, effect = self.outcome.move.pod.workload, self.outcome.effect

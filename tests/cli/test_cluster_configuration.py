@@ -1,7 +1,8 @@
 """Commands without a configuration file use the configuration of the cluster."""
 
-from kubedsm.cli.cluster import USUAL_NAME, read_configuration
+from kubedsm.cli.cluster import read_configuration
 from kubedsm.config.settings import Configuration
+from kubedsm.kube.client.port import ObjectName
 from kubedsm_lab.emulator.api.resources import CONFIGMAPS, NAMESPACES
 from kubedsm_lab.emulator.front import EmulatedFront
 from support.rights import ADMIN_TOKEN, Right, install
@@ -16,10 +17,10 @@ def config_map(world, text):
 async def test_the_configmap_counts_and_without_one_the_defaults():
     async with emulated(CLOUD) as world:
         front = EmulatedFront(world.cluster.routes, world.clock)
-        assert await read_configuration(front, USUAL_NAME) == Configuration()
+        assert await read_configuration(front, ObjectName()) == Configuration()
         world.api.create(NAMESPACES, {"metadata": {"name": "kubedsm"}})
         config_map(world, "services: {shop/cart: {qos: 0}}")
-        assert (await read_configuration(front, USUAL_NAME)).services["shop/cart"].qos == 0
+        assert (await read_configuration(front, ObjectName())).services["shop/cart"].qos == 0
 
 
 async def test_without_the_right_to_read_it_the_defaults_apply_and_that_is_said(capsys):
@@ -27,5 +28,5 @@ async def test_without_the_right_to_read_it_the_defaults_apply_and_that_is_said(
         token = install(world.cluster, Right("Role", "", "configmaps", "get"))
         config_map(world, "services: {shop/cart: {qos: 0}}")
         front = EmulatedFront(world.cluster.routes, world.clock, token=token)
-        assert await read_configuration(front, USUAL_NAME) == Configuration()
+        assert await read_configuration(front, ObjectName()) == Configuration()
     assert "the defaults apply" in capsys.readouterr().err

@@ -67,6 +67,14 @@ def test_a_pod_in_the_cloud_moves_to_an_edge_that_has_room():
     assert said["score"]["after"]["qos"] > said["score"]["before"]["qos"]
 
 
+def test_workloads_of_one_name_have_their_kind():
+    twin = running("web-0", "e1", kind="StatefulSet")
+    twin["metadata"]["ownerReferences"][0]["name"] = "web"
+    said = said_of(EDGE, CLOUD, running("web-1", "c1"), twin)
+    shares = {"deployment/shop/web": 0.0, "statefulset/shop/web": 1.0}
+    assert said["score"]["before"]["edgeShare"] == shares
+
+
 @pytest.mark.parametrize(
     "stays",
     [
