@@ -249,7 +249,12 @@ def report_versions(installation: Installation, output: str, *, only_client: boo
         except (ClusterError, WireError) as error:
             remark(f"cluster not read: {error}")
             return 1
-        versions["scheduler"] = _find_scheduler_version(state)
+        versions["scheduler"] = found = _find_scheduler_version(state)
+        unread = [
+            state.errors[p] for p in ("lease", "deployment", "scheduler") if p in state.errors
+        ]
+        if found is None and unread:
+            remark(f"scheduler not found: {unread[0]}")
         versions["apiServer"] = state.version
         return 0
 

@@ -75,12 +75,10 @@ def _limits(configuration: Configuration) -> dict[str, Any]:
 
 
 def _score(score: ClusterScore) -> dict[str, Any]:
+    names = name_workloads(score.shares)
     return {
         "qos": score.qos / NANO,
-        "edgeShare": {
-            name: round(score.shares[w].ratio, 6)
-            for w, name in name_workloads(score.shares).items()
-        },
+        "edgeShare": {names[w]: round(share.ratio, 6) for w, share in score.shares.items()},
         "fragmentation": score.fragmentation,
     }
 

@@ -33,6 +33,9 @@ ORPHANED_AFTER = 10
 _INSTALL, _TROUBLE = "docs/how-to/install.md", "docs/how-to/troubleshoot.md"
 _MONITOR, _RBAC = "docs/how-to/monitor.md", "docs/reference/rbac.md"
 _ADOPT = "docs/how-to/adopt.md"
+_AS_ADMINISTRATOR = "check as a user with the right, such as the cluster's administrator"
+#: without any of these parts nothing was checked
+_ESSENTIAL: set[Part] = {"configuration", "lease", "snapshot", "deployment"}
 
 
 @attrs.frozen
@@ -72,6 +75,9 @@ def run_checks(state: ClusterState, *, before: bool = False) -> list[Result]:
     """
     results: list[Result] = []
     told: set[Part] = set()
+    if state.errors.keys() >= _ESSENTIAL:
+        text = f"{state.user or 'this user'} may read nothing of the installation"
+        results.append(Result("cluster", Finding("fail", text, _AS_ADMINISTRATOR, _RBAC)))
     for check in CHECKS:
         if check.phase == ("after" if before else "before"):
             continue
@@ -93,7 +99,7 @@ def parts_needed(*, before: bool = False) -> list[Part]:
 
 
 def _explain_unread(part: Part, why: str) -> Finding:
-    remedy = "check as a user with the right, such as the cluster's administrator"
+    remedy = _AS_ADMINISTRATOR
     if part == "scheduler":
         remedy = "needs the right to get pods/proxy; or run the command in the leader's pod"
     return Finding("warn", f"{part} not checked: {why}", remedy, _RBAC)

@@ -90,12 +90,12 @@ class ExplainedCluster(ClusterFront):
         """
         try:
             answer = await self.cluster.request(request, timeout=timeout)
-        except Unreachable as error:
-            if not isinstance(error.__cause__, OSError):  # missing credentials
+        except Unreachable as failure:
+            if not isinstance(failure.__cause__, OSError):  # missing credentials
                 raise
             raise Unreachable(
-                f"{error}: does the API server run, and is this its address (--kubeconfig)?"
-            ) from error
+                f"{failure}: does the API server run, and is this its address (--kubeconfig)?"
+            ) from failure
         if not answer.body.lstrip().startswith(b"{") and not (
             answer.status >= _SERVER_ERRORS or answer.status in _MAY_BE_ANYTHING
         ):

@@ -16,7 +16,7 @@ import struct
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager, suppress
 from http import HTTPStatus
-from typing import NoReturn, cast
+from typing import Any, NoReturn, cast
 
 import aiohappyeyeballs
 import attrs
@@ -282,7 +282,7 @@ async def _close_all(connections: Collection[Connection]) -> None:
 
 def describe_error(error: Exception) -> str:
     """Format an exception's text on one line; for a failed connection, the system's words."""
-    cause = getattr(error, "os_error", None) or getattr(error, "certificate_error", error)
+    cause: Any = getattr(error, "os_error", None) or getattr(error, "certificate_error", error)
     text = getattr(cause, "verify_message", "") or getattr(cause, "strerror", "") or str(cause)
     if "Connect call failed" in text:  # asyncio's own words
         text = os.strerror(cause.errno).lower()
