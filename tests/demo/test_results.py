@@ -8,13 +8,13 @@ import pytest
 from rich.console import Console
 
 from kubedsm.config.settings import Configuration
-from kubedsm.dashboard.rows import MoveRow
+from kubedsm.dashboard.rows import MoveRow, NodeRow, PodRow, StatusRow, WorkloadRow
 from kubedsm.dashboard.state.headline import describe_migration
-from kubedsm.model.model import Share, Tier
-from kubedsm_lab.demo.frame import Frame, Migrations, SchedulerResult, ServiceView, until
+from kubedsm.dashboard.terminal.seen import TypedSnapshot
+from kubedsm.model.model import Tier
+from kubedsm_lab.demo.frame import Frame, Migrations, SchedulerResult, until
 from kubedsm_lab.demo.results import as_json, ending
 from kubedsm_lab.demo.setting import CONFIGURATION, CYCLE
-from kubedsm_lab.demo.tables import NodeLine
 from kubedsm_lab.demo.view import LineByLine, render, summary
 from kubedsm_lab.replay.measures import Latency
 from kubedsm_lab.replay.timeline import Life, Timeline
@@ -34,24 +34,25 @@ MOVE = MoveRow(
     began=41.0,
 )
 BEFORE = msgspec.structs.replace(MOVE, began=12.0, state="completed")
-NODES = (
-    NodeLine("edge-1", "edge", "", (5000, 5000), (5 * GB, 5 * GB), {"a": 2, "c": 3}),
-    NodeLine("edge-2", "edge", "", (0, 4000), (0, 4 * GB), {}),
-    NodeLine(
-        "cloud-1",
-        "cloud",
-        "",
-        (21500, 22000),
-        (16_900_000_000, 17 * GB),
-        {"a": 10, "b": 5, "c": 10, "d": 2},
-    ),
-)
-SERVICES = (
-    ServiceView("a", 50, 10, 1.0, Share(10, 10)),
-    ServiceView("b", 10, 2, 0.5, Share(0, 2)),
-    ServiceView("c", 50, 10, 0.75, Share(5, 10)),
-    ServiceView("d", 5, 1, 0.25, Share(0, 0)),
-)
+NODES = {
+    "cloud-1": NodeRow(Tier.CLOUD, 22000, 17 * GB, 110),
+    "edge-2": NodeRow(Tier.EDGE, 4000, 4 * GB, 110),
+    "edge-1": NodeRow(Tier.EDGE, 5000, 5 * GB, 110),
+}
+PODS = {
+    f"default/{name}-{node}-{n}": PodRow(f"default/{name}", "ready", 0.0, cpu, 626 * 10**6, node)
+    for node, cpu, there in (
+        ("edge-1", 1000, {"a": 2, "c": 3}),
+        ("cloud-1", 796, {"a": 10, "b": 5, "c": 10, "d": 2}),
+    )
+    for name, count in there.items()
+    for n in range(count)
+}
+WORKLOADS = {
+    "default/a": WorkloadRow("Deployment", 10, 10, 1.0, ready=10),
+    "default/b": WorkloadRow("Deployment", 0, 2, 0.5, missing=1, ready=2),
+    "default/c": WorkloadRow("Deployment", 5, 10, 0.75, missing=3, ready=10),
+}
 OURS = SchedulerResult(0.79, {"a": 1.0, "b": 0.5, "c": 0.75, "d": None}, 0.93)
 THEIRS = SchedulerResult(0.6, {"a": 0.85, "b": 0.79, "c": 0.75, "d": 0.0}, 0.504)
 
@@ -59,11 +60,9 @@ FRAME = Frame(
     epoch=0.0,
     seconds=42.0,
     duration=60.0,
-    headline=describe_migration(MOVE),
-    nodes=NODES,
-    services=SERVICES,
+    seen=TypedSnapshot(0.0, StatusRow(describe_migration(MOVE)), NODES, PODS, WORKLOADS),
+    rates={"a": 50, "b": 10, "c": 50, "d": 5},
     bound=118,
-    waiting=0,
     latency=Latency(0.012, 0.011, 0.0604),
     ours=OURS,
     theirs=THEIRS,
@@ -142,7 +141,7 @@ MEAN = ("green", "yellow", "red")
 FRAMES = {
     "running": FRAME,
     "starting": attrs.evolve(
-        FRAME, theirs=None, replay="going on", latency=None, moves={}, bound=0, services=()
+        FRAME, theirs=None, replay="going on", latency=None, moves={}, bound=0
     ),
 }
 
@@ -160,9 +159,8 @@ def test_a_picture_fits_and_nothing_in_it_is_broken_or_cut(width, frame):
         assert whole in words
     assert ("15.7 of 15.8 Gi" in picture) == (width >= 80)
     assert "10 a, 5 b, 10 c, 2 d" in picture
-    if frame.services:
-        for service, kept in (("a", "met"), ("b", "1 missing"), ("c", "3 missing")):
-            assert any(line.startswith(f"{service} ") and kept in line for line in lines)
+    for service, kept in (("a", "met"), ("b", "1 missing"), ("c", "3 missing")):
+        assert any(line.startswith(f"{service} ") and kept in line for line in lines)
 
 
 @pytest.mark.parametrize("frame", FRAMES.values(), ids=FRAMES)

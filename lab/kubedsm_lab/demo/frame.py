@@ -1,19 +1,16 @@
 """Values that the demo displays at one time, and measures of both schedulers up to that time."""
 
-from collections import Counter
-from collections.abc import Mapping, Sequence
-from functools import cached_property
+from collections.abc import Mapping
 from typing import Any, Literal
 
 import attrs
 
-from kubedsm.dashboard.rows import MoveRow
-from kubedsm.kube.wire import decoding
-from kubedsm.model.model import Node, Pod, Resources, Share, Tier
+from kubedsm.dashboard.rows import MoveRow, NodeRow, WorkloadRow
+from kubedsm.dashboard.terminal.seen import TypedSnapshot
+from kubedsm.model.model import Tier
 from kubedsm.objective.objective import count_target_pods
-from kubedsm_lab.demo.tables import NodeLine
-from kubedsm_lab.emulator.api.resources import PODS
-from kubedsm_lab.emulator.emulated_cluster import EmulatedCluster
+from kubedsm_lab.demo.setting import QOS_TARGETS
+from kubedsm_lab.emulator.paper import NAMESPACE
 from kubedsm_lab.replay.measures import EdgeShares, Latency, list_counted_levels, lost_pod_seconds
 from kubedsm_lab.replay.timeline import Timeline
 
@@ -64,23 +61,6 @@ def round_share(value: float | None) -> float | None:
 
 
 @attrs.frozen(slots=True)
-class ServiceView:
-    name: str
-    #: offered requests a second
-    rate: float
-    pods: int
-    #: target edge share
-    qos_target: float
-    #: edge share of the Ready pods
-    share: Share
-
-    @property
-    def missing(self) -> int:
-        """Return the number of Ready edge pods that the service lacks for its QoS target."""
-        return max(0, count_target_pods(self.qos_target, self.share.total) - self.share.edge)
-
-
-@attrs.frozen(slots=True)
 class Migrations:
     """Counts of migrations started and rolled back in the demo, and the pod-seconds lost to
     migrations.
@@ -97,55 +77,6 @@ class Migrations:
         return cls(len(moves), taken_back, lost_pod_seconds(timeline))
 
 
-@attrs.frozen
-class Observation:
-    """Nodes and pods of the emulated cluster, as read from its API server at one time."""
-
-    cluster: EmulatedCluster
-    nodes: Sequence[Node]
-
-    @cached_property
-    def pods(self) -> list[Pod]:
-        return [decoding.pod(each) for each in self.cluster.api.list(PODS)]
-
-    @property
-    def waiting(self) -> int:
-        """Return the number of pending pods in the emulated cluster."""
-        return sum(pod.node_name is None and not pod.terminating for pod in self.pods)
-
-    @property
-    def unready(self) -> int:
-        return sum(not pod.ready and not pod.terminating for pod in self.pods)
-
-    def node(self, node: Node) -> NodeLine:
-        here = [p for p in self.pods if p.node_name == node.name and not p.finished]
-        used = sum((pod.requests for pod in here), Resources())
-        pods = Counter(pod.workload.name for pod in here)
-        return NodeLine(
-            node.name,
-            str(node.tier),
-            "",
-            (used.cpu, node.allocatable.cpu),
-            (used.memory, node.allocatable.memory),
-            dict(sorted(pods.items())),
-        )
-
-    def services(
-        self, qos_targets: Mapping[str, float], rates: Mapping[str, float]
-    ) -> list[ServiceView]:
-        edge = {node.name for node in self.nodes if node.tier is Tier.EDGE}
-        pods = [pod for pod in self.pods if not pod.terminating]
-        ready = [pod for pod in pods if pod.ready and pod.node_name is not None]
-        number, total = (Counter(pod.workload.name for pod in some) for some in (pods, ready))
-        on_edge = Counter(pod.workload.name for pod in ready if pod.node_name in edge)
-        return [
-            ServiceView(
-                name, rates[name], number[name], qos_target, Share(on_edge[name], total[name])
-            )
-            for name, qos_target in qos_targets.items()
-        ]
-
-
 def bind_latency(timeline: Timeline) -> tuple[int, Latency | None]:
     """Return the number of bound pods in the demo, and statistics of their seconds from creation to
     bind.
@@ -154,17 +85,17 @@ def bind_latency(timeline: Timeline) -> tuple[int, Latency | None]:
     return len(seconds), Latency.of(seconds)
 
 
-@attrs.frozen(slots=True)
+@attrs.frozen
 class Frame:
     #: start as a Unix timestamp; seconds since then; planned length
     epoch: float
     seconds: float
     duration: float
-    headline: str
-    nodes: Sequence[NodeLine]
-    services: Sequence[ServiceView]
+    #: rows of the dashboard
+    seen: TypedSnapshot
+    #: offered requests a second by service
+    rates: Mapping[str, float]
     bound: int
-    waiting: int
     latency: Latency | None
     #: KubeDSM until now, and kube-scheduler on the same load
     ours: SchedulerResult
@@ -174,3 +105,28 @@ class Frame:
     moves: Mapping[str, MoveRow]
     migrations: Migrations
     interrupted: bool = False
+
+    @property
+    def headline(self) -> str:
+        return self.seen.status.headline
+
+    @property
+    def nodes(self) -> dict[str, NodeRow]:
+        """Return the nodes by name, edge before cloud."""
+        rows = self.seen.nodes
+        return {n: rows[n] for n in sorted(rows, key=lambda n: (rows[n].tier is not Tier.EDGE, n))}
+
+    @property
+    def services(self) -> dict[str, WorkloadRow]:
+        """Return the services by name; those without pods as well."""
+        return {
+            name: self.seen.workloads.get(
+                f"{NAMESPACE}/{name}", WorkloadRow("Deployment", 0, 0, qos_target)
+            )
+            for name, qos_target in QOS_TARGETS.items()
+        }
+
+    @property
+    def waiting(self) -> int:
+        """Return the number of pending pods."""
+        return sum(pod.state == "waiting" for pod in self.seen.pods.values())

@@ -3,16 +3,21 @@
 from collections.abc import Sequence
 from typing import Any
 
-from kubedsm.dashboard.rows import MoveRow
+from kubedsm.dashboard.rows import MoveRow, NodeRow
+from kubedsm.dashboard.terminal.seen import NodeUsage
 from kubedsm.planner.plurals import counted
 from kubedsm_lab.demo.frame import Frame
-from kubedsm_lab.demo.tables import NodeLine
 
 #: commands and their purpose
 TRY_NEXT = (
     ("kubedsm replay 1.5-.4", "six schedulers on the paper's load, side by side"),
     ("kubedsm suggest", "migrations suggested for your own cluster; executes none"),
 )
+
+
+def name_services(usage: NodeUsage) -> dict[str, int]:
+    """Return the number of pods on a node by name of their service."""
+    return {key.partition("/")[2]: count for key, count in sorted(usage.pods.items())}
 
 
 def ending(frame: Frame) -> Sequence[str]:
@@ -70,7 +75,7 @@ def as_json(frame: Frame) -> dict[str, Any]:
     """Return the demo's results so far for JSON output: edge shares, QoS, migrations and bind
     latencies.
     """
-    theirs = {} if frame.theirs is None else frame.theirs.as_json()
+    theirs, services = {} if frame.theirs is None else frame.theirs.as_json(), frame.services
     return {
         "emulated": True,
         "seconds": round(frame.seconds, 1),
@@ -79,12 +84,16 @@ def as_json(frame: Frame) -> dict[str, Any]:
         "headline": frame.headline,
         "soFar": ending(frame),
         **frame.ours.as_json(),
-        "lastEdgeShare": {s.name: round(s.share.ratio, 4) for s in frame.services},
-        "targets": {s.name: s.qos_target for s in frame.services},
-        "missing": {s.name: s.missing for s in frame.services},
-        "replicas": {s.name: s.pods for s in frame.services},
-        "rates": {s.name: s.rate for s in frame.services},
-        "nodes": list(map(_node_json, frame.nodes)),
+        "lastEdgeShare": {
+            name: round(row.edge / max(1, row.total), 4) for name, row in services.items()
+        },
+        "targets": {name: row.target for name, row in services.items()},
+        "missing": {name: row.missing for name, row in services.items()},
+        "replicas": {name: row.total for name, row in services.items()},
+        "rates": dict(frame.rates),
+        "nodes": [
+            _node_json(name, row, frame.seen.usage[name]) for name, row in frame.nodes.items()
+        ],
         "bound": frame.bound,
         "pending": frame.waiting,
         "moves": [_move_json(move, frame.epoch) for move in frame.moves.values()],
@@ -96,16 +105,13 @@ def as_json(frame: Frame) -> dict[str, Any]:
     }
 
 
-def _node_json(node: NodeLine) -> dict[str, Any]:
-    cpu, memory = (
-        dict(zip(("used", "allocatable"), of, strict=True)) for of in (node.cpu, node.memory)
-    )
+def _node_json(name: str, row: NodeRow, usage: NodeUsage) -> dict[str, Any]:
     return {
-        "name": node.name,
-        "tier": node.tier,
-        "cpu": {name: amount / 1000 for name, amount in cpu.items()},
-        "memory": memory,
-        "pods": dict(node.pods),
+        "name": name,
+        "tier": str(row.tier),
+        "cpu": {"used": usage.cpu / 1000, "allocatable": row.cpu / 1000},
+        "memory": {"used": usage.memory, "allocatable": row.memory},
+        "pods": name_services(usage),
     }
 
 

@@ -9,15 +9,14 @@ import attrs
 from kubedsm.app.assembly import Runtime
 from kubedsm.dashboard.rows import MoveRow
 from kubedsm.dashboard.state.scene import Scene
-from kubedsm.kube.wire import decoding
-from kubedsm.model.model import Node, Tier, Tiers
+from kubedsm.dashboard.terminal.seen import TypedSnapshot
+from kubedsm.model.model import Tiers
 from kubedsm.observability.reading import Leadership
 from kubedsm.process.clock import Clock
 from kubedsm_lab.demo.baseline import Baseline
 from kubedsm_lab.demo.frame import (
     Frame,
     Migrations,
-    Observation,
     Replay,
     SchedulerResult,
     bind_latency,
@@ -32,7 +31,6 @@ from kubedsm_lab.demo.setting import (
 from kubedsm_lab.emulator.api.resources import (
     DEPLOYMENTS,
     HORIZONTAL_POD_AUTOSCALERS,
-    NODES,
     SERVICES,
 )
 from kubedsm_lab.emulator.emulated_cluster import EmulatedCluster
@@ -57,7 +55,6 @@ class World:
     recorder: TimelineRecorder
     clock: Clock
     started: float
-    nodes: tuple[Node, ...]
     scene: Scene
     #: latest row of every migration
     begun: dict[str, MoveRow] = attrs.field(factory=dict)
@@ -67,9 +64,13 @@ class World:
         return self.clock.monotonic() - self.started
 
     @property
+    def seen(self) -> TypedSnapshot:
+        """Return the rows of the dashboard, as of the last frame."""
+        return TypedSnapshot.of(self.scene.snapshot())
+
+    @property
     def settled(self) -> bool:
-        now = Observation(self.cluster, self.nodes)
-        return not (now.waiting or now.unready)
+        return all(pod.state in ("ready", "leaving") for pod in self.seen.pods.values())
 
     def frame(
         self, runtime: Runtime, beside: Baseline | None = None, *, interrupted: bool = False
@@ -85,17 +86,14 @@ class World:
         rates = {name: scenario.rate(name, loaded) for name in scenario.services}
         timeline = self.recorder.timeline(self.started, self.clock.monotonic())
         replayed = None if beside is None else beside.timeline
-        now = Observation(self.cluster, self.nodes)
         bound, latency = bind_latency(timeline)
         return Frame(
             epoch=epoch,
             seconds=seconds,
             duration=scenario.duration,
-            headline=self.scene.status.headline,
-            nodes=tuple(map(now.node, self.nodes)),
-            services=now.services(QOS_TARGETS, rates),
+            seen=self.seen,
+            rates=rates,
             bound=bound,
-            waiting=now.waiting,
             latency=latency,
             ours=SchedulerResult.of(timeline, QOS_TARGETS),
             theirs=None
@@ -130,17 +128,11 @@ async def demo_world(scenario: Scenario, clock: Clock, rng: random.Random) -> As
         )
 
     async with EmulatedCluster(demo_cluster(), clock, rng, metrics=rate) as cluster:
-        tiers = Tiers()
-        found = (
-            attrs.evolve(node, tier=tiers.of(node.labels))
-            for node in map(decoding.node, cluster.api.list(NODES))
-        )
-        nodes = tuple(sorted(found, key=lambda node: (node.tier is not Tier.EDGE, node.name)))
-        recorder = TimelineRecorder(tuple(QOS_TARGETS), tiers)
+        recorder = TimelineRecorder(tuple(QOS_TARGETS), Tiers())
         unsubscribe = cluster.api.store.subscribe(
             lambda change: recorder.notice(change, clock.monotonic())
         )
-        yield World(cluster, scenario, recorder, clock, started, nodes, Scene(clock))
+        yield World(cluster, scenario, recorder, clock, started, Scene(clock))
         unsubscribe()
 
 

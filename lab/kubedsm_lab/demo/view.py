@@ -1,19 +1,61 @@
 """Terminal views of the demo: live display, summary, and log lines for a plain terminal."""
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 from rich.console import Group, RenderableType
 from rich.padding import Padding
+from rich.table import Table
 from rich.text import Text
 
 from kubedsm.dashboard.state.headline import describe_migration
-from kubedsm.dashboard.terminal.cells import count_lines, target_met
+from kubedsm.dashboard.terminal.cells import (
+    BAR,
+    bar,
+    count_lines,
+    format_cores,
+    format_memory,
+    target_met,
+)
 from kubedsm.terminal.console import Console
 from kubedsm.terminal.fitted_table import Column, FittedTable
-from kubedsm_lab.demo.frame import Frame, ServiceView
-from kubedsm_lab.demo.results import TRY_NEXT, ending
-from kubedsm_lab.demo.tables import NARROW, Part, fit_parts, hang, nodes_table
+from kubedsm_lab.demo.frame import Frame
+from kubedsm_lab.demo.results import TRY_NEXT, ending, name_services
 
 #: most migrations listed
 LAST_MOVES = 4
+#: terminal width below which text requires additional lines
+NARROW = 60
+
+
+class Part(NamedTuple):
+    """Optional part of a terminal picture, with its importance."""
+
+    what: RenderableType
+    #: the part of least use is left out first; None: never
+    use: int | None = None
+
+
+def _fit_parts(parts: Sequence[Part], width: int, height: int) -> Sequence[RenderableType]:
+    """Return the parts of a terminal picture that fit on the screen; among equally important parts,
+    the first is omitted first.
+    """
+    kept = [(part, count_lines(part.what, width)) for part in parts]
+    while sum(number for _, number in kept) > height:
+        spare = [each for each in kept if each[0].use is not None]
+        if not spare:
+            break
+        kept.remove(min(spare, key=lambda each: each[0].use or 0))
+    return [part.what for part, _ in kept]
+
+
+def _hang(lead: RenderableType, text: RenderableType) -> RenderableType:
+    """Return a two-column layout: a lead, and next to it text with a hanging indentation."""
+    made = Table.grid(padding=(0, 2, 0, 0))
+    made.add_column(no_wrap=True)
+    made.add_column()
+    made.add_row(lead, text)
+    return made
 
 
 def render(frame: Frame, width: int, height: int, beside: str = "") -> RenderableType:
@@ -22,7 +64,7 @@ def render(frame: Frame, width: int, height: int, beside: str = "") -> Renderabl
     # A fixed number of lines keeps the tables in place.
     padding = (3 if width < NARROW else 2) - count_lines(said, width)
     moves = [
-        hang(f"  {move.began - frame.epoch:3.0f} s", describe_migration(move))
+        _hang(f"  {move.began - frame.epoch:3.0f} s", describe_migration(move))
         for move in list(frame.moves.values())[-LAST_MOVES:]
     ]
     parts = [
@@ -30,7 +72,7 @@ def render(frame: Frame, width: int, height: int, beside: str = "") -> Renderabl
         Part(said),
         *[Part(Text(""), use=8)] * padding,
         Part(Text(""), use=5),
-        Part(nodes_table(frame.nodes)),
+        Part(_nodes_table(frame)),
         Part(Text(""), use=7),
         Part(_services_table(frame)),
         Part(Text(""), use=6),
@@ -39,13 +81,13 @@ def render(frame: Frame, width: int, height: int, beside: str = "") -> Renderabl
         *([Part(Text(""), use=2)] if moves else []),
         *(Part(move, use=1) for move in moves),
     ]
-    return Group(*fit_parts(parts, width, height))
+    return Group(*_fit_parts(parts, width, height))
 
 
 def summary(frame: Frame, width: int) -> RenderableType:
     """Return the final summary: tables of nodes and services, and the results in sentences."""
     return Group(
-        nodes_table(frame.nodes),
+        _nodes_table(frame),
         Text(""),
         _services_table(frame),
         Text(""),
@@ -59,39 +101,56 @@ def _to_try(command: str, shows: str, width: int) -> RenderableType:
     if width < NARROW:
         return Group(Text(f"  {command}"), Padding(shows, (0, 0, 0, 4)))
     longest = max(len(command) for command, _ in TRY_NEXT)
-    return hang(f"  {command:{longest}}", shows)
+    return _hang(f"  {command:{longest}}", shows)
+
+
+def _nodes_table(frame: Frame) -> FittedTable:
+    nodes = frame.nodes
+    usage = [frame.seen.usage[name] for name in nodes]
+    cpu = [(used.cpu, row.cpu) for used, row in zip(usage, nodes.values(), strict=True)]
+    memory = [(used.memory, row.memory) for used, row in zip(usage, nodes.values(), strict=True)]
+    pods = (name_services(used).items() for used in usage)
+    return FittedTable(
+        [
+            Column("node", list(nodes)),
+            Column("tier", [str(row.tier) for row in nodes.values()], least=7, use=4),
+            Column("cpu", ["/".join(map(format_cores, each)) for each in cpu], 5, use=5),
+            Column("", [bar(*each) for each in cpu], BAR, use=2),
+            Column("memory", [format_memory(*each) for each in memory], 12, use=3),
+            Column("", [bar(*each) for each in memory], BAR, use=1),
+            Column("pods", [", ".join(f"{n} {name}" for name, n in each) for each in pods]),
+        ],
+        look="plain",
+    )
 
 
 def _services_table(frame: Frame) -> FittedTable:
-    services = frame.services
+    services, rows = frame.services, frame.services.values()
     theirs = frame.theirs.shares if frame.theirs else {}
+    shares = [row.edge / row.total if row.total else None for row in rows]
     columns = [
-        Column("service", [service.name for service in services]),
-        Column("load", [f"{s.rate:g}/s" for s in services], 5, use=1, number=True),
-        Column("ready", [f"{s.share.total} of {s.pods}" for s in services], 8, use=3),
-        Column("on edge", [str(s.share.edge) for s in services], 4, use=5, number=True),
-        Column("edge share", [_format_current(s) for s in services], 4, number=True),
-        Column("target", [f"{s.qos_target:.2f}" for s in services], number=True),
-        Column("", [target_met(s.missing, s.share.total) for s in services], 7),
+        Column("service", list(services)),
+        Column("load", [f"{frame.rates[name]:g}/s" for name in services], 5, use=1, number=True),
+        Column("ready", [f"{row.ready} of {row.total}" for row in rows], 8, use=3),
+        Column("on edge", [str(row.edge) for row in rows], 4, use=5, number=True),
+        Column("edge share", list(map(_format_share, shares)), 4, number=True),
+        Column("target", [_format_share(row.target) for row in rows], number=True),
+        Column("", [target_met(row.missing, row.total) for row in rows], 7),
         Column(
             "KubeDSM mean",
-            [_format_share(frame.ours.shares.get(s.name)) for s in services],
+            [_format_share(frame.ours.shares.get(name)) for name in services],
             use=4,
             number=True,
         ),
     ]
     if frame.replay != "none":
-        shares = [_format_share(theirs.get(s.name)) for s in services]
-        columns.append(Column("kube-scheduler mean", shares, use=2, number=True))
+        means = [_format_share(theirs.get(name)) for name in services]
+        columns.append(Column("kube-scheduler mean", means, use=2, number=True))
     return FittedTable(columns, look="plain")
 
 
 def _format_share(share: float | None) -> str:
     return "-" if share is None else f"{share:.2f}"
-
-
-def _format_current(service: ServiceView) -> str:
-    return _format_share(service.share.ratio if service.share.total else None)
 
 
 class LineByLine:
