@@ -64,7 +64,7 @@ async def bursts(world, *schedulers, **more):
     alone = plan.pop("alone", nullcontext)
     front = EmulatedFront(world.cluster.routes, world.clock, latency=0.01)
     plan = Plan(schedulers=schedulers, **plan)
-    return await run(front, world.clock, random.Random(plan.pods), pytest.fail, plan, alone)
+    return await run(front, world.clock, pytest.fail, plan, alone)
 
 
 def left_of(world):

@@ -1,16 +1,21 @@
-"""Kubernetes API requests that create load for a scheduler."""
+"""Kubernetes API requests that create load for a scheduler, and watches of the result."""
 
-from collections.abc import Iterable
+import asyncio
+import math
+import random
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import attrs
 import orjson
 
 from kubedsm.kube.client.api_errors import api_error
-from kubedsm.kube.client.port import (
-    Cluster,
-    Request,
-)
+from kubedsm.kube.client.port import Cluster, Request
+from kubedsm.kube.watching.reflector import Reflector
+from kubedsm.kube.wire.decoding import Watched
+from kubedsm.model.events import ClusterEvent
+from kubedsm.process.clock import Clock
 from kubedsm_lab.emulator.paper import pod_spec, workload
 
 _HTTP_ERROR = 400
@@ -78,6 +83,31 @@ class Api:
         listed = await self.call("GET", f"{CORE}/pods", ignore=())
         items: list[dict[str, Any]] = listed["items"]
         return items
+
+
+@asynccontextmanager
+async def follow_cluster(
+    cluster: Cluster,
+    clock: Clock,
+    handle: Callable[[ClusterEvent], None],
+    *kinds: Watched[Any, ClusterEvent],
+    patience: float = math.inf,
+    report: Callable[[str], None] = lambda _: None,
+) -> AsyncIterator[None]:
+    """Call `handle` with the existing objects of the given kinds, then during the block with their
+    changes. Raises TimeoutError if a list takes longer than `patience` seconds.
+    """
+    async with asyncio.TaskGroup() as tasks:
+        watching = []
+        for watched in kinds:
+            synced, rng = asyncio.Event(), random.Random()
+            reflector = Reflector(cluster, watched, clock, rng, handle, synced.set, report)
+            watching.append(tasks.create_task(reflector.run()))
+            async with asyncio.timeout(patience if math.isfinite(patience) else None):
+                await synced.wait()
+        yield
+        for task in watching:
+            task.cancel()
 
 
 def deployment(

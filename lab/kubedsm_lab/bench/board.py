@@ -15,14 +15,15 @@ from statistics import fmean
 from typing import Any
 
 import attrs
-import orjson
 from rich.console import RenderableType
 
 from kubedsm.kube.client.kubernetes import KubernetesCluster
-from kubedsm.kube.client.port import Cluster, Request
+from kubedsm.kube.wire.decoding import PODS
+from kubedsm.model.events import ClusterEvent, PodApplied, PodDeleted
+from kubedsm.model.model import Pod
 from kubedsm.process.clock import Clock, SystemClock
 from kubedsm.terminal.fitted_table import table
-from kubedsm_lab.bench.api import APPS, CORE, Api, deployment
+from kubedsm_lab.bench.api import APPS, Api, deployment, follow_cluster
 from kubedsm_lab.bench.footprint import NAMESPACE, create_workloads, node_objects
 from kubedsm_lab.bench.processes import Scheduler, emulated_cluster, end_process, run_command
 from kubedsm_lab.bench.quota import SIGNALS, Quota, quota
@@ -122,20 +123,13 @@ class _Pods:
     placed: dict[str, tuple[str, str]] = attrs.field(factory=dict, init=False)
     first_bind: float = attrs.field(default=0.0, init=False)
 
-    async def follow(self, cluster: Cluster) -> None:
-        pods = f"{CORE}/pods"
-        listed = await Api(cluster).get(pods)
-        query = {"watch": "1", "resourceVersion": listed["metadata"]["resourceVersion"]}
-        async with cluster.stream(Request("GET", pods, query), timeout=TIMEOUT) as lines:
-            async for line in lines:
-                event = orjson.loads(line)
-                pod = event["object"]
-                uid, node = pod["metadata"]["uid"], pod["spec"].get("nodeName")
-                if event["type"] == "DELETED" or "deletionTimestamp" in pod["metadata"]:
-                    self.placed.pop(uid, None)
-                elif node:
-                    self.placed[uid] = pod["metadata"]["labels"]["app"], node
-                    self.first_bind = self.first_bind or self.clock.monotonic()
+    def handle(self, event: ClusterEvent) -> None:
+        match event:
+            case PodApplied(pod) if pod.node_name and not pod.terminating:
+                self.placed[pod.uid] = pod.labels["app"], pod.node_name
+                self.first_bind = self.first_bind or self.clock.monotonic()
+            case PodApplied(Pod(uid=uid)) | PodDeleted(uid):
+                self.placed.pop(uid, None)
 
     async def until(self, is_reached: Callable[[], bool]) -> float:
         """Wait until the condition holds; return the seconds, inf beyond the time limit."""
@@ -172,33 +166,33 @@ async def _measure(shape: Shape, limit: Quota | None = None) -> Run:
             await clock.sleep(0.1)
         prefix = () if limit is None else limit.prefix
         scheduler = Scheduler(run_command(path), clock, prefix=prefix)
-        async with asyncio.TaskGroup() as observing:
-            following = observing.create_task(pods.follow(cluster))
-            async with scheduler.running() as tasks:
-                began = clock.monotonic()
-                enforcing = [tasks.create_task(limit.enforce(scheduler))] if limit else []
-                seconds = [await pods.until(lambda: len(pods.placed) >= shape.pods)]
-                seconds.insert(0, pods.first_bind - began)
-                quality = [pods.quality(edge)]
-                await _deploy(api, "burst", shape.burst)
-                full = shape.pods + shape.burst
-                seconds.append(await pods.until(lambda: len(pods.placed) >= full))
-                quality.append(pods.quality(edge))
-                await api.delete(NAMESPACE, "deployments", "leaving", APPS)
-                await pods.until(lambda: pods.quality(edge).at_edge < quality[-1].at_edge)
-                # After the last migration: until then a replacement is a further pod.
-                left = full - LEAVING
-                least = min(quality[-1].at_edge, left)
-                seconds.append(
-                    await pods.until(
-                        lambda: len(pods.placed) == left and pods.quality(edge).at_edge >= least
-                    )
+        async with (
+            follow_cluster(cluster, clock, pods.handle, PODS),
+            scheduler.running() as tasks,
+        ):
+            began = clock.monotonic()
+            enforcing = [tasks.create_task(limit.enforce(scheduler))] if limit else []
+            seconds = [await pods.until(lambda: len(pods.placed) >= shape.pods)]
+            seconds.insert(0, pods.first_bind - began)
+            quality = [pods.quality(edge)]
+            await _deploy(api, "burst", shape.burst)
+            full = shape.pods + shape.burst
+            seconds.append(await pods.until(lambda: len(pods.placed) >= full))
+            quality.append(pods.quality(edge))
+            await api.delete(NAMESPACE, "deployments", "leaving", APPS)
+            await pods.until(lambda: pods.quality(edge).at_edge < quality[-1].at_edge)
+            # After the last migration: until then a replacement is a further pod.
+            left = full - LEAVING
+            least = min(quality[-1].at_edge, left)
+            seconds.append(
+                await pods.until(
+                    lambda: len(pods.placed) == left and pods.quality(edge).at_edge >= least
                 )
-                quality.append(pods.quality(edge))
-                cpu = sum(scheduler.cpu_seconds())
-                for each in enforcing:
-                    each.cancel()
-            following.cancel()
+            )
+            quality.append(pods.quality(edge))
+            cpu = sum(scheduler.cpu_seconds())
+            for each in enforcing:
+                each.cancel()
     return Run(tuple(seconds), tuple(quality), cpu, limit.method if limit else "")
 
 

@@ -14,14 +14,15 @@ from statistics import median
 from typing import Any
 
 import attrs
-import orjson
 from rich.console import RenderableType
 
 from kubedsm.kube.client.kubernetes import KubernetesCluster
-from kubedsm.kube.client.port import Cluster, Request
+from kubedsm.kube.client.port import Cluster
+from kubedsm.kube.wire.decoding import PODS
+from kubedsm.model.events import ClusterEvent, PodApplied
 from kubedsm.process.clock import Clock, SystemClock
 from kubedsm.terminal.fitted_table import table
-from kubedsm_lab.bench.api import APPS, CORE, Api, deployment
+from kubedsm_lab.bench.api import APPS, CORE, Api, deployment, follow_cluster
 from kubedsm_lab.bench.processes import Scheduler, emulated_cluster, run_command
 from kubedsm_lab.bench.quota import quota
 from kubedsm_lab.bench.report import MACHINE_NOTE, Report, format_duration, format_number
@@ -140,15 +141,16 @@ async def _first_bind_seconds(
     cluster: Cluster, scheduler: Scheduler, clock: Clock
 ) -> tuple[float, float]:
     """Run the scheduler until a pod is bound; return the seconds, and the CPU seconds."""
-    pods = f"{CORE}/pods"
-    listed = await Api(cluster).get(pods)
-    query = {"watch": "1", "resourceVersion": listed["metadata"]["resourceVersion"]}
-    async with cluster.stream(Request("GET", pods, query), timeout=TIMEOUT) as lines:
+    bound = asyncio.Event()
+
+    def notice(event: ClusterEvent) -> None:
+        if isinstance(event, PodApplied) and event.pod.node_name:
+            bound.set()
+
+    async with follow_cluster(cluster, clock, notice, PODS):
         began = clock.monotonic()
         async with scheduler.running():
-            async for line in lines:
-                if orjson.loads(line)["object"]["spec"].get("nodeName"):
-                    break
+            await bound.wait()
             return clock.monotonic() - began, sum(scheduler.cpu_seconds())
 
 

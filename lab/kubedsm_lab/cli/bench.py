@@ -4,7 +4,6 @@ Modules of benchmarks are imported on execution, never for help and completion.
 """
 
 import math
-import random
 import sys
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -527,7 +526,7 @@ def _run_bursts(
                 if hollow:
                     serving = serve_in_process(kubeconfig, context, plan.namespace, hollow, clock)
                     await stack.enter_async_context(serving)
-                result = await run.run(cluster, clock, random.Random(), warn, plan)
+                result = await run.run(cluster, clock, warn, plan)
         reports.append(result.report())
 
     until_interrupted(measure_bursts())

@@ -5,7 +5,6 @@ others are stopped, so their processes consume no CPU.
 """
 
 import asyncio
-import random
 import signal
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -65,7 +64,7 @@ async def run(plan: Plan, report: Callable[[str], None], keepalive: float) -> Bu
                     await scheduler.log.synced.wait()
             plan = attrs.evolve(plan, pause=AFTERGLOW)
             alone = partial(_stop_others, schedulers, cpu)
-            result = await run_bursts(cluster, clock, random.Random(), report, plan, alone)
+            result = await run_bursts(cluster, clock, report, plan, alone)
             await asyncio.gather(*(scheduler.stop() for scheduler in schedulers.values()))
     sides = tuple(
         _add_process_figures(side, cpu[side.scheduler], schedulers[side.scheduler])

@@ -5,7 +5,6 @@ next burst. Source: the burst benchmark of the rotating-score-cache paper. Times
 and readiness are observed by a watch; the API also records timestamps, in whole seconds.
 """
 
-import asyncio
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,12 +15,11 @@ from typing import Any
 import attrs
 
 from kubedsm.kube.client.port import Cluster
-from kubedsm.kube.watching.reflector import Reflector
 from kubedsm.kube.wire.decoding import PODS
 from kubedsm.model.events import ClusterEvent, PodApplied
 from kubedsm.model.model import Pod, Uid
 from kubedsm.process.clock import Clock
-from kubedsm_lab.bench.api import APPS, CORE, Api, deployment
+from kubedsm_lab.bench.api import APPS, CORE, Api, deployment, follow_cluster
 from kubedsm_lab.bench.burst.result import (
     BurstResult,
     Figures,
@@ -73,7 +71,6 @@ class Plan:
 async def run(
     cluster: Cluster,
     clock: Clock,
-    rng: random.Random,
     report: Callable[[str], None],
     plan: Plan,
     alone: Callable[[str], AbstractContextManager[object]] = nullcontext,
@@ -90,16 +87,15 @@ async def run(
         nodes = [each for each in nodes if each["metadata"]["labels"].get(RUN) == namespace]
     names = [node["metadata"]["name"] for node in nodes]
     found: dict[str, list[Round]] = {scheduler: [] for scheduler in plan.schedulers}
-    seen, synced = Sightings(clock), asyncio.Event()
+    seen = Sightings(clock)
     watched = attrs.evolve(PODS, path=f"{CORE}/namespaces/{namespace}/pods")
     await api.call("POST", f"{CORE}/namespaces", {"metadata": {"name": namespace}}, ignore=())
     bursts = _Bursts(api, clock, namespace, plan, names, seen)
     try:
-        async with asyncio.TaskGroup() as tasks:
-            reflector = Reflector(cluster, watched, clock, rng, seen.handle, synced.set, report)
-            watching = tasks.create_task(reflector.run())
-            async with asyncio.timeout(plan.patience):
-                await synced.wait()
+        following = follow_cluster(
+            cluster, clock, seen.handle, watched, patience=plan.patience, report=report
+        )
+        async with following:
             for number, order in enumerate(plan.orders()):
                 await clock.sleep(plan.silence)
                 for scheduler in order:
@@ -108,7 +104,6 @@ async def run(
                     with alone(scheduler):
                         found[scheduler].append(await bursts.create_burst(scheduler, name))
                     await bursts.delete_burst(name)
-            watching.cancel()
     finally:
         await api.delete_namespace(namespace)
     sides = tuple(Side(scheduler, rounds) for scheduler, rounds in found.items())

@@ -15,14 +15,13 @@ import attrs
 from prometheus_client.parser import text_string_to_metric_families
 
 from kubedsm.kube.client.kubernetes import KubernetesCluster
-from kubedsm.kube.watching.reflector import Reflector
 from kubedsm.kube.wire.decoding import PODS
 from kubedsm.model.events import ClusterEvent, PodApplied
 from kubedsm.model.model import Pod
 from kubedsm.process.clock import SystemClock
 from kubedsm.terminal.fitted_table import table
 from kubedsm_lab.bench import footprint
-from kubedsm_lab.bench.api import APPS, Api, deployment
+from kubedsm_lab.bench.api import APPS, Api, deployment, follow_cluster
 from kubedsm_lab.bench.footprint import NAMESPACE, PODS_OF_A_WORKLOAD
 from kubedsm_lab.bench.processes import Scheduler, emulated_cluster, run_command
 from kubedsm_lab.bench.report import MACHINE_NOTE, Report, format_duration
@@ -52,18 +51,14 @@ async def run(size: Size, seconds: float) -> Report:
         emulated_cluster(nodes) as path,
         await KubernetesCluster.connect(path) as cluster,
     ):
-        api, synced = Api(cluster), asyncio.Event()
+        api = Api(cluster)
         binder = _Binder(api, [node["metadata"]["name"] for node in nodes], rng)
-        reflector = Reflector(cluster, PODS, clock, rng, binder.handle, synced.set, lambda _: None)
         scheduler = Scheduler(run_command(path), clock)
         measurement = _Measurement(api, clock, scheduler, binder, size, seconds)
-        async with asyncio.TaskGroup() as tasks:
-            watching = tasks.create_task(reflector.run())
-            await synced.wait()
+        async with follow_cluster(cluster, clock, binder.handle, PODS):
             names = await measurement.fill_cluster()
             async with measurement.scheduler.running():
                 report = await measurement.measure_scheduler(names)
-            watching.cancel()
     return report
 
 

@@ -10,18 +10,16 @@ import asyncio
 import random
 from collections.abc import Collection, Sequence
 from contextlib import AsyncExitStack, suppress
-from typing import Any, NoReturn
+from typing import Any
 
 import attrs
 
 from kubedsm.kube.calls import leases
 from kubedsm.kube.client.kubernetes import KubernetesCluster
 from kubedsm.kube.client.port import Cluster, ObjectName
-from kubedsm.kube.watching.reflector import Reflector
-from kubedsm.kube.wire.decoding import NODES, PODS, Watched
-from kubedsm.model.events import ClusterEvent
+from kubedsm.kube.wire.decoding import NODES, PODS
 from kubedsm.process.clock import Clock, SystemClock
-from kubedsm_lab.bench.api import TIMEOUT, Api
+from kubedsm_lab.bench.api import TIMEOUT, Api, follow_cluster
 from kubedsm_lab.bench.processes import LogCount, Scheduler, emulated_cluster, run_command
 from kubedsm_lab.bench.soak.harm import FaultInjector, scheduler_options
 from kubedsm_lab.bench.soak.leftovers import LeftoverCheck
@@ -113,8 +111,10 @@ async def _run_soak(
     ordinary = OrdinaryTenants(api, clock, rng, shape.rate, _WORKLOADS, lifetime, burst)
     odd = OddTenant(api, clock, rng, shape.odd, shape.odd_pods, CLUSTER[-1]["name"])
     harm = FaultInjector(schedulers, lines, clock, rng, shape.kill_every, shape.cut_every)
-    async with asyncio.TaskGroup() as tasks:
-        watching = await _watch_cluster(tasks, cluster, clock, rng, watch)
+    async with (
+        follow_cluster(cluster, clock, watch.handle, NODES, PODS),
+        asyncio.TaskGroup() as tasks,
+    ):
         scheduling = [tasks.create_task(each.run()) for each in schedulers]
         with suppress(TimeoutError):
             async with asyncio.timeout(_SYNC_TIMEOUT):
@@ -139,8 +139,6 @@ async def _run_soak(
         lease = await leases.read(cluster, ObjectName(), timeout=TIMEOUT)
         seconds_to_stop = max(await asyncio.gather(*(each.stop() for each in schedulers)))
         await asyncio.wait(scheduling)
-        for task in watching:
-            task.cancel()
     return SoakResult(
         started=started,
         odd_since=odd_since,
@@ -163,22 +161,3 @@ async def _run_soak(
         pods=tuple(watch.pods),
         seconds_to_stop=seconds_to_stop,
     )
-
-
-async def _watch_cluster(
-    tasks: asyncio.TaskGroup, cluster: Cluster, clock: Clock, rng: random.Random, watch: PodWatch
-) -> list[asyncio.Task[NoReturn]]:
-    """Start the watches of nodes, then of pods, each after the first list of the previous one.
-
-    Returns the tasks of the reflectors.
-    """
-    watching = []
-    kinds: tuple[Watched[Any, ClusterEvent], ...] = (NODES, PODS)
-    for watched in kinds:
-        synced = asyncio.Event()
-        reflector = Reflector(
-            cluster, watched, clock, rng, watch.handle, synced.set, lambda _: None
-        )
-        watching.append(tasks.create_task(reflector.run()))
-        await synced.wait()
-    return watching
