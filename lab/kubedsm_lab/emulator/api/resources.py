@@ -164,10 +164,6 @@ SUBJECT_ACCESS_REVIEWS = Resource(
     "authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False,
     verbs=_ANSWERED,
 )  # fmt: skip
-LOCAL_SUBJECT_ACCESS_REVIEWS = Resource(
-    "authorization.k8s.io", "v1", "localsubjectaccessreviews", "LocalSubjectAccessReview",
-    verbs=_ANSWERED,
-)  # fmt: skip
 SELF_SUBJECT_ACCESS_REVIEWS = Resource(
     "authorization.k8s.io", "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview",
     namespaced=False, verbs=_ANSWERED,
@@ -183,8 +179,8 @@ NEW_EVENTS = Resource(
 
 #: access reviews: answered and never stored
 REVIEWS = (
-    SELF_SUBJECT_REVIEWS, SUBJECT_ACCESS_REVIEWS, LOCAL_SUBJECT_ACCESS_REVIEWS,
-    SELF_SUBJECT_ACCESS_REVIEWS, SELF_SUBJECT_RULES_REVIEWS,
+    SELF_SUBJECT_REVIEWS, SUBJECT_ACCESS_REVIEWS, SELF_SUBJECT_ACCESS_REVIEWS,
+    SELF_SUBJECT_RULES_REVIEWS,
 )  # fmt: skip
 SERVED = (
     CONFIGMAPS, ENDPOINTS, EVENTS, NAMESPACES, NODES, PERSISTENT_VOLUME_CLAIMS,
