@@ -12,7 +12,7 @@ from rich.text import Text
 from kubedsm.solvers.process import pids
 from kubedsm.terminal.fitted_table import table
 from kubedsm_lab.bench.processes import cpu_seconds
-from kubedsm_lab.replay.tables import Section
+from kubedsm_lab.replay.tables import Section, are_numbers
 
 T = TypeVar("T")
 
@@ -47,7 +47,7 @@ class Report:
             headings, lines = section.table
             if lines:
                 columns = zip(headings, zip(*lines, strict=True), strict=True)
-                numbers = [heading for heading, cells in columns if _are_numbers(cells)]
+                numbers = [heading for heading, cells in columns if are_numbers(cells)]
                 shown = table(headings, lines, numbers=numbers)
                 parts += [Text(f"\n{section.title}", "bold"), Text(section.about), shown]
         return cls(figures, parts)
@@ -55,10 +55,6 @@ class Report:
     @property
     def rendered(self) -> RenderableType:
         return Group(*self.tables, *map(Text, self.notes))
-
-
-def _are_numbers(cells: Iterable[str]) -> bool:
-    return all(cell[:1] in "+-.0123456789" for cell in cells)
 
 
 def measure_cpu(work: Callable[[], T]) -> tuple[T, float]:

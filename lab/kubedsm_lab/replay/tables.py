@@ -82,11 +82,11 @@ def markdown(headings: Sequence[str], lines: Sequence[Sequence[str]]) -> str:
     if not lines:
         return ""
     columns = list(zip(*lines, strict=True))
-    rule = ["---", *("---:" if _are_numbers(column) else "---" for column in columns[1:])]
+    rule = ["---", *("---:" if are_numbers(column) else "---" for column in columns[1:])]
     return "\n".join("| " + " | ".join(cells) + " |" for cells in (headings, rule, *lines))
 
 
-def _are_numbers(cells: Iterable[str]) -> bool:
+def are_numbers(cells: Iterable[str]) -> bool:
     """Return whether all cells are numbers, bold or unknown ones included."""
     return all(cell.lstrip("*")[:1] in "+-.0123456789" for cell in cells)
 

@@ -7,18 +7,16 @@ from functools import lru_cache
 from typing import Any
 
 from kubedsm.model.quantities import parse_millis
+from kubedsm.process import clock
 from kubedsm_lab.emulator.api.errors import bad_request
 from kubedsm_lab.emulator.api.resources import Object
 
 
 def rfc3339(wall: float) -> str:
-    return _format_timestamp(int(wall))
+    return _format_timestamp(int(wall), micro=False)
 
 
-@lru_cache(maxsize=1024)
-def _format_timestamp(second: int) -> str:
-    moment = dt.datetime.fromtimestamp(second, dt.UTC)
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
+_format_timestamp = lru_cache(maxsize=1024)(clock.rfc3339)
 
 
 @lru_cache(maxsize=4096)
