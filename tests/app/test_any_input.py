@@ -252,9 +252,7 @@ _EDITS = st.one_of(
 
 async def edited(edits):
     async with emulated(CLOUD, configuration=CONFIGURATION, source=NAME) as world:
-        world.api.create(NAMESPACES, {"metadata": {"name": NAME.namespace}})
-        made = {"metadata": {"name": NAME.name}, "data": {KEY: GOOD[KEY]}}
-        made = world.api.create(CONFIGMAPS, made, namespace=NAME.namespace)
+        made = world.config_map(**{KEY: GOOD[KEY]})
         shown = Shown(world)
 
         def edit(data, damages=(), turn=0):

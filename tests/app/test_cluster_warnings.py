@@ -5,12 +5,10 @@ from contextlib import asynccontextmanager
 
 from structlog.testing import capture_logs
 
-from kubedsm.app.cluster_warnings import (
-    GRACE,
-)
+from kubedsm.app.cluster_warnings import GRACE
 from kubedsm.config.settings import load
 from kubedsm.kube.client.port import ObjectName
-from kubedsm_lab.emulator.api.resources import CONFIGMAPS, EVENTS, NAMESPACES, NODES
+from kubedsm_lab.emulator.api.resources import EVENTS, NODES
 from support.worlds import CLOUD, EDGE, emulated
 
 NAME = ObjectName("kubedsm", "kubedsm")
@@ -22,9 +20,7 @@ TIERS = ("tier without nodes", "tier has nodes")
 @asynccontextmanager
 async def configured(*nodes, text=TEXT, source=NAME):
     async with emulated(*nodes, configuration=load(text, "test"), source=source) as world:
-        world.api.create(NAMESPACES, {"metadata": {"name": NAME.namespace}})
-        made = {"metadata": {"name": NAME.name}, "data": {"config.yaml": text}}
-        world.api.create(CONFIGMAPS, made, namespace=NAME.namespace)
+        world.config_map(**{"config.yaml": text})
         with capture_logs() as logs:
             async with world.scheduler():
                 yield world, logs

@@ -12,7 +12,7 @@ from kubedsm.kube.calls import leases
 from kubedsm.kube.client.port import Forbidden, OutcomeUnknown, Request
 from kubedsm.kube.client.write_gate import WriteGate
 from kubedsm_lab.chaos.faults import answer
-from kubedsm_lab.emulator.api.resources import LEASES, NAMESPACES
+from kubedsm_lab.emulator.api.resources import LEASES
 from kubedsm_lab.emulator.front import EmulatedFront, Faults, RequestFault
 from support.faults import OUTCOMES
 from support.replicas import LEASE, TIMES
@@ -66,7 +66,7 @@ def lease(world):
 @pytest.fixture
 async def world():
     async with emulated() as made:
-        made.api.create(NAMESPACES, {"metadata": {"name": LEASE.namespace}})
+        made.namespace(LEASE.namespace)
         yield made
 
 

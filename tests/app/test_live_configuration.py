@@ -14,7 +14,7 @@ from kubedsm.app.live_configuration import (
 from kubedsm.config.current import CurrentConfiguration
 from kubedsm.config.settings import Configuration, load
 from kubedsm.kube.client.port import ObjectName
-from kubedsm_lab.emulator.api.resources import CONFIGMAPS, EVENTS, NAMESPACES
+from kubedsm_lab.emulator.api.resources import CONFIGMAPS, EVENTS
 from kubedsm_lab.emulator.paper import node
 from kubedsm_lab.replay.virtual_time import VirtualClock
 from support.move_scenes import open_edge
@@ -44,8 +44,7 @@ class Edited:
         self.world.patch(CONFIGMAPS, NAME.name, {"data": data}, namespace=NAME.namespace)
 
     def write(self, text=GOOD):
-        made = {"metadata": {"name": NAME.name}, "data": {KEY: text}}
-        return self.world.api.create(CONFIGMAPS, made, namespace=NAME.namespace)
+        self.world.config_map(**{KEY: text})
 
     def delete(self):
         self.world.api.delete(CONFIGMAPS, NAME.namespace, NAME.name)
@@ -71,7 +70,6 @@ async def churn(world):
 async def edited(*nodes, text=GOOD, churning=True):
     configuration = load(text, "test")
     async with emulated(*nodes, configuration=configuration, source=NAME) as world:
-        world.api.create(NAMESPACES, {"metadata": {"name": NAME.namespace}})
         scene = Edited(world)
         scene.write(text)
         async with world.scheduler() as runtime:

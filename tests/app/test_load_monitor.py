@@ -12,7 +12,7 @@ from kubedsm.app.prometheus import Failure
 from kubedsm.config.settings import load
 from kubedsm.kube.client.port import ObjectName
 from kubedsm.model.measured import NOTHING_MEASURED, Usage
-from kubedsm_lab.emulator.api.resources import CONFIGMAPS, EVENTS, NAMESPACES
+from kubedsm_lab.emulator.api.resources import CONFIGMAPS, EVENTS
 from kubedsm_lab.replay.virtual_time import VirtualClock
 from support.fake_prometheus import DOWN, FakePrometheus, node_series
 from support.metered import Metered
@@ -61,9 +61,7 @@ async def measured_world(said=BUSY, text=TEXT, **prometheus):
     async with emulated(
         EDGE, CLOUD, configuration=configuration, source=NAME, prometheus=fake
     ) as world:
-        world.api.create(NAMESPACES, {"metadata": {"name": NAME.namespace}})
-        made = {"metadata": {"name": NAME.name}, "data": {KEY: text}}
-        world.api.create(CONFIGMAPS, made, namespace=NAME.namespace)
+        world.config_map(**{KEY: text})
         metered = Metered(world)
         async with world.scheduler(instruments=metered.instruments):
             await world.clock.sleep(1)

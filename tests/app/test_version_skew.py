@@ -16,7 +16,7 @@ from kubedsm.kube.client.port import ObjectName
 from kubedsm.kube.wire.annotations import MoveRequest, RequestAnswer, answer_in, request_in
 from kubedsm_lab.chaos.stage import NOT_STARTED
 from kubedsm_lab.chaos.sweep import reference
-from kubedsm_lab.emulator.api.resources import LEASES, NAMESPACES, PODS
+from kubedsm_lab.emulator.api.resources import LEASES, PODS
 from kubedsm_lab.emulator.front import EmulatedFront
 from kubedsm_lab.replay.virtual_time import VirtualClock
 from support.command_line import kubedsm
@@ -92,7 +92,7 @@ def test_requests_and_answers_of_a_newer_client_are_read():
 
 async def test_an_older_leader_keeps_annotations_of_a_newer_one_on_the_lease():
     async with migrating(LARGE_CLOUD) as world:
-        world.api.create(NAMESPACES, {"metadata": {"name": "kubedsm"}})
+        world.namespace("kubedsm")
         newer = {"name": "kubedsm", "annotations": {"kubedsm.io/future": "1"}}
         world.api.create(LEASES, {"metadata": newer}, namespace="kubedsm")
         front, name = EmulatedFront(world.cluster.routes, world.clock), ObjectName()

@@ -71,13 +71,12 @@ async def test_all_that_we_patch_goes_through():
         world.cluster.routes = patches = PatchesOfPods(world)
         async with world.scheduler():
             await settle_on_cloud(world, "web", 1)
-            full = {"metadata": {"name": "q"}, "spec": {"hard": {"pods": "1"}}}
-            world.api.create(RESOURCE_QUOTAS, full, namespace="default")
+            world.quota(pods="1")
             open_edge(world)
             await world.until(lambda: any(map(is_detached, world.pods())), 10)
             await world.until(lambda: not any(map(is_detached, world.pods())), 5)
             await quiet(world, 20)
-            world.api.delete(RESOURCE_QUOTAS, "default", "q")
+            world.api.delete(RESOURCE_QUOTAS, "default", "quota")
             await world.until(lambda: world.placed("web") == {"e1": 1}, 60)
             await quiet(world)
             away = {"metadata": {"labels": {"kubedsm.io/tier": "cloud"}}}

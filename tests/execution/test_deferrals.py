@@ -14,7 +14,7 @@ from kubedsm.execution.migration_record import ANNOTATION, read_begun
 from kubedsm.explain.subjects import Subject
 from kubedsm.kube.calls.leases import Lease
 from kubedsm.model.model import Workload
-from kubedsm_lab.emulator.api.resources import LEASES, NAMESPACES
+from kubedsm_lab.emulator.api.resources import LEASES
 from support.move_scenes import (
     LARGE_CLOUD,
     SMALL_EDGE,
@@ -147,7 +147,7 @@ BUDGET = f"{BASE}migration: {{{EAGER}, budget: {{workloadPerHour: 1}}}}"
 
 async def test_a_new_leader_goes_on_with_the_budget_that_the_former_has_spent():
     async with emulated(LARGE_CLOUD, configuration=load(BUDGET, "test")) as world:
-        world.api.create(NAMESPACES, {"metadata": {"name": "kubedsm"}})
+        world.namespace("kubedsm")
         async with world.scheduler():
             await settle_on_cloud(world, "web", 2)
             open_edge(world)
@@ -165,7 +165,7 @@ async def test_a_new_leader_goes_on_with_the_budget_that_the_former_has_spent():
 async def test_migrations_before_a_budget_count_for_the_next_leader_too():
     unlimited = f"{BASE}migration: {{{EAGER}}}"
     async with emulated(LARGE_CLOUD, configuration=load(unlimited, "test")) as world:
-        world.api.create(NAMESPACES, {"metadata": {"name": "kubedsm"}})
+        world.namespace("kubedsm")
         async with world.scheduler() as runtime:
             await settle_on_cloud(world, "web", 1)
             open_edge(world)
@@ -182,7 +182,7 @@ async def test_migrations_before_a_budget_count_for_the_next_leader_too():
 async def test_the_record_has_the_newest_migrations_that_fit_into_an_annotation():
     long = [f"{number:04}-{'n' * 58}" for number in range(3000)]
     async with emulated(LARGE_CLOUD, configuration=load(BUDGET, "test")) as world:
-        world.api.create(NAMESPACES, {"metadata": {"name": "kubedsm"}})
+        world.namespace("kubedsm")
         async with world.scheduler() as runtime:
             await asyncio.sleep(1)
             now = world.clock.wall()
@@ -199,7 +199,7 @@ async def test_the_record_has_the_newest_migrations_that_fit_into_an_annotation(
 async def test_an_odd_record_counts_as_empty(text):
     lease = {"metadata": {"name": "kubedsm-migrations", "annotations": {ANNOTATION: text}}}
     async with emulated(LARGE_CLOUD, configuration=load(BUDGET, "test")) as world:
-        world.api.create(NAMESPACES, {"metadata": {"name": "kubedsm"}})
+        world.namespace("kubedsm")
         world.api.create(LEASES, lease, namespace="kubedsm")
         async with world.scheduler():
             await settle_on_cloud(world, "web", 2)

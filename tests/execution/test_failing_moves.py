@@ -14,7 +14,6 @@ from kubedsm_lab.emulator.api.resources import (
     NODES,
     PODS,
     REPLICA_SETS,
-    RESOURCE_QUOTAS,
 )
 from kubedsm_lab.emulator.front import Delivery, Faults
 from kubedsm_lab.emulator.paper import node
@@ -48,8 +47,7 @@ from support.worlds import CLOUD, emulated
 
 async def test_a_quota_that_refuses_the_replacement_is_noticed_at_once():
     async with on_cloud() as world:
-        quota = {"metadata": {"name": "q", "namespace": "default"}, "spec": {"hard": {"pods": "1"}}}
-        world.api.create(RESOURCE_QUOTAS, quota, namespace="default")
+        world.quota(pods="1")
         ready = ReadyPods(world, "web").watch()
         open_edge(world)
         await world.until(lambda: any(map(is_detached, world.pods())), 10)

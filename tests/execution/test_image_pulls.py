@@ -8,7 +8,7 @@ from kubedsm.execution.orphan_sweep import SWEEP
 from kubedsm.kube.calls.image_pulls import PULL_COMMAND
 from kubedsm.model.images import USUAL_SPEED
 from kubedsm.model.model import PULL_LABEL, NodeName
-from kubedsm_lab.emulator.api.resources import NODES, PODS, RESOURCE_QUOTAS
+from kubedsm_lab.emulator.api.resources import NODES, PODS
 from kubedsm_lab.emulator.front import Faults
 from kubedsm_lab.emulator.paper import node
 from support.image_pulls import AHEAD, EDGE, IMAGE, PULL, SIZE, SPEED, list_images, pulling
@@ -103,11 +103,7 @@ async def test_without_pulling_ahead_the_surplus_lasts_for_the_pull():
 
 async def test_a_refusal_by_a_quota_means_a_migration_without():
     async with pulling(AHEAD) as world:
-        quota = {
-            "metadata": {"name": "cpu", "namespace": "default"},
-            "spec": {"hard": {"requests.cpu": "10"}},
-        }
-        world.api.create(RESOURCE_QUOTAS, quota, namespace="default")
+        world.quota(**{"requests.cpu": "10"})
         seen = Timeline(world)
         world.api.create(NODES, EDGE)
         await world.until(lambda: world.placed("web") == {"e1": 1}, 120)
@@ -116,13 +112,18 @@ async def test_a_refusal_by_a_quota_means_a_migration_without():
         assert len(world.events("Migrated")) == 1
 
 
+def create_puller(world, name, command):
+    """Create a pod that looks as if it pulled an image."""
+    container = {"name": "c", "image": "other:1", "command": [command]}
+    labels = {PULL_LABEL: "kubedsm"}
+    how = {"nodeName": "c1", "restartPolicy": "Never", "containers": [container]}
+    world.create_pod(name, labels=labels, **how)
+
+
 async def test_pods_of_a_scheduler_that_ended_are_removed_but_not_those_with_a_forged_label():
     async with pulling(AHEAD) as world:
-        for name, command in (("left", PULL_COMMAND), ("forged", "sleep")):
-            container = {"name": "c", "image": "other:1", "command": [command]}
-            metadata = {"name": name, "namespace": "default", "labels": {PULL_LABEL: "kubedsm"}}
-            spec = {"nodeName": "c1", "restartPolicy": "Never", "containers": [container]}
-            world.api.create(PODS, {"metadata": metadata, "spec": spec}, namespace="default")
+        create_puller(world, "left", PULL_COMMAND)
+        create_puller(world, "forged", "sleep")
         await asyncio.sleep(2 * SWEEP + 5)
         assert [pod["metadata"]["name"] for pod in pullers(world)] == ["forged"]
 
@@ -141,10 +142,7 @@ async def test_a_forged_label_is_checked_once():
     reads = Reads()
     async with pulling(AHEAD, faults=reads) as world:
         for number in range(20):
-            container = {"name": "c", "image": "other:1", "command": ["sleep"]}
-            metadata = {"name": f"forged-{number}", "labels": {PULL_LABEL: "kubedsm"}}
-            spec = {"nodeName": "c1", "containers": [container]}
-            world.api.create(PODS, {"metadata": metadata, "spec": spec}, namespace="default")
+            create_puller(world, f"forged-{number}", "sleep")
         await asyncio.sleep(4 * SWEEP)
         assert len(pullers(world)) == reads.number == 20
 

@@ -10,14 +10,7 @@ from kubedsm.config.settings import load
 from kubedsm.execution.bind_calls import TIER_LABEL
 from kubedsm.model.events import PodApplied
 from kubedsm.model.model import Uid
-from kubedsm_lab.emulator.api.resources import (
-    DEPLOYMENTS,
-    JOBS,
-    NODES,
-    PODS,
-    REPLICA_SETS,
-    RESOURCE_QUOTAS,
-)
+from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, JOBS, NODES, PODS, REPLICA_SETS
 from kubedsm_lab.emulator.front import EmulatedFront
 from kubedsm_lab.emulator.paper import node
 from plans.steps import Step, StepKind, StepState
@@ -74,8 +67,7 @@ async def test_pods_of_a_job_follow_the_tier_of_their_node():
     async with emulated(EDGE) as world, world.scheduler():
         spec = small_pod({"cpu": "1", "memory": "1Gi"}) | {"restartPolicy": "Never"}
         job = {"parallelism": 2, "completions": 2, "template": {"spec": spec}}
-        metadata = {"name": "job"}
-        world.api.create(JOBS, {"metadata": metadata, "spec": job}, namespace="default")
+        world.create(JOBS, "job", spec=job)
         await world.until_bound(2, 5)
         await asyncio.sleep(3)
         world.patch(NODES, "n1", {"metadata": {"labels": {TIER_LABEL: "cloud"}}})
@@ -102,9 +94,7 @@ async def test_an_owner_that_selects_by_the_label_gets_pods_without_it():
         selector = {"matchLabels": {"app": "web"}, "matchExpressions": [term]}
         template = {"metadata": {"labels": {"app": "web"}}, "spec": spec}
         owner = {"replicas": 2, "selector": selector, "template": template}
-        world.api.create(
-            REPLICA_SETS, {"metadata": {"name": "web"}, "spec": owner}, namespace="default"
-        )
+        world.create(REPLICA_SETS, "web", spec=owner)
         await asyncio.sleep(10)
         owned = [pod for pod in world.pods() if pod["metadata"].get("ownerReferences")]
         assert [TIER_LABEL in pod["metadata"]["labels"] for pod in owned] == [False] * 2
@@ -137,11 +127,7 @@ async def test_a_rollout_without_new_pods_yet_is_one():
     async with by_hand(BY_HAND) as world, world.scheduler():
         await settle_on_cloud(world, "web", 2)
         open_edge(world, SMALL_EDGE)
-        quota = {
-            "metadata": {"name": "pods", "namespace": "default"},
-            "spec": {"hard": {"pods": "2"}},
-        }
-        world.api.create(RESOURCE_QUOTAS, quota, namespace="default")
+        world.quota(pods="2")
         rollout = {"spec": {"template": {"metadata": {"annotations": {"v": "2"}}}}}
         world.patch(DEPLOYMENTS, "web", rollout)
         await asyncio.sleep(3)
@@ -174,10 +160,8 @@ async def test_another_kubedsm_leaves_the_migrations_of_this_one_alone():
 
 async def test_capacity_that_a_live_read_shows_free_is_used_at_once():
     async with emulated(node("c1", "cloud", "2", "8Gi")) as world, world.scheduler() as runtime:
-        spec = small_pod({"cpu": "2", "memory": "1Gi"}) | {"restartPolicy": "Never"}
         for each in ("one", "two"):
-            pod = {"metadata": {"name": each, "namespace": "default"}, "spec": spec}
-            world.api.create(PODS, pod, namespace="default")
+            world.create_pod(each, "2", restartPolicy="Never")
             await asyncio.sleep(5)
         [one] = [pod for pod in world.pods() if name(pod) == "one"]
         uid = Uid(one["metadata"]["uid"])

@@ -3,13 +3,8 @@
 import asyncio
 
 from kubedsm.config.settings import load
-from kubedsm_lab.emulator.api.resources import (
-    ENDPOINTS,
-    NODES,
-    SERVICES,
-    STATEFUL_SETS,
-)
-from kubedsm_lab.emulator.paper import node, workload
+from kubedsm_lab.emulator.api.resources import ENDPOINTS, NODES
+from kubedsm_lab.emulator.paper import node
 from support.move_scenes import (
     LARGE_CLOUD,
     ReadyPods,
@@ -19,16 +14,12 @@ from support.move_scenes import (
     quiet,
     settle_on_cloud,
 )
-from support.worlds import emulated, small_pod
+from support.worlds import emulated
 
 
 async def test_a_single_replica_moves_to_the_edge_without_ever_being_missing():
     async with migrating(LARGE_CLOUD) as world, world.scheduler():
-        service = {
-            "metadata": {"name": "web", "namespace": "default"},
-            "spec": {"selector": {"app": "web"}, "ports": [{"port": 80}]},
-        }
-        world.api.create(SERVICES, service, namespace="default")
+        world.service("web")
         await settle_on_cloud(world, "web", 1)
         lowest = []
 
@@ -61,8 +52,7 @@ async def test_a_node_that_changes_its_tier_changes_what_its_pods_say():
 
 async def test_a_stateful_pod_is_recreated_when_it_is_not_the_last():
     async with migrating(LARGE_CLOUD) as world, world.scheduler():
-        db = workload("db", 2, small_pod({"cpu": "1"}), "StatefulSet", serviceName="db")
-        world.api.create(STATEFUL_SETS, db, namespace="default")
+        world.stateful_set("db", 2)
         await world.until_bound(2, 10)
         await asyncio.sleep(2)
         ready = ReadyPods(world, "db").watch()

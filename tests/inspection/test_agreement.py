@@ -11,7 +11,7 @@ from kubedsm.kube.calls import leases
 from kubedsm.kube.calls.explained_cluster import ExplainedCluster
 from kubedsm.kube.client.port import NotFound, ObjectName
 from kubedsm.model.model import Workload
-from kubedsm_lab.emulator.api.resources import NAMESPACES, NODES
+from kubedsm_lab.emulator.api.resources import NODES
 from kubedsm_lab.emulator.front import EmulatedFront
 from support.proposals import OWN
 from support.proxied import Proxied, answers_of
@@ -39,7 +39,7 @@ async def look_from_outside(world):
 
 async def test_both_tell_the_same_state_and_the_same_reasons():
     async with emulated(EDGE, CLOUD) as world:
-        world.api.create(NAMESPACES, {"metadata": {"name": OWN}})
+        world.namespace(OWN)
         viewer = Viewer(world)
         async with world.scheduler(listener=viewer.scene) as runtime:
             await runtime.synced.wait()

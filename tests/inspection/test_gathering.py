@@ -14,7 +14,7 @@ from kubedsm.kube.calls.explained_cluster import ExplainedCluster
 from kubedsm.kube.calls.inspection import list_selected
 from kubedsm.kube.client.port import Invalid, ObjectName, Response, Unreachable
 from kubedsm.model.model import Workload
-from kubedsm_lab.emulator.api.resources import CONFIGMAPS, NAMESPACES, SERVICE_ACCOUNTS
+from kubedsm_lab.emulator.api.resources import CONFIGMAPS, SERVICE_ACCOUNTS
 from kubedsm_lab.emulator.front import EmulatedFront
 from support.proposals import OWN
 from support.proxied import Proxied
@@ -136,7 +136,7 @@ kubedsm_paused 1.0
 async def through_proxy(world, ready=200, metrics=METRICS):
     """Return the state with a leader whose answers come through the API server's proxy."""
     own = gatherer(world)
-    world.api.create(NAMESPACES, {"metadata": {"name": OWN}})
+    world.namespace(OWN)
     term = leases.term_of("kubedsm-0_1", 15.0, world.clock.wall(), 0)
     await leases.write(own.cluster, ObjectName(), None, term, timeout=1.0)
     answers = {"readyz": Response(ready, b"[+]synced ok\n"), "metrics": Response(ready, metrics)}
@@ -172,7 +172,7 @@ async def test_a_proxy_that_answers_otherwise_is_an_error_of_that_part(metrics, 
 async def test_a_leader_with_a_slow_clock_leads_and_a_dead_one_does_not():
     async with emulated(EDGE, CLOUD) as world:
         own = gatherer(world)
-        world.api.create(NAMESPACES, {"metadata": {"name": OWN}})
+        world.namespace(OWN)
         term = leases.term_of("kubedsm-0_1", 15.0, world.clock.wall() - 100, 0)
         lease = await leases.write(own.cluster, ObjectName(), None, term, timeout=1.0)
         state = await own.gather(["user", "lease"])

@@ -227,9 +227,7 @@ async def test_room_that_others_took_all_the_same_is_given_up():
         large(world)
         await world.until(lambda: [p for p in world.pods("web") if is_detached(p)], 20)
         [moving] = [pod for pod in runtime.mirror.pods() if pod.detached]
-        container = {"name": "c", "image": "x", "resources": {"requests": {"cpu": "2"}}}
-        spec = {"schedulerName": "other", "nodeName": moving.node_name, "containers": [container]}
-        world.api.create(PODS, {"metadata": {"name": "other"}, "spec": spec}, namespace="default")
+        world.create_pod("other", "2", schedulerName="other", nodeName=moving.node_name)
         await world.until(lambda: world.events("PackingFailed"), 60)
         [event] = world.events("PackingFailed")
         assert event["message"] == "Packing: no capacity was freed: other pods took the capacity"

@@ -12,7 +12,7 @@ from kubedsm.config.settings import load
 from kubedsm.execution.placement_manager import LONGEST, STALLED, Running
 from kubedsm.planner.rebalancing_requests import SuggestRequest
 from kubedsm.planner.requests import PlanningContext
-from kubedsm_lab.emulator.api.resources import NAMESPACES, NODES, PODS
+from kubedsm_lab.emulator.api.resources import NODES, PODS
 from kubedsm_lab.emulator.emulated_cluster import Timing
 from kubedsm_lab.emulator.paper import node
 from kubedsm_lab.replay.virtual_time import VirtualClock
@@ -121,7 +121,7 @@ async def test_nothing_is_suggested_while_new_pods_are_gathered():
 async def test_a_move_begun_for_a_namespaces_weight_is_worth_it_to_the_end():
     fair = "objective: {evenness: 0}\nfairness: {perNamespace: true, namespaces: {default: 2}}"
     async with emulated(EDGE, CLOUD, configuration=load(fair, "test")) as world:
-        world.api.create(NAMESPACES, {"metadata": {"name": "split"}})
+        world.namespace("split")
         async with world.scheduler():
             for number in range(4):
                 world.deploy(f"part{number}", 1, namespace="split")
@@ -196,7 +196,7 @@ async def test_capacity_that_a_waiting_migration_is_going_to_use_is_not_free_to_
 async def test_a_namespace_with_many_migrations_lets_others_have_their_turn():
     two = load("suggester: {mode: 'off'}\nmigration: {maxConcurrent: 2, drainDelay: 1s}", "test")
     async with emulated(CLOUD, configuration=two) as world, world.scheduler() as runtime:
-        world.api.create(NAMESPACES, {"metadata": {"name": "a-crowd"}})
+        world.namespace("a-crowd")
         world.deploy("web", 4, cpu="10m", namespace="a-crowd")
         await settle_on_cloud(world, "shop", 1)
         open_edge(world)

@@ -9,10 +9,8 @@ from kubedsm.config.sections import BatchSettings
 from kubedsm.config.settings import load
 from kubedsm.scheduling.scheduling_cycle import batch_window
 from kubedsm.scheduling.scheduling_queue import SchedulingQueue
-from kubedsm_lab.emulator.api.resources import PODS
 from kubedsm_lab.replay.virtual_time import VirtualClock
 from support.pods import made_pod
-from support.waiting_pods import pod
 from support.worlds import CLOUD, EDGE, emulated
 
 
@@ -116,7 +114,7 @@ async def test_pods_that_come_while_binds_are_under_way_are_one_batch():
         runtime.manager.place = noted
         # A line is on its way for 5 ms, a bind and its answer for 10.
         for name, pause in (("a", 0.007), ("b", 0.002), ("c", 0)):
-            world.api.create(PODS, pod(name, cpu="100m"), namespace="default")
+            world.create_pod(name, "100m")
             await asyncio.sleep(pause)
         await world.until_bound(3, 1)
         assert batches == [(1, True), (2, True)]

@@ -4,7 +4,7 @@ import asyncio
 from collections import Counter
 
 from kubedsm.config.settings import Configuration
-from kubedsm_lab.emulator.api.resources import NAMESPACES, PODS
+from kubedsm_lab.emulator.api.resources import PODS
 from support.worlds import CLOUD, EDGE, emulated
 
 
@@ -17,7 +17,7 @@ def count_edge_pods(world):
 
 
 def deploy_in(world, namespace, replicas_by_name):
-    world.api.create(NAMESPACES, {"metadata": {"name": namespace}})
+    world.namespace(namespace)
     for name, replicas in replicas_by_name.items():
         world.deploy(name, replicas, namespace=namespace)
 

@@ -17,7 +17,7 @@ from support.preemptions import HIGH
 from support.sites import NORTH, cut_until_evicted, running, two_sites, where
 from support.slow_planning import SlowPlanner, hard, slow_batches
 from support.waiting_pods import HOST, apart, term
-from support.worlds import CLOUD, EDGE, emulated, small_pod
+from support.worlds import CLOUD, EDGE, emulated
 
 #: seconds; long enough to be told from everything else
 THOUGHT = 3.0
@@ -91,7 +91,7 @@ async def test_a_pod_that_is_gone_costs_the_others_nothing():
     async with clouded() as world, world.scheduler() as runtime:
         planner = slow_batches(runtime, THOUGHT)
         for number in range(3):
-            world.api.create(PODS, bare(f"hard-{number}"), namespace="default")
+            world.create_pod(f"hard-{number}")
         await thought_about(world, planner)
         world.api.delete(PODS, "default", "hard-1")
         await world.until_bound(2, THOUGHT + 1)
@@ -112,9 +112,9 @@ async def test_room_that_is_taken_meanwhile_is_not_promised_twice():
 async def test_rules_are_kept_that_pods_placed_meanwhile_have():
     async with clouded() as world, world.scheduler() as runtime:
         planner = slow_batches(runtime, THOUGHT)
-        world.api.create(PODS, bare("hard", {"app": "a"}), namespace="default")
+        world.create_pod("hard", labels={"app": "a"})
         await thought_about(world, planner)
-        world.api.create(PODS, bare("easy", **ALONE), namespace="default")
+        world.create_pod("easy", **ALONE)
         await world.until_bound(2, 2 * THOUGHT + 2)
         places = {p["metadata"]["name"]: p["spec"]["nodeName"] for p in world.pods()}
         assert places["easy"] == "e1"
@@ -274,9 +274,3 @@ async def test_room_that_is_being_left_is_waited_for():
         assert planner.asked[0].leaving
         await world.until_bound(1, 20, "hard")
         assert world.placed("hard") == {"e1": 1}
-
-
-def bare(name, labels=None, **spec):
-    spec = {"terminationGracePeriodSeconds": 30, **spec}
-    spec = small_pod({"cpu": "1", "memory": "1Gi"}, **spec)
-    return {"metadata": {"name": name, "labels": labels or {}}, "spec": spec}

@@ -5,9 +5,7 @@ import asyncio
 import pytest
 
 from kubedsm.config.settings import load
-from kubedsm_lab.emulator.api.resources import PODS
 from kubedsm_lab.emulator.paper import node
-from support.waiting_pods import pod
 from support.worlds import emulated
 
 PAIRS = load(
@@ -20,7 +18,7 @@ async def bound_of(cpus, room, pause=0.0):
     there = emulated(node("e1", "edge", room, "64Gi"), configuration=PAIRS)
     async with there as world, world.scheduler() as runtime:
         # One of another workload, so that those who come first may be in the way of others.
-        world.api.create(PODS, pod("other", cpu="100m"), namespace="default")
+        world.create_pod("other", "100m")
         await world.until_bound(1, 5)
         await asyncio.sleep(1)
         bound, place = [], runtime.manager.place
@@ -31,7 +29,7 @@ async def bound_of(cpus, room, pause=0.0):
 
         runtime.manager.place = noted
         for number, cpu in enumerate(cpus):
-            world.api.create(PODS, pod(f"p{number}", cpu=cpu), namespace="default")
+            world.create_pod(f"p{number}", cpu)
             await asyncio.sleep(pause)
         await asyncio.sleep(0.5)
         return [number for number in bound if number]

@@ -23,12 +23,12 @@ from support.waiting_pods import (
     full,
     near,
     nothing,
-    pod,
     spread,
     term,
     waiting,
     zoned,
 )
+from support.worlds import bare_pod as pod
 from support.worlds import emulated
 
 ZONE = "topology.kubernetes.io/zone"
@@ -56,7 +56,7 @@ def unlabelled_friend(scene):
 
 
 def friend_elsewhere(scene):
-    scene.put(pod("friend", namespace="shop"), on="e1")
+    scene.put(pod("friend"), on="e1", namespace="shop")
 
 
 def uneven(scene):
@@ -315,11 +315,11 @@ class Refusing(Faults):
 
 async def test_a_pod_waits_for_the_right_to_see_its_claim():
     async with emulated(*ONE) as world, world.scheduler(Refusing("persistentvolumeclaims")):
-        world.api.create(PODS, pod("mounting", **MOUNTED), namespace="default")
+        world.create_pod("mounting", **MOUNTED)
         await world.until(lambda: world.events("FailedScheduling"), 5)
         [event] = world.events("FailedScheduling")
         assert "KubeDSM may not list PersistentVolumeClaims" in event["message"]
-        world.api.create(PODS, pod("plain"), namespace="default")
+        world.create_pod("plain")
         await world.until_bound(1, 2)
 
 
@@ -327,6 +327,6 @@ async def test_limits_that_may_not_be_seen_are_none():
     async with emulated(*ONE) as world, world.scheduler(Refusing("csinodes")) as runtime:
         scene = Waiting(world, None)
         no_slot(scene)
-        world.api.create(PODS, pod("waiting", **MOUNTED), namespace="default")
+        world.create_pod("waiting", **MOUNTED)
         await world.until(lambda: scene.bound, 2)
         assert runtime.mirror.surroundings.csi_nodes is None

@@ -8,7 +8,7 @@ import pytest
 from structlog.testing import capture_logs
 
 from kubedsm.kube.client.port import Response
-from kubedsm_lab.emulator.api.resources import EVENTS, NAMESPACES, PODS
+from kubedsm_lab.emulator.api.resources import EVENTS, PODS
 from kubedsm_lab.emulator.front import Faults, RequestFault
 from kubedsm_lab.emulator.paper import node
 from support.move_scenes import LARGE_CLOUD, SMALL_EDGE, migrating, open_edge, settle_on_cloud
@@ -40,13 +40,10 @@ class Webhook(Faults):
 
 
 def create_pods(world, namespace, count):
-    if not world.api.list(NAMESPACES, fields=f"metadata.name={namespace}"):
-        world.api.create(NAMESPACES, {"metadata": {"name": namespace}})
-    container = {"name": "c", "image": "pause", "resources": {"requests": {"cpu": "100m"}}}
-    spec = {"schedulerName": "kubedsm", "containers": [container]}
-    for _ in range(count):
-        pod = {"metadata": {"generateName": "web-"}, "spec": spec}
-        world.api.create(PODS, pod, namespace=namespace)
+    world.namespace(namespace)
+    there = len(world.api.list(PODS, namespace))
+    for number in range(there, there + count):
+        world.create_pod(f"web-{number}", "100m", namespace)
 
 
 def bound(world, namespace):

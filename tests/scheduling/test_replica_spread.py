@@ -6,7 +6,6 @@ import random
 import pytest
 
 from kubedsm.config.settings import load
-from kubedsm_lab.emulator.api.resources import PODS
 from kubedsm_lab.emulator.paper import node
 from support.drawing import drawn_cases
 from support.slow_planning import hard, overrun_at_random, slow_batches
@@ -63,14 +62,6 @@ SOFT_RULES = {
 }
 
 
-def bare_pod(name, **spec):
-    container = {"name": "c", "image": "pause", "resources": {"requests": {"cpu": "1"}}}
-    return {
-        "metadata": {"name": name, "labels": {"tier": "web"}},
-        "spec": {"schedulerName": "kubedsm", "containers": [container], **spec},
-    }
-
-
 @pytest.mark.parametrize("rule", SOFT_RULES)
 @pytest.mark.parametrize("owner", ["hard", "easy"])
 async def test_a_pod_waits_for_the_placement_of_pods_that_its_preferences_count(
@@ -85,7 +76,7 @@ async def test_a_pod_waits_for_the_placement_of_pods_that_its_preferences_count(
         planner = slow_batches(runtime, 1.0)
         for name in ("hard", "easy"):
             preference = {rule: SOFT_RULES[rule]} if name == owner else {}
-            world.api.create(PODS, bare_pod(name, **preference), namespace="default")
+            world.create_pod(name, labels={"tier": "web"}, **preference)
             await world.until(lambda: planner.asked, 30)
         await world.until_bound(2, 30)
         assert len(planner.asked) == 1

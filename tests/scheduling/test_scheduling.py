@@ -10,15 +10,6 @@ from kubedsm_lab.emulator.api.resources import NODES, PODS
 from support.worlds import CLOUD, EDGE, emulated
 
 
-def create_pod(world, name, annotations=None):
-    container = {"name": "c", "image": "pause", "resources": {"requests": {"cpu": "1"}}}
-    pod = {
-        "metadata": {"name": name, "annotations": annotations or {}},
-        "spec": {"schedulerName": "kubedsm", "containers": [container]},
-    }
-    world.api.create(PODS, pod, namespace="default")
-
-
 async def test_a_burst_fills_the_edge_and_the_rest_goes_to_the_cloud():
     async with emulated(EDGE, CLOUD) as world, world.scheduler():
         world.deploy("web", 6)
@@ -45,7 +36,7 @@ async def test_bound_pods_carry_tier_and_deletion_cost_and_get_an_event():
 async def test_a_users_own_deletion_cost_outlives_the_bind(own):
     configuration = load("services: {Pod: {qos: 1}}", "test")
     async with emulated(EDGE, CLOUD, configuration=configuration) as world, world.scheduler():
-        create_pod(world, "mine", {DELETION_COST_ANNOTATION: own})
+        world.create_pod("mine", annotations={DELETION_COST_ANNOTATION: own})
         await world.until_bound(1, 2)
         [pod] = world.pods()
         assert pod["metadata"]["labels"]["kubedsm.io/tier"] == "edge"
@@ -54,8 +45,8 @@ async def test_a_users_own_deletion_cost_outlives_the_bind(own):
 
 async def test_a_users_own_deletion_cost_outlives_a_change_of_its_nodes_tier():
     async with emulated(EDGE, CLOUD) as world, world.scheduler():
-        create_pod(world, "theirs", {DELETION_COST_ANNOTATION: "7"})
-        create_pod(world, "corrected")
+        world.create_pod("theirs", annotations={DELETION_COST_ANNOTATION: "7"})
+        world.create_pod("corrected")
         await world.until_bound(2, 2)
         chosen = {"metadata": {"annotations": {DELETION_COST_ANNOTATION: "5000"}}}
         world.patch(PODS, "corrected", chosen)

@@ -98,9 +98,7 @@ async def test_a_tenant_declares_demand():
 async def test_a_service_that_sends_requests_anywhere_is_told_once_with_the_remedy():
     async with two_sites(configuration=DECLARED) as world:
         metered = Metered(world)
-        spec = {"selector": {"app": "web"}, "ports": [{"port": 80}]}
-        service = {"metadata": {"name": "web"}, "spec": spec}
-        world.api.create(SERVICES, service, namespace="default")
+        world.service("web")
         with capture_logs() as logs:
             async with world.scheduler(instruments=metered.instruments):
                 world.deploy("web", 2)

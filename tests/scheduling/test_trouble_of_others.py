@@ -10,7 +10,7 @@ from kubedsm.kube.client.port import Response
 from kubedsm.model.mirror import ReservationError
 from kubedsm.rebalancing.migration_requests import list_requested_moves
 from kubedsm.scheduling import scheduling_cycle
-from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, NAMESPACES, NODES, PODS
+from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, NODES, PODS
 from kubedsm_lab.emulator.front import Faults, RequestFault
 from kubedsm_lab.emulator.paper import node
 from support.move_scenes import CONFIGURATION, LARGE_CLOUD, SMALL_EDGE, open_edge, settle_on_cloud
@@ -105,12 +105,9 @@ async def test_hanging_binds_of_one_tenant_stop_no_migrations():
     setting = {"configuration": CONFIGURATION}
     async with emulated(big, **setting) as world, world.scheduler(faults=hanging):
         await settle_on_cloud(world, "web", 1)
-        world.api.create(NAMESPACES, {"metadata": {"name": "shop"}})
-        container = {"name": "c", "image": "c", "resources": {"requests": {"cpu": "10m"}}}
-        spec = {"schedulerName": "kubedsm", "containers": [container]}
+        world.namespace("shop")
         for number in range(60):
-            pod = {"metadata": {"name": f"pod-{number}"}, "spec": spec}
-            world.api.create(PODS, pod, namespace="shop")
+            world.create_pod(f"pod-{number}", "10m", "shop")
         await asyncio.sleep(60)
         open_edge(world, SMALL_EDGE)
         await world.until(lambda: world.placed("web") == {"e1": 1}, 120)
@@ -272,15 +269,9 @@ async def test_a_requested_migration_is_answered_though_many_pods_are_bound_mean
         moves = list_requested_moves(await scene.until_proposed())
         scene.ask(moves=moves)
         await asyncio.sleep(5)
-        resources = {"requests": {"cpu": "1m"}}
-        spec = {
-            "schedulerName": "kubedsm",
-            "containers": [{"name": "c", "image": "pause", "resources": resources}],
-            "nodeSelector": {"kubernetes.io/hostname": "c1"},
-        }
+        on_cloud = {"nodeSelector": {"kubernetes.io/hostname": "c1"}}
         for number in range(600):
-            pod = {"metadata": {"name": f"p{number}"}, "spec": spec}
-            scene.world.api.create(PODS, pod, namespace="default")
+            scene.world.create_pod(f"p{number}", "1m", memory="1Mi", **on_cloud)
             if number > 5:
                 scene.world.api.delete(PODS, "default", f"p{number - 5}", grace_seconds=0)
             await asyncio.sleep(0.1)

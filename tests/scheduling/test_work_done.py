@@ -6,9 +6,7 @@ from structlog.testing import capture_logs
 
 from kubedsm_lab.emulator.api.resources import PODS
 from support.faults import OUTCOMES
-from support.move_scenes import (
-    AtRequest,
-)
+from support.move_scenes import AtRequest
 from support.worlds import CLOUD, EDGE, emulated
 
 PLAIN = {"pods", "unplaced", "late", "proven", "milliseconds", "event", "log_level", "bound"}
@@ -16,12 +14,6 @@ PLAIN = {"pods", "unplaced", "late", "proven", "milliseconds", "event", "log_lev
 
 def is_bind(request):
     return request.path.endswith("/binding")
-
-
-def bare_pod(name):
-    container = {"name": "c", "image": "pause"}
-    spec = {"schedulerName": "kubedsm", "containers": [container]}
-    return {"metadata": {"name": name}, "spec": spec}
 
 
 def lines(logs):
@@ -57,7 +49,7 @@ async def test_the_line_waits_for_the_binds_and_not_for_pods_that_are_gone():
                     world.api.delete(PODS, "default", pod["metadata"]["name"])
 
             async with world.scheduler(AtRequest(is_bind, gone)):
-                world.api.create(PODS, bare_pod("a"), namespace="default")
+                world.create_pod("a")
                 await asyncio.sleep(30)
     [line] = lines(logs)
     assert (line["pods"], line["bound"], line["failed"]) == (1, 0, 1)

@@ -13,7 +13,7 @@ from kubedsm.kube.wire.annotations import (
     MoveRequest,
     answer_in,
 )
-from kubedsm_lab.emulator.api.resources import CONFIGMAPS, EVENTS, NAMESPACES
+from kubedsm_lab.emulator.api.resources import CONFIGMAPS, EVENTS
 from support.move_scenes import LARGE_CLOUD, open_edge, settle_on_cloud
 from support.worlds import emulated
 
@@ -66,9 +66,8 @@ class Scene:
 
 
 def config_map(world):
-    world.api.create(NAMESPACES, {"metadata": {"name": OWN}})
-    for name in (OWN, APPROVED):
-        world.api.create(CONFIGMAPS, {"metadata": {"name": name}}, namespace=OWN)
+    world.config_map()
+    world.create(CONFIGMAPS, APPROVED, OWN)
 
 
 @asynccontextmanager

@@ -9,7 +9,6 @@ from kubedsm.app.leader_election import LeaseTimes
 from kubedsm.config.settings import Configuration
 from kubedsm_lab.chaos.ledger import Ledger
 from kubedsm_lab.chaos.process import LEASE, Process
-from kubedsm_lab.emulator.api.resources import NAMESPACES
 from kubedsm_lab.emulator.front import EmulatedFront
 from kubedsm_lab.emulator.paper import node
 from support.worlds import emulated
@@ -61,7 +60,7 @@ async def replicas(*nodes, busy=True, **settings):
         emulated(*(nodes or (EDGE, CLOUD)), **settings) as world,
         asyncio.TaskGroup() as tasks,
     ):
-        world.api.create(NAMESPACES, {"metadata": {"name": LEASE.namespace}})
+        world.namespace(LEASE.namespace)
         load = tasks.create_task(_load(world) if busy else asyncio.sleep(0))
         several = Replicas(world, Ledger(world.api, TIMES.duration), tasks, load)
         yield several

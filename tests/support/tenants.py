@@ -13,7 +13,6 @@ from kubedsm.config.settings import load
 from kubedsm_lab.emulator.api.resources import (
     DEPLOYMENTS,
     EVENTS,
-    NAMESPACES,
     NODES,
     POD_DISRUPTION_BUDGETS,
     PODS,
@@ -93,8 +92,7 @@ class Tenant:
 
     @classmethod
     def of(cls, world, namespace=TENANT):
-        if not world.api.exists(NAMESPACES, "", namespace):
-            world.api.create(NAMESPACES, {"metadata": {"name": namespace}})
+        world.namespace(namespace)
         return cls(world, namespace)
 
     def create(self, resource, obj):

@@ -6,14 +6,9 @@ from contextlib import asynccontextmanager
 import attrs
 
 from kubedsm.config.settings import Configuration
-from kubedsm_lab.emulator.api.resources import (
-    NAMESPACES,
-    PERSISTENT_VOLUME_CLAIMS,
-    PERSISTENT_VOLUMES,
-    PODS,
-)
+from kubedsm_lab.emulator.api.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, PODS
 from kubedsm_lab.emulator.paper import node
-from support.worlds import emulated, small_pod
+from support.worlds import bare_pod, emulated
 
 HOST = "kubernetes.io/hostname"
 STRATEGIC = "application/strategic-merge-patch+json"
@@ -40,14 +35,6 @@ def zoned(name, zone, cpu="4", tier="edge", **more):
     made["metadata"]["labels"] |= {"zone": zone, **more.pop("labels", {})}
     made["spec"] = {**made.get("spec", {}), **more}
     return made
-
-
-def pod(name, cpu="1", labels=None, namespace="default", ports=(), **spec):
-    spec = small_pod({"cpu": cpu, "memory": "100Mi"}, **spec)
-    open_ports = [{"containerPort": port, "hostPort": port} for port in ports]
-    spec["containers"][0]["ports"] = open_ports
-    metadata = {"name": name, "namespace": namespace, "labels": labels or {"app": name}}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
 def term(app, key="zone", **more):
@@ -92,13 +79,12 @@ class Waiting:
     def pod(self, name, namespace="default"):
         return self.world.api.get(PODS, namespace, name)
 
-    def put(self, made, on):
+    def put(self, made, on, namespace="default"):
         """Create a pod of another scheduler, bound to a node."""
         made["spec"]["schedulerName"] = "other"
-        metadata = made["metadata"]
-        self.world.api.create(PODS, made, namespace=metadata["namespace"])
+        self.world.api.create(PODS, made, namespace=namespace)
         target = {"target": {"kind": "Node", "name": on}, "metadata": {}}
-        self.world.api.bind(metadata["namespace"], metadata["name"], target)
+        self.world.api.bind(namespace, made["metadata"]["name"], target)
 
     def remove(self, name):
         self.world.api.delete(PODS, "default", name, grace_seconds=0)
@@ -115,14 +101,8 @@ class Waiting:
         self.world.api.patch(PODS, "default", name, patch, STRATEGIC, subresource="resize")
 
     def claim(self, mode="ReadWriteOnce", name="data"):
-        self.world.api.create(
-            PERSISTENT_VOLUME_CLAIMS,
-            {
-                "metadata": {"name": name, "namespace": "default"},
-                "spec": {"accessModes": [mode], "storageClassName": "fast"},
-            },
-            namespace="default",
-        )
+        spec = {"accessModes": [mode], "storageClassName": "fast"}
+        self.world.create(PERSISTENT_VOLUME_CLAIMS, name, spec=spec)
 
     def volume(self, labels=None, name="pv", **spec):
         metadata = {"name": name, "labels": labels or {}}
@@ -146,17 +126,17 @@ async def waiting(nodes, prepare, **spec):
     policy = Counting()
     async with emulated(*nodes) as world, world.scheduler(policy=policy):
         scene = Waiting(world, policy)
-        world.api.create(NAMESPACES, {"metadata": {"name": "shop"}})
+        world.namespace("shop")
         prepare(scene)
         await asyncio.sleep(1)
-        world.api.create(PODS, pod("waiting", **spec), namespace="default")
+        world.create_pod("waiting", **spec)
         await asyncio.sleep(LONG)
         assert not scene.bound
         yield scene
 
 
 def full(scene):
-    scene.put(pod("big", cpu="4"), on="e1")
+    scene.put(bare_pod("big", "4"), on="e1")
 
 
 def nothing(_scene):

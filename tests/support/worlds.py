@@ -13,10 +13,15 @@ from kubedsm.observability.measured_cluster import MeasuredCluster
 from kubedsm.process.clock import Clock
 from kubedsm_lab.chaos.oracles import Invariants, Witness
 from kubedsm_lab.emulator.api.resources import (
+    CONFIGMAPS,
     DEPLOYMENTS,
     EVENTS,
+    NAMESPACES,
     POD_DISRUPTION_BUDGETS,
     PODS,
+    RESOURCE_QUOTAS,
+    SERVICES,
+    STATEFUL_SETS,
 )
 from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster, Timing
 from kubedsm_lab.emulator.front import EmulatedFront
@@ -28,6 +33,15 @@ from support.fake_prometheus import DOWN, FakePrometheus
 def small_pod(requests, **fields):
     """Return the spec of a pod that stops within a second."""
     return pod_spec(requests, **{"terminationGracePeriodSeconds": 1, **fields})
+
+
+def bare_pod(name, cpu="1", memory="100Mi", labels=None, annotations=None, ports=(), **spec):
+    """Return a Pod without a controller; `ports` are host ports."""
+    spec = small_pod({"cpu": cpu, "memory": memory}, **spec)
+    open_ports = [{"containerPort": port, "hostPort": port} for port in ports]
+    spec["containers"][0]["ports"] = open_ports
+    metadata = {"name": name, "labels": labels or {"app": name}, "annotations": annotations or {}}
+    return {"metadata": metadata, "spec": spec}
 
 
 QUICK = Timing(start_delay=0.5, stop_delay=0.5)
@@ -100,11 +114,42 @@ class World:
         spec = small_pod({"cpu": cpu, "memory": memory}, **pod_spec)
         return self.api.create(DEPLOYMENTS, workload(name, replicas, spec), namespace=namespace)
 
+    def create(self, resource, name, namespace="default", **fields):
+        """Create an object with a name and the given fields."""
+        return self.api.create(
+            resource, {"metadata": {"name": name}, **fields}, namespace=namespace
+        )
+
+    def create_pod(self, name, cpu="1", namespace="default", **more):
+        """Create a Pod without a controller."""
+        return self.api.create(PODS, bare_pod(name, cpu, **more), namespace=namespace)
+
+    def namespace(self, name):
+        """Create a Namespace unless it exists."""
+        if not self.api.exists(NAMESPACES, "", name):
+            self.create(NAMESPACES, name, "")
+
+    def config_map(self, **data):
+        """Create the scheduler's own ConfigMap and its Namespace."""
+        self.namespace("kubedsm")
+        return self.create(CONFIGMAPS, "kubedsm", "kubedsm", data=data)
+
+    def stateful_set(self, name, replicas, **pod_spec):
+        spec = small_pod({"cpu": "1", "memory": "64Mi"}, **pod_spec)
+        made = workload(name, replicas, spec, "StatefulSet", serviceName=name)
+        self.api.create(STATEFUL_SETS, made, namespace="default")
+
+    def service(self, app):
+        """Create a Service for the pods of an app."""
+        self.create(SERVICES, app, spec={"selector": {"app": app}, "ports": [{"port": 80}]})
+
+    def quota(self, **hard):
+        self.create(RESOURCE_QUOTAS, "quota", spec={"hard": hard})
+
     def budget(self, app, name="", **limit):
         """Create a PodDisruptionBudget for the pods of an app."""
         spec = {**limit, "selector": {"matchLabels": {"app": app}}}
-        given = {"metadata": {"name": name or app}, "spec": spec}
-        self.api.create(POD_DISRUPTION_BUDGETS, given, namespace="default")
+        self.create(POD_DISRUPTION_BUDGETS, name or app, spec=spec)
 
     def patch(self, resource, name, patch, namespace="default", **subresource):
         """Merge a patch into an object."""
