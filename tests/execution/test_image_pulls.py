@@ -9,8 +9,8 @@ from kubedsm.kube.calls.image_pulls import PULL_COMMAND
 from kubedsm.model.images import USUAL_SPEED
 from kubedsm.model.model import PULL_LABEL, NodeName
 from kubedsm_lab.emulator.api.resources import NODES, PODS
-from kubedsm_lab.emulator.front import Faults
 from kubedsm_lab.emulator.paper import node
+from support.faults import Failing
 from support.image_pulls import AHEAD, EDGE, IMAGE, PULL, SIZE, SPEED, list_images, pulling
 from support.move_scenes import ReadyPods, quiet
 
@@ -128,23 +128,13 @@ async def test_pods_of_a_scheduler_that_ended_are_removed_but_not_those_with_a_f
         assert [pod["metadata"]["name"] for pod in pullers(world)] == ["forged"]
 
 
-class Reads(Faults):
-    """Counter of the reads of forged pods."""
-
-    def __init__(self):
-        self.number = 0
-
-    def on_request(self, request):
-        self.number += request.method == "GET" and "/pods/forged" in request.path
-
-
 async def test_a_forged_label_is_checked_once():
-    reads = Reads()
+    reads = Failing(lambda r: r.method == "GET" and "/pods/forged" in r.path, None)
     async with pulling(AHEAD, faults=reads) as world:
         for number in range(20):
             create_puller(world, f"forged-{number}", "sleep")
         await asyncio.sleep(4 * SWEEP)
-        assert len(pullers(world)) == reads.number == 20
+        assert len(pullers(world)) == reads.count == 20
 
 
 async def test_a_pull_that_the_kubelet_rejects_is_none():

@@ -14,8 +14,7 @@ from kubedsm.kube.wire.annotations import (
 )
 from kubedsm.rebalancing.migration_requests import list_requested_moves
 from kubedsm_lab.emulator.api.resources import PODS
-from kubedsm_lab.emulator.front import Faults
-from support.faults import OUTCOMES
+from support.faults import OUTCOMES, Failing
 from support.move_scenes import LARGE_CLOUD, ReadyPods, open_edge, quiet, settle_on_cloud
 from support.proposals import APPROVED, PROPOSING, Scene, config_map, proposing
 from support.sites import GRACE, NORTH, SOUTH, cordon, two_sites, where
@@ -166,23 +165,15 @@ async def test_an_approval_names_a_proposal_and_no_moves():
         assert not scene.world.witness.of("detach")
 
 
-class AnswersRefused(Faults):
-    """Every Event with an answer to a request fails."""
-
-    def __init__(self, outcome):
-        self.fault, self.count = OUTCOMES[outcome], 0
-
-    def on_request(self, request):
-        metadata = request.body.get("metadata", {}) if isinstance(request.body, dict) else {}
-        if ANSWER_ANNOTATION not in (metadata.get("annotations") or {}):
-            return None
-        self.count += 1
-        return self.fault
+def is_answer(request):
+    """Return whether a request writes an Event with an answer."""
+    metadata = request.body.get("metadata", {}) if isinstance(request.body, dict) else {}
+    return ANSWER_ANNOTATION in (metadata.get("annotations") or {})
 
 
 @pytest.mark.parametrize(("outcome", "tries"), [("403", 1), ("503", 5)])
 async def test_if_it_cannot_be_written_that_a_request_is_taken_nothing_is_moved(outcome, tries):
-    faults = AnswersRefused(outcome)
+    faults = Failing(is_answer, OUTCOMES[outcome])
     async with proposing(faults=faults) as scene:
         scene.ask(moves=list_requested_moves(await scene.until_proposed()))
         await asyncio.sleep(60)

@@ -12,7 +12,8 @@ from kubedsm_lab.emulator.api.resources import (
     PERSISTENT_VOLUMES,
     PODS,
 )
-from kubedsm_lab.emulator.front import Faults, RequestFault
+from kubedsm_lab.emulator.front import RequestFault
+from support.faults import Failing
 from support.waiting_pods import (
     LONG,
     ONE,
@@ -299,22 +300,14 @@ async def test_a_new_node_is_remembered_by_what_it_refuses_for():
         await scene.world.until(lambda: scene.bound, SOON)
 
 
-class Refusing(Faults):
-    """The API server has not given us the right to see a resource."""
-
-    def __init__(self, plural):
-        self._plural = plural
-        self.asked = 0
-
-    def on_request(self, request):
-        if not request.path.endswith(f"/{self._plural}"):
-            return None
-        self.asked += 1
-        return RequestFault(Forbidden(403, "Forbidden", f"{self._plural} is forbidden"))
+def refusing(plural):
+    """Forbid all requests for a resource."""
+    forbidden = RequestFault(Forbidden(403, "Forbidden", f"{plural} is forbidden"))
+    return Failing(lambda request: request.path.endswith(f"/{plural}"), forbidden)
 
 
 async def test_a_pod_waits_for_the_right_to_see_its_claim():
-    async with emulated(*ONE) as world, world.scheduler(Refusing("persistentvolumeclaims")):
+    async with emulated(*ONE) as world, world.scheduler(refusing("persistentvolumeclaims")):
         world.create_pod("mounting", **MOUNTED)
         await world.until(lambda: world.events("FailedScheduling"), 5)
         [event] = world.events("FailedScheduling")
@@ -324,7 +317,7 @@ async def test_a_pod_waits_for_the_right_to_see_its_claim():
 
 
 async def test_limits_that_may_not_be_seen_are_none():
-    async with emulated(*ONE) as world, world.scheduler(Refusing("csinodes")) as runtime:
+    async with emulated(*ONE) as world, world.scheduler(refusing("csinodes")) as runtime:
         scene = Waiting(world, None)
         no_slot(scene)
         world.create_pod("waiting", **MOUNTED)

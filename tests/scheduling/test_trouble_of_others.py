@@ -13,6 +13,7 @@ from kubedsm.scheduling import scheduling_cycle
 from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, NODES, PODS
 from kubedsm_lab.emulator.front import Faults, RequestFault
 from kubedsm_lab.emulator.paper import node
+from support.faults import Failing
 from support.move_scenes import CONFIGURATION, LARGE_CLOUD, SMALL_EDGE, open_edge, settle_on_cloud
 from support.packings import APPLY, half_full, in_pieces, large, placed
 from support.preemptions import (
@@ -37,19 +38,12 @@ DENIED = Response(
 STUCK = {"metadata": {"finalizers": ["example.com/stuck"]}}
 
 
-@attrs.define
-class Webhook(Faults):
+def webhook(subresource, part, response=TIMED_OUT, delay=9.0):
     """Webhook for a subresource of the pods of one app or namespace: it fails after a delay."""
-
-    subresource: str
-    part: str
-    response: Response = TIMED_OUT
-    delay: float = 9.0
-
-    def on_request(self, request):
-        if not request.path.endswith(f"/{self.subresource}") or self.part not in request.path:
-            return None
-        return RequestFault(self.response, delay=self.delay)
+    return Failing(
+        lambda request: request.path.endswith(f"/{subresource}") and part in request.path,
+        RequestFault(response, delay=delay),
+    )
 
 
 def pool(name, cpu):
@@ -67,7 +61,7 @@ def anywhere_but(name):
 @pytest.mark.parametrize("priorities", [(HIGH, HIGHEST), (HIGHEST, HIGH)])
 async def test_hanging_evictions_of_one_tenant_delay_preemption_for_another_once(priorities):
     nodes = [pool(f"a{number}", "1") for number in range(6)]
-    hanging = Webhook("eviction", "/theirs-")
+    hanging = webhook("eviction", "/theirs-")
     async with preempting(*nodes, pool("b", "1")) as world, world.scheduler(faults=hanging):
         world.deploy("ours", 1, nodeSelector={"pool": "b"})
         await world.until_bound(1, 3)
@@ -101,7 +95,7 @@ async def test_a_victim_that_never_stops_stops_no_migrations():
 
 
 async def test_hanging_binds_of_one_tenant_stop_no_migrations():
-    big, hanging = node("c1", "cloud", "20", "40Gi", pods=1000), Webhook("binding", "/shop/pods/")
+    big, hanging = node("c1", "cloud", "20", "40Gi", pods=1000), webhook("binding", "/shop/pods/")
     setting = {"configuration": CONFIGURATION}
     async with emulated(big, **setting) as world, world.scheduler(faults=hanging):
         await settle_on_cloud(world, "web", 1)
@@ -252,7 +246,7 @@ async def test_unschedulable_pods_that_come_and_go_do_not_stop_packing():
 
 
 async def test_a_packed_pod_whose_binds_are_refused_does_not_stop_packing():
-    denied = Webhook("binding", "/large-", DENIED, 0.0)
+    denied = webhook("binding", "/large-", DENIED, 0.0)
     async with in_pieces(nodes=4, faults=denied) as world, world.scheduler():
         await half_full(world, 4)
         large(world)
