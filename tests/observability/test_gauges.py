@@ -8,9 +8,10 @@ import kubedsm
 from kubedsm.config.settings import load
 from kubedsm.kube.client.port import Unreachable
 from kubedsm.observability.reading import Leadership
-from kubedsm_lab.emulator.api.resources import CONFIGMAPS, DEPLOYMENTS, NAMESPACES, PODS
-from kubedsm_lab.emulator.front import Delivery, Faults, RequestFault
+from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, PODS
+from kubedsm_lab.emulator.front import Delivery, RequestFault
 from kubedsm_lab.emulator.paper import node
+from support.faults import OUTCOMES, Failing
 from support.metered import metering
 from support.preemptions import DISABLED, filled, preempting, urgent
 from support.worlds import CLOUD, EDGE, emulated
@@ -131,35 +132,23 @@ async def test_who_leads_what_is_configured_and_what_runs():
         assert metered("kubedsm_build_info", version=kubedsm.__version__) == 1
 
 
-class Unreached(Faults):
-    """Requests to which nobody answers, as long as it is shut."""
-
-    def __init__(self, *, matching):
-        self.matching, self.shut = matching, True
-
-    def on_request(self, request):
-        if self.shut and self.matching(request):
-            return RequestFault(Unreachable("refused"))
-        return None
-
-
 async def test_moving_is_paused_while_the_switch_is_set_or_unknown():
-    faults = Unreached(matching=lambda request: "/configmaps" in request.path)
+    faults = Failing(lambda request: "/configmaps" in request.path, OUTCOMES["unreachable"])
     async with metering(emulated(EDGE, CLOUD), faults) as (world, metered):
         await world.runtime.synced.wait()
         assert metered("kubedsm_paused") == 1
-        faults.shut = False
+        faults.on = False
         await asyncio.sleep(60)
         assert metered("kubedsm_paused") == 0
-        world.api.create(NAMESPACES, {"metadata": {"name": "kubedsm"}})
-        switch = {"metadata": {"name": "kubedsm"}, "data": {"paused": "true"}}
-        world.api.create(CONFIGMAPS, switch, namespace="kubedsm")
+        world.config_map(paused="true")
         await asyncio.sleep(1)
         assert metered("kubedsm_paused") == 1
 
 
 async def test_events_that_could_not_be_written_are_counted():
-    faults = Unreached(matching=lambda r: r.method == "POST" and r.path.endswith("/events"))
+    faults = Failing(
+        lambda r: r.method == "POST" and r.path.endswith("/events"), OUTCOMES["unreachable"]
+    )
     async with metering(emulated(EDGE, CLOUD), faults) as (world, metered):
         world.deploy("web", 2)
         await world.until_bound(2, 2)
