@@ -1,14 +1,12 @@
 """Pods with volumes: local ones stay, network ones move in the mode that their claims permit."""
 
-import asyncio
-
 from kubedsm.config.settings import load
 from kubedsm.optimizer.moving.movable import default_movable
 from kubedsm.planner.rebalancing_requests import reason_to_stay
 from kubedsm_lab.emulator.api.object_state import is_ready, node_of
 from kubedsm_lab.emulator.api.resources import PODS
 from kubedsm_lab.emulator.paper import node
-from support.move_scenes import ReadyPods, cleaned_up, open_edge
+from support.move_scenes import ReadyPods, at_rest, open_edge
 from support.volumes import mounting, network_volume, stateful_set, storage_class
 from support.worlds import emulated
 
@@ -18,12 +16,6 @@ CLOUD, EDGE = node("c1", "cloud", "20", "40Gi"), node("e1", "edge", "8", "16Gi")
 
 async def until_ready(world, count):
     await world.until(lambda: len(world.pods()) == count and all(map(is_ready, world.pods())), 30)
-
-
-async def at_rest(world, seconds=60):
-    await asyncio.sleep(seconds)
-    assert cleaned_up(world)
-    assert not world.events("MigrationFailed")
 
 
 def stays(world):

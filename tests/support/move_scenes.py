@@ -76,6 +76,16 @@ async def quiet(world, seconds=90):
     await asyncio.sleep(2 * BURST_GAP)  # Events follow
 
 
+async def at_rest(world, seconds=60):
+    """Wait until nothing is written any more, and check that no migration has ever failed."""
+    await asyncio.sleep(seconds)
+    assert cleaned_up(world)
+    before = world.invariants.writes
+    await asyncio.sleep(seconds)
+    assert world.invariants.writes == before
+    assert not world.events("MigrationFailed")
+
+
 async def settle_on_cloud(world, app, replicas, seconds=3, **pod_spec):
     """Deploy an app in the cloud and wait until its pods are settled."""
     world.deploy(app, replicas, **pod_spec)
