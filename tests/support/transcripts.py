@@ -33,25 +33,17 @@ class Exchange:
         return f"#{self.index} {self.method} {self.path} ({self.note or 'no note'})"
 
 
+#: keys of a record, in the order of the fields
+_KEYS = ("scene", "note", "as", "method", "path", "contentType", "body", "status", "response")
+
+
 def load(path: Path = API_SERVER) -> list[Exchange]:
-    exchanges = []
-    for index, record in enumerate(recorded(path)):
-        exchanges.append(
-            Exchange(
-                index,
-                record["scene"],
-                record["note"],
-                record.get("as", ""),
-                record["method"],
-                record["path"],
-                record["contentType"],
-                record["body"],
-                record["status"],
-                record.get("response"),
-                record.get("watch"),
-            )
+    return [
+        Exchange(
+            index, *(record.get(key, "" if key == "as" else None) for key in (*_KEYS, "watch"))
         )
-    return exchanges
+        for index, record in enumerate(recorded(path))
+    ]
 
 
 def is_list(document: Any) -> bool:
