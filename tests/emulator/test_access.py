@@ -17,12 +17,12 @@ from kubedsm_lab.emulator.api.resources import (
     SERVICE_ACCOUNTS,
 )
 from kubedsm_lab.emulator.http.routes import ApiRequest, Routes
+from support.api_requests import asked
 from support.fixed_clock import FixedClock
 from support.rights import ADMIN_TOKEN
 
 ANN = User("ann", groups=("devs", "system:authenticated"))
 BOT = service_account("shop", "bot", "u1")
-JSON = "application/json"
 SUBJECTS = {
     "user": ({"kind": "User", "name": "ann"}, ANN),
     "group": ({"kind": "Group", "name": "devs"}, ANN),
@@ -122,12 +122,8 @@ class Client:
     routes: Routes
     token: str | None = None
 
-    def __call__(self, method, path, body=None, content_type=JSON, **query):
-        content = b"" if body is None else orjson.dumps(body)
-        answer = self.routes.handle(
-            ApiRequest(method, path, query, content_type, JSON, content, self.token)
-        )
-        return answer.status, orjson.loads(answer.body)
+    def __call__(self, method, path, body=None, **query):
+        return asked(self.routes, method, path, body, query=query, token=self.token)
 
 
 @pytest.fixture

@@ -1,12 +1,24 @@
-"""What a watch of the emulated API server shows, and where it begins and ends."""
+"""What a watch of the emulated API server shows, where it begins and ends, and what it does when
+nothing happens.
+"""
+
+import asyncio
+import random
 
 import orjson
+import pytest
 
 from kubedsm_lab.emulator.api.api_server import ApiServer
 from kubedsm_lab.emulator.api.resources import CONFIGMAPS, PODS
 from kubedsm_lab.emulator.http.routes import Routes
+from kubedsm_lab.replay.virtual_time import VirtualClock
 from support.api_cases import pod
 from support.api_requests import watching
+
+
+@pytest.fixture
+async def api() -> ApiServer:
+    return ApiServer(VirtualClock(), random.Random(0))
 
 
 async def test_leaving_a_selection_is_a_deletion(routes: Routes, api: ApiServer) -> None:
@@ -36,3 +48,31 @@ async def test_a_reader_that_does_not_keep_up_loses_its_watch(
             {"metadata": {"name": "c", "namespace": "default"}, "data": {"turn": str(turn)}},
         )
     assert len([line async for line in stream]) == 10_001
+
+
+async def test_the_server_ends_it_after_its_timeout(routes: Routes, api: ApiServer) -> None:
+    stream = watching(routes, timeoutSeconds="30")
+    loop = asyncio.get_running_loop()
+    loop.call_later(10, api.create, PODS, pod())
+    moments = [loop.time() async for _ in stream]
+    assert [*moments, loop.time()] == [10, 30]
+
+
+async def test_bookmarks_tell_how_far_the_rest_of_the_world_has_come(
+    routes: Routes, api: ApiServer
+) -> None:
+    stream = watching(routes, allowWatchBookmarks="true", timeoutSeconds="150")
+    asyncio.get_running_loop().call_later(70, api.create, PODS, pod())
+    events = [orjson.loads(line) async for line in stream]
+    assert [event["type"] for event in events] == ["BOOKMARK", "ADDED", "BOOKMARK"]
+    versions = [int(event["object"]["metadata"]["resourceVersion"]) for event in events]
+    assert versions == [api.store.revision - 1, api.store.revision, api.store.revision]
+
+
+async def test_a_reader_that_gives_up_misses_nothing(routes: Routes, api: ApiServer) -> None:
+    """asyncio.wait_for cancels a read; the next one goes on where it was."""
+    stream = watching(routes)
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(anext(stream), 1)
+    api.create(PODS, pod())
+    assert orjson.loads(await anext(stream))["type"] == "ADDED"

@@ -20,11 +20,10 @@ def asked(
     query: Mapping[str, str] | None = None,
     content_type: str = JSON,
     accept: str = JSON,
+    token: str | None = None,
 ) -> tuple[int, Any]:
     data = body if isinstance(body, bytes) else b"" if body is None else orjson.dumps(body)
-    answer = routes.handle(
-        ApiRequest(method, path, query or {}, content_type, accept, data, token=None)
-    )
+    answer = routes.handle(ApiRequest(method, path, query or {}, content_type, accept, data, token))
     assert isinstance(answer, ApiResponse)
     is_json = answer.content_type == JSON
     return answer.status, orjson.loads(answer.body) if is_json else answer.body.decode()
