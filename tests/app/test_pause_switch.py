@@ -13,6 +13,7 @@ from kubedsm.app.pause_switch import PauseSwitch
 from kubedsm.kube.client.port import ObjectName, OutcomeUnknown, Response, Unreachable
 from kubedsm.kube.watching.config_map import FollowedConfigMap
 from kubedsm.process.log_throttle import LogThrottle
+from kubedsm_lab.chaos.faults import answer
 from kubedsm_lab.emulator.api.resources import CONFIGMAPS, NAMESPACES
 from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster
 from kubedsm_lab.emulator.front import Delivery, EmulatedFront, Faults, RequestFault
@@ -68,11 +69,6 @@ async def switch():
         paused = PauseSwitch(followed, LogThrottle(clock), lambda _, why: refused.append(why))
         yield Scene(cluster.api, troubles, paused, refused)
         following.cancel()
-
-
-def status(code, reason):
-    body = {"kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": "no"}
-    return Response(code, orjson.dumps(body))
 
 
 @pytest.mark.parametrize(
@@ -138,10 +134,10 @@ def unreadable(version):
 
 
 NOT_KNOWN = [
-    status(401, "Unauthorized"),
-    status(403, "Forbidden"),
-    status(429, "TooManyRequests"),
-    status(500, "InternalError"),
+    answer(401, "Unauthorized"),
+    answer(403, "Forbidden"),
+    answer(429, "TooManyRequests"),
+    answer(500, "InternalError"),
     Response(200, b"<html>"),
     unreadable("1"),
     Unreachable("refused"),

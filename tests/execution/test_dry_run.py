@@ -1,19 +1,15 @@
 """A scheduler that decides, says what it would do, and writes nothing at all."""
 
 import asyncio
-import random
 from contextlib import asynccontextmanager
 
 import structlog
 
-from kubedsm.app.assembly import Runtime
 from kubedsm.config.current import CurrentConfiguration
 from kubedsm.config.settings import load
 from kubedsm.execution.limits import suggest_only
 from kubedsm.kube.client.dry_run import DryRun
-from kubedsm_lab.emulator.front import EmulatedFront
 from support.accesses import Accesses
-from support.fake_prometheus import DOWN, FakePrometheus
 from support.move_scenes import (
     LARGE_CLOUD,
     is_detached,
@@ -31,15 +27,7 @@ MOVING = load("{suggester: {period: 1s}, migration: {price: 0s}, preemption: ena
 async def dry_run(world, configuration=MOVING):
     """What it says meanwhile; and nothing that it asks of the API server is a write."""
     asked = Accesses()
-    front = EmulatedFront(world.cluster.routes, world.clock, faults=asked, latency=0.01)
-    runtime = Runtime(
-        DryRun(front),
-        configuration,
-        world.clock,
-        random.Random(0),
-        prometheus=FakePrometheus(world.clock, failure=DOWN),
-        dry_run=True,
-    )
+    runtime = world.new_runtime(DryRun(world.connect(asked)), configuration, dry_run=True)
     with structlog.testing.capture_logs() as said:
         async with asyncio.TaskGroup() as tasks:
             running = tasks.create_task(runtime.run())

@@ -41,7 +41,7 @@ from support.move_scenes import (
     replacement,
     settle_on_cloud,
 )
-from support.tenants import CLOUD_ONLY, NEIGHBOUR, TENANT, Tenant, moved, served
+from support.tenants import CLOUD_ONLY, CONFIGURATION, NEIGHBOUR, TENANT, Tenant, moved, served
 from support.worlds import CLOUD, emulated
 
 
@@ -178,18 +178,7 @@ async def test_no_workload_rests_for_giving_way_or_for_a_pod_that_left():
         assert may_move(world)
 
 
-CONFIGURATION = load(
-    """
-suggester: {period: 1s}
-migration: {cooldown: 1s, drainDelay: 1s, deadline: 10s}
-""",
-    "test",
-)
-
-
 EDGE = node("e1", "edge", "1", "4Gi")
-
-
 BUDGETS = [{"maxUnavailable": 1}, {"minAvailable": 2}, {"maxUnavailable": 0}]
 
 
@@ -216,9 +205,7 @@ async def test_no_pod_outlives_a_budgeted_deployment_deleted_in_mid_migration(sp
 
 
 async def _delete_in_mid_migration(world, spec):
-    world.deploy("web", 2)
-    await world.until_bound(2, 2)
-    await asyncio.sleep(2)
+    await settle_on_cloud(world, "web", 2)
     world.budget("web", **spec)
     world.api.create(NODES, EDGE)
     await world.until(lambda: labelled(world), 10)
@@ -228,9 +215,7 @@ async def _delete_in_mid_migration(world, spec):
 @pytest.mark.parametrize("gone", ["replica-set", "deployment-recreated"])
 async def test_no_pod_outlives_its_replica_set_beside_a_new_one(gone):
     async with emulated(CLOUD, configuration=CONFIGURATION) as world, world.scheduler():
-        world.deploy("web", 2)
-        await world.until_bound(2, 2)
-        await asyncio.sleep(2)
+        await settle_on_cloud(world, "web", 2)
         world.budget("web", maxUnavailable=0)
         world.api.create(NODES, EDGE)
         await world.until(lambda: labelled(world), 10)
@@ -261,9 +246,7 @@ async def test_one_namespaces_slow_moves_leave_others_theirs():
 
 async def test_a_node_that_never_confirms_a_deletion_ends_the_plan_all_the_same():
     async with emulated(CLOUD, configuration=CONFIGURATION) as world, world.scheduler() as runtime:
-        world.deploy("web", 1)
-        await world.until_bound(1, 2)
-        await asyncio.sleep(2)
+        await settle_on_cloud(world, "web", 1)
         [pod] = world.pods("web")
         stays = {"metadata": {"finalizers": ["test/stays"]}}
         world.patch(PODS, pod["metadata"]["name"], stays)

@@ -1,20 +1,16 @@
 """What other parts of the cluster do meanwhile: users, controllers, nodes and another KubeDSM."""
 
 import asyncio
-import random
 
 import attrs
 
-from kubedsm.app.assembly import Runtime
 from kubedsm.config.settings import load
 from kubedsm.execution.bind_calls import TIER_LABEL
 from kubedsm.model.events import PodApplied
 from kubedsm.model.model import Uid
 from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, JOBS, NODES, PODS, REPLICA_SETS
-from kubedsm_lab.emulator.front import EmulatedFront
 from kubedsm_lab.emulator.paper import node
 from plans.steps import Step, StepKind, StepState
-from support.fake_prometheus import DOWN, FakePrometheus
 from support.move_scenes import (
     BY_HAND,
     ONE_PLACE,
@@ -141,11 +137,8 @@ async def test_a_rollout_without_new_pods_yet_is_one():
 async def test_another_kubedsm_leaves_the_migrations_of_this_one_alone():
     other = attrs.evolve(load("suggester: {mode: 'off'}", "test"), scheduler_name="other")
     async with by_hand(BY_HAND) as world, world.scheduler(), asyncio.TaskGroup() as tasks:
-        front = EmulatedFront(world.cluster.routes, world.clock, latency=0.01)
-        prometheus = FakePrometheus(world.clock, failure=DOWN)
         names = {"instance": "other", "namespace": "other"}
-        rng = random.Random(5)
-        runtime = Runtime(front, other, world.clock, rng, **names, prometheus=prometheus)
+        runtime = world.new_runtime(world.connect(), other, seed=5, **names)
         running = tasks.create_task(runtime.run())
         await settle_on_cloud(world, "web", 1)
         open_edge(world, ONE_PLACE)

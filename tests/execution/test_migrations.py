@@ -2,6 +2,8 @@
 
 import asyncio
 
+import pytest
+
 from kubedsm.config.settings import load
 from kubedsm_lab.emulator.api.resources import ENDPOINTS, NODES
 from kubedsm_lab.emulator.paper import node
@@ -62,29 +64,18 @@ async def test_a_stateful_pod_is_recreated_when_it_is_not_the_last():
         assert ready.lowest == 1
 
 
-async def test_a_swap_of_two_full_nodes_goes_through_the_cloud():
-    off = load("suggester: {mode: 'off'}\nmigration: {drainDelay: 1s}", "test")
-    nodes = (node("e1", "edge", "1", "4Gi"), node("e2", "edge", "1", "4Gi"), LARGE_CLOUD)
-    async with emulated(*nodes, configuration=off) as world, world.scheduler():
-        world.deploy("a", 1, nodeSelector={"kubernetes.io/hostname": "e1"})
-        world.deploy("b", 1, nodeSelector={"kubernetes.io/hostname": "e2"})
-        await world.until_bound(2, 3)
-        await asyncio.sleep(2)
-        [a], [b] = world.pods("a"), world.pods("b")
-        # Both are tied to their nodes: a swap of theirs is refused, and leaves all as it was.
-        await hand_over(world, [(a, "e2", [b]), (b, "e1", [a])], stopping=[a])
-        await quiet(world)
-        assert (world.placed("a"), world.placed("b")) == ({"e1": 1}, {"e2": 1})
+@pytest.mark.parametrize("tied", [False, True], ids=["", "tied to their nodes"])
+async def test_a_swap_of_two_full_nodes_goes_through_the_cloud(tied):
+    def tie(node):
+        return {"nodeSelector": {"kubernetes.io/hostname": node}} if tied else {}
 
-
-async def test_two_pods_swap_their_nodes_through_the_cloud():
     off = load("suggester: {mode: 'off'}\nmigration: {drainDelay: 1s}", "test")
     edge = node("e1", "edge", "1", "4Gi")
     async with emulated(edge, configuration=off) as world, world.scheduler():
-        world.deploy("a", 1)
+        world.deploy("a", 1, **tie("e1"))
         await world.until_bound(1, 3)
         world.api.create(NODES, node("e2", "edge", "1", "4Gi"))
-        world.deploy("b", 1)
+        world.deploy("b", 1, **tie("e2"))
         await world.until_bound(2, 3)
         world.api.create(NODES, LARGE_CLOUD)
         await asyncio.sleep(2)
@@ -92,5 +83,7 @@ async def test_two_pods_swap_their_nodes_through_the_cloud():
         ready = [ReadyPods(world, app).watch() for app in "ab"]
         await hand_over(world, [(a, "e2", [b]), (b, "e1", [a])], stopping=[a])
         await quiet(world)
-        assert (world.placed("a"), world.placed("b")) == ({"e2": 1}, {"e1": 1})
+        # A swap of pods that are tied to their nodes is refused, and leaves all as it was.
+        a, b = ("e1", "e2") if tied else ("e2", "e1")
+        assert (world.placed("a"), world.placed("b")) == ({a: 1}, {b: 1})
         assert [r.lowest for r in ready] == [1, 1]

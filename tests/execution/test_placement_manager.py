@@ -13,6 +13,7 @@ from kubedsm.model.events import Change, NodeApplied, PodApplied, PodDeleted
 from kubedsm.model.mirror import ClusterMirror, ReservationError
 from kubedsm.model.model import Node, NodeName, Resources, Tier, Uid, Workload
 from kubedsm.optimizer.placing.decision import Binding
+from kubedsm_lab.chaos.faults import answer
 from kubedsm_lab.replay.virtual_time import VirtualClock
 from plans.events import CallRefused
 from support.plan_runner import plan_runner
@@ -21,11 +22,6 @@ from support.pods import made_pod
 POD = made_pod("web-1", uid="u1", cpu=1000, resource_version="5")
 EDGE = Node(NodeName("n2"), {"kubedsm.io/tier": "edge"}, Resources(4000, 2**30, 10))
 LIMITS = Limits(binds_in_flight=2, request_timeout=3.0, bind_deadline=10.0)
-
-
-def status(code, reason):
-    body = {"kind": "Status", "status": "Failure", "code": code, "reason": reason, "message": "no"}
-    return Response(code, orjson.dumps(body))
 
 
 def live_pod(node=None, uid="u1", version="9"):
@@ -135,7 +131,7 @@ async def test_a_success_is_no_success_before_the_watch_shows_it():
 
 
 @pytest.mark.parametrize(
-    "answer", [status(403, "Forbidden"), status(429, "TooManyRequests"), Unreachable("refused")]
+    "answer", [answer(403, "Forbidden"), answer(429, "TooManyRequests"), Unreachable("refused")]
 )
 async def test_a_refused_bind_gives_its_room_back_at_once(answer):
     async with binding(ScriptedCluster([answer])) as scene:
@@ -146,7 +142,7 @@ async def test_a_refused_bind_gives_its_room_back_at_once(answer):
 
 @pytest.mark.parametrize(
     "answer",
-    [OutcomeUnknown("timed out"), status(500, "InternalError"), status(409, "Conflict")],
+    [OutcomeUnknown("timed out"), answer(500, "InternalError"), answer(409, "Conflict")],
 )
 async def test_a_bind_that_may_have_been_applied_is_read_live(answer):
     cluster = ScriptedCluster([answer], [live_pod(node="n2")])
@@ -239,7 +235,7 @@ async def test_a_pod_that_is_another_one_by_now_is_gone():
 
 
 async def test_a_pod_that_a_server_does_not_find_is_gone_when_the_watch_says_so():
-    cluster = ScriptedCluster([OutcomeUnknown("reset")], [status(404, "NotFound")])
+    cluster = ScriptedCluster([OutcomeUnknown("reset")], [answer(404, "NotFound")])
     async with binding(cluster) as scene:
         await asyncio.sleep(20)
         assert scene.held

@@ -12,8 +12,9 @@ from kubedsm.explain.rendering import render_text
 from kubedsm.planner.requests import NoResponseError
 from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, NODES, PODS
 from support.asked import as_sent
-from support.packings import APPLY, Counting, half_full, in_pieces, large, placed, settled
+from support.packings import APPLY, half_full, in_pieces, large, placed, settled
 from support.printed import printed
+from support.slow_planning import slow_migrations
 
 STAYS = {"metadata": {"annotations": {"kubedsm.io/do-not-disrupt": "true"}}}
 
@@ -31,7 +32,7 @@ def annotated(world, app):
 async def test_it_is_asked_once_the_same_pods_have_waited_for_the_delay():
     patient = attrs.evolve(APPLY, optimiser=attrs.evolve(APPLY.optimiser, delay=20.0))
     async with in_pieces(configuration=patient) as world, world.scheduler() as runtime:
-        planner = Counting(runtime)
+        planner = slow_migrations(runtime)
         await half_full(world)
         for number in range(12):
             large(world, f"large{number}")
@@ -42,7 +43,7 @@ async def test_it_is_asked_once_the_same_pods_have_waited_for_the_delay():
 
 async def test_what_nothing_can_be_done_about_is_asked_once_and_said_once():
     async with in_pieces() as world, world.scheduler() as runtime:
-        planner = Counting(runtime)
+        planner = slow_migrations(runtime)
         await half_full(world)
         annotated(world, "web")
         with capture_logs() as logs:
@@ -58,7 +59,7 @@ async def test_what_nothing_can_be_done_about_is_asked_once_and_said_once():
 
 async def test_a_restless_cluster_is_asked_about_ever_less_often():
     async with in_pieces() as world, world.scheduler() as runtime:
-        planner = Counting(runtime)
+        planner = slow_migrations(runtime)
         await half_full(world)
         annotated(world, "web")
         with capture_logs() as logs:
@@ -73,7 +74,7 @@ async def test_a_restless_cluster_is_asked_about_ever_less_often():
 
 async def test_no_more_than_a_tenth_of_the_time_is_spent_on_thinking():
     async with in_pieces() as world, world.scheduler() as runtime:
-        planner = Counting(runtime, 2.5)
+        planner = slow_migrations(runtime, 2.5)
         await half_full(world)
         annotated(world, "web")
         for number in range(40):
@@ -131,7 +132,7 @@ async def test_in_the_mode_suggest_it_is_only_said():
 
 async def test_nothing_is_thought_about_while_moving_is_paused():
     async with in_pieces() as world, world.scheduler() as runtime:
-        planner, paused = Counting(runtime), [True]
+        planner, paused = slow_migrations(runtime), [True]
         runtime.migrator.paused = lambda: paused[0]
         await half_full(world)
         large(world)
@@ -151,7 +152,7 @@ async def test_without_an_answer_it_is_asked_again():
                 planner.meanwhile = gone
                 raise NoResponseError("it ended")
 
-        planner = Counting(runtime, meanwhile=gone)
+        planner = slow_migrations(runtime, meanwhile=gone)
         await half_full(world)
         large(world)
         await world.until(lambda: placed(world) == 1, 60)

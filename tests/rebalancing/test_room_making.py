@@ -17,8 +17,9 @@ from support.move_scenes import (
     is_detached,
     is_ready,
 )
-from support.packings import APPLY, Counting, half_full, in_pieces, large, placed, settled
+from support.packings import APPLY, half_full, in_pieces, large, placed, settled
 from support.preemptions import HIGH, Evictions
+from support.slow_planning import slow_migrations
 
 #: so that there is time for something else to happen
 SLOW = Timing(start_delay=5.0, stop_delay=5.0)
@@ -59,7 +60,7 @@ async def test_two_pods_are_moved_together_for_a_third(tier):
 async def overtaken(world, runtime, happens):
     """What is logged when that happens while it is thought about room."""
     await half_full(world)
-    Counting(runtime, 0.3, meanwhile=lambda answer: happens(answer.suggestion))
+    slow_migrations(runtime, 0.3, meanwhile=lambda answer: happens(answer.suggestion))
     with capture_logs() as logs:
         large(world)
         await world.until(lambda: of(logs, "packing overtaken"), 20)
@@ -123,7 +124,7 @@ async def test_a_bind_that_is_under_way_then_is_waited_for():
             world.deploy("quick", 1, nodeSelector={"kubernetes.io/hostname": apart})
 
         # It is known of the new pod, and it is not bound yet.
-        Counting(runtime, 0.015, meanwhile=more)
+        slow_migrations(runtime, 0.015, meanwhile=more)
         world.deploy("fills", 1, cpu="2")
         await world.until(lambda: placed(world, "fills") == 1, 5)
         with capture_logs() as logs:

@@ -15,7 +15,7 @@ from kubedsm_lab.emulator.paper import node
 from support.move_scenes import LARGE_CLOUD, SMALL_EDGE, migrating, open_edge, settle_on_cloud
 from support.preemptions import HIGH
 from support.sites import NORTH, cut_until_evicted, running, two_sites, where
-from support.slow_planning import SlowPlanner, hard, slow_batches
+from support.slow_planning import hard, slow_batches, slow_migrations
 from support.waiting_pods import HOST, apart, term
 from support.worlds import CLOUD, EDGE, emulated
 
@@ -180,7 +180,7 @@ async def test_while_sites_are_away_each_stage_is_thought_about():
 async def test_no_move_is_thought_about_beside_a_batch():
     configuration = load("{suggester: {period: 100ms}}", "test")
     async with clouded(configuration=configuration) as world, world.scheduler() as runtime:
-        moves = runtime.migrator.planner = SlowPlanner(runtime.planner, 0.0)
+        moves = slow_migrations(runtime)
         planner = slow_batches(runtime, 30.0)
         world.deploy("hard", 1)
         await thought_about(world, planner)

@@ -27,6 +27,7 @@ from support.preemptions import (
     urgent,
 )
 from support.proposals import proposing
+from support.slow_planning import slow_batches
 from support.worlds import CLOUD, EDGE, emulated
 
 TIMED_OUT = Response(
@@ -202,15 +203,8 @@ async def test_pods_of_a_planned_batch_whose_binds_fail_to_begin_are_tried_again
 async def test_a_pod_deleted_while_it_is_planned_waits_for_no_migration(monkeypatch):
     monkeypatch.setattr(scheduling_cycle, "INLINE_LIMIT", 0)
 
-    class Slow:
-        async def solve(self, request, **more):
-            response = await planner.solve(request, **more)
-            await asyncio.sleep(1)
-            return response
-
     async with emulated(EDGE, CLOUD) as world, world.scheduler() as runtime:
-        planner = runtime.planned_batches.planner
-        runtime.planned_batches.planner = Slow()
+        slow_batches(runtime, 1.0)
         runtime.scheduler.find_held = lambda _, decision: dict.fromkeys(
             (binding.pod.uid for binding in decision.bindings), 60.0
         )

@@ -47,21 +47,3 @@ def settled(world):
     mirror, preemptor = runtime.mirror, runtime.preemptor
     held = mirror._reservations or mirror._claims or preemptor.nominations or preemptor._kept
     return runtime.manager.quiet.is_set() and not held
-
-
-class Counting:
-    """Planner wrapper that records packing requests; calls `meanwhile` during each."""
-
-    def __init__(self, runtime, seconds=0.0, meanwhile=None):
-        self.asked, self.seconds, self.meanwhile = [], seconds, meanwhile
-        self._planner = runtime.planner
-        runtime.migrator.planner = self
-
-    async def solve(self, question):
-        self.asked.append(question)
-        answer = await self._planner.solve(question)
-        meanwhile, self.meanwhile = self.meanwhile, None
-        if meanwhile is not None:
-            meanwhile(answer)
-        await asyncio.sleep(self.seconds)
-        return answer

@@ -63,6 +63,12 @@ def overrun_at_random(monkeypatch, runtime, rng):
     slow_batches(runtime, lambda: rng.uniform(0.01, 0.1))
 
 
+def slow_migrations(runtime, seconds=0.0, **more):
+    """Delay the planner's responses about migrations and packings."""
+    runtime.migrator.planner = SlowPlanner(runtime.planner, seconds, **more)
+    return runtime.migrator.planner
+
+
 def slow_batches(runtime, seconds, **more):
     """Delay the planner's responses about batches."""
     batches = runtime.planned_batches

@@ -11,7 +11,6 @@ wakes the task.
 import asyncio
 import inspect
 import logging
-import random
 import sys
 from collections import Counter
 from contextlib import asynccontextmanager, contextmanager
@@ -21,13 +20,10 @@ import attrs
 import click
 import structlog
 
-from kubedsm.app.assembly import Runtime
 from kubedsm.config.settings import load
 from kubedsm_lab.emulator.api.resources import NODES
-from kubedsm_lab.emulator.front import EmulatedFront
 from kubedsm_lab.emulator.paper import node
 from kubedsm_lab.replay.virtual_time import VirtualClock, run_in_virtual_time
-from support.fake_prometheus import DOWN, FakePrometheus
 from support.worlds import emulated
 
 ROOT = Path(__file__).parents[2]
@@ -118,14 +114,7 @@ def _stack(frame):
 @asynccontextmanager
 async def scheduling(world):
     """Run the scheduler without the checks of `World.scheduler`, which call it too."""
-    front = EmulatedFront(world.cluster.routes, world.clock, latency=0.01)
-    runtime = Runtime(
-        front,
-        world.configuration,
-        world.clock,
-        random.Random(0),
-        prometheus=FakePrometheus(world.clock, failure=DOWN),
-    )
+    runtime = world.new_runtime(world.connect())
     running = asyncio.create_task(runtime.run())
     await runtime.synced.wait()
     yield runtime

@@ -71,28 +71,33 @@ class World:
     def api(self):
         return self.cluster.api
 
+    def connect(self, faults=None):
+        """Return a new connection to the API server."""
+        return EmulatedFront(
+            self.cluster.routes, self.clock, faults=faults, latency=0.01, token=self.token
+        )
+
+    def new_runtime(self, cluster, configuration=None, seed=0, **more):
+        """Return a scheduler that does not run yet."""
+        return Runtime(
+            cluster,
+            configuration or self.configuration,
+            self.clock,
+            random.Random(seed),
+            prometheus=self.prometheus or FakePrometheus(self.clock, failure=DOWN),
+            **more,
+        )
+
     @asynccontextmanager
     async def scheduler(self, faults=None, seed=0, policy=None, instruments=None, listener=None):
         """Run a scheduler during the block; `instruments` count its operations."""
-        self.front = EmulatedFront(
-            self.cluster.routes,
-            self.clock,
-            faults=faults or self.faults,
-            latency=0.01,
-            token=self.token,
-        )
+        self.front = self.connect(faults or self.faults)
         cluster = self.witness.wrap_cluster(self.front, lambda: self.runtime)
         if instruments is not None:
             cluster = MeasuredCluster(cluster, self.clock, instruments.count_request)
-        self.runtime = Runtime(
-            cluster,
-            self.configuration,
-            self.clock,
-            random.Random(seed),
-            policy=policy,
-            listener=listener or instruments,
-            source=self.source,
-            prometheus=self.prometheus or FakePrometheus(self.clock, failure=DOWN),
+        shown = listener or instruments
+        self.runtime = self.new_runtime(
+            cluster, seed=seed, policy=policy, listener=shown, source=self.source
         )
         async with asyncio.TaskGroup() as tasks:
             running = tasks.create_task(self.runtime.run())
