@@ -6,11 +6,7 @@ from contextlib import asynccontextmanager
 import attrs
 import pytest
 
-from kubedsm.app.live_configuration import (
-    KEY,
-    ConfigurationFile,
-    ConfigurationNews,
-)
+from kubedsm.app.live_configuration import KEY, ConfigurationFile, ConfigurationNews
 from kubedsm.config.current import CurrentConfiguration
 from kubedsm.config.settings import Configuration, load
 from kubedsm.kube.client.port import ObjectName

@@ -8,12 +8,7 @@ import pytest
 
 from kubedsm_lab.emulator.access.admission_policies import Policy, Update
 from kubedsm_lab.emulator.access.rbac import User
-from kubedsm_lab.emulator.api.resources import (
-    DEPLOYMENTS,
-    NODES,
-    PODS,
-    RESOURCE_QUOTAS,
-)
+from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, NODES, PODS, RESOURCE_QUOTAS
 from support.manifests import MANIFESTS, documents
 from support.move_scenes import (
     LARGE_CLOUD,

@@ -1,11 +1,6 @@
 import pytest
 
-from kubedsm_lab.emulator.actors.rollout import (
-    Share,
-    new_size,
-    old_sizes,
-    proportional_sizes,
-)
+from kubedsm_lab.emulator.actors.rollout import Share, new_size, old_sizes, proportional_sizes
 from kubedsm_lab.emulator.api.resources import DEPLOYMENTS
 from support.actor_world import condition, emulated
 

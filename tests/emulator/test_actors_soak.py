@@ -6,12 +6,7 @@ import pytest
 
 from kubedsm_lab.emulator.api.errors import ApiError
 from kubedsm_lab.emulator.api.object_state import is_active
-from kubedsm_lab.emulator.api.resources import (
-    DEPLOYMENTS,
-    POD_DISRUPTION_BUDGETS,
-    PODS,
-    SERVICES,
-)
+from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, POD_DISRUPTION_BUDGETS, PODS, SERVICES
 from support.actor_world import NODE_NAMES, NS, condition, emulated, owner_of, set_node_ready
 from support.drawing import drawn_cases
 

@@ -6,21 +6,8 @@ import pytest
 
 from kubedsm_lab.emulator.api.api_server import ApiServer
 from kubedsm_lab.emulator.api.patching import MERGE_PATCH, STRATEGIC_MERGE_PATCH
-from kubedsm_lab.emulator.api.resources import (
-    CONFIGMAPS,
-    NAMESPACES,
-    POD_DISRUPTION_BUDGETS,
-    PODS,
-)
-from support.api_cases import (
-    Object,
-    bind,
-    budget,
-    changes,
-    pod,
-    refused,
-    run,
-)
+from kubedsm_lab.emulator.api.resources import CONFIGMAPS, NAMESPACES, POD_DISRUPTION_BUDGETS, PODS
+from support.api_cases import Object, bind, budget, changes, pod, refused, run
 from support.fixed_clock import FixedClock
 
 

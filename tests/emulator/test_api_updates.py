@@ -6,16 +6,8 @@ from typing import Any
 import pytest
 
 from kubedsm_lab.emulator.api.api_server import ApiServer
-from kubedsm_lab.emulator.api.patching import (
-    MERGE_PATCH,
-    STRATEGIC_MERGE_PATCH,
-)
-from kubedsm_lab.emulator.api.resources import (
-    DEPLOYMENTS,
-    PODS,
-    REPLICA_SETS,
-    STATEFUL_SETS,
-)
+from kubedsm_lab.emulator.api.patching import MERGE_PATCH, STRATEGIC_MERGE_PATCH
+from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, PODS, REPLICA_SETS, STATEFUL_SETS
 from support.api_cases import Object, changes, deployment, pod, refused
 
 

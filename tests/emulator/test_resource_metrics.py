@@ -4,11 +4,7 @@ import asyncio
 
 import pytest
 
-from kubedsm_lab.emulator.actors.scaling_metrics import (
-    Sample,
-    Scaled,
-    propose,
-)
+from kubedsm_lab.emulator.actors.scaling_metrics import Sample, Scaled, propose
 from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, HORIZONTAL_POD_AUTOSCALERS
 from kubedsm_lab.emulator.api.values import rfc3339
 from support.actor_world import NS, condition, emulated

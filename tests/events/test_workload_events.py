@@ -5,13 +5,7 @@ import asyncio
 from kubedsm_lab.emulator.api.resources import DEPLOYMENTS
 from kubedsm_lab.emulator.paper import node
 from support.faults import OUTCOMES
-from support.move_scenes import (
-    AtRequest,
-    name,
-    on_cloud,
-    open_edge,
-    quiet,
-)
+from support.move_scenes import AtRequest, name, on_cloud, open_edge, quiet
 
 
 async def test_moves_that_end_together_are_one_event_on_their_deployment():

@@ -8,13 +8,7 @@ from structlog.testing import capture_logs
 from kubedsm.config.settings import load
 from kubedsm.model.events import PodDeleted
 from kubedsm.model.model import Uid, Workload
-from kubedsm_lab.emulator.api.resources import (
-    DEPLOYMENTS,
-    NAMESPACES,
-    NODES,
-    PODS,
-    REPLICA_SETS,
-)
+from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, NAMESPACES, NODES, PODS, REPLICA_SETS
 from kubedsm_lab.emulator.front import Delivery, Faults
 from kubedsm_lab.emulator.paper import node
 from kubedsm_lab.replay.judgement.scene import roll_out

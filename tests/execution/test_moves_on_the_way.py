@@ -10,11 +10,7 @@ import orjson
 
 from kubedsm.config.settings import load
 from kubedsm_lab.chaos.faults import answer
-from kubedsm_lab.emulator.api.resources import (
-    DEPLOYMENTS,
-    PODS,
-    REPLICA_SETS,
-)
+from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, PODS, REPLICA_SETS
 from kubedsm_lab.emulator.front import RequestFault
 from kubedsm_lab.emulator.paper import node
 from support.move_scenes import (

@@ -11,12 +11,7 @@ from kubedsm.explain.decision import explain_decision
 from kubedsm.explain.decision_record import DecisionRecord, Kind
 from kubedsm.explain.decisions import PendingPods
 from kubedsm.model.model import Node as CoreNode
-from kubedsm.model.model import (
-    NodeName,
-    Resources,
-    Tier,
-    Uid,
-)
+from kubedsm.model.model import NodeName, Resources, Tier, Uid
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.optimizer.placing.decision import Binding, Decision
 from kubedsm_lab.emulator.api.resources import NODES, PODS, SERVICES

@@ -7,11 +7,7 @@ import pytest
 import structlog
 
 from kubedsm.config.settings import load
-from kubedsm.kube.wire.annotations import (
-    ANSWER_ANNOTATION,
-    MoveRequest,
-    RequestedMove,
-)
+from kubedsm.kube.wire.annotations import ANSWER_ANNOTATION, MoveRequest, RequestedMove
 from kubedsm.rebalancing.migration_requests import list_requested_moves
 from kubedsm_lab.emulator.api.resources import PODS
 from support.faults import OUTCOMES, Failing

@@ -9,12 +9,7 @@ from kubedsm_lab.replay.measures import Answers, ResponseTimes, measures_of
 from kubedsm_lab.replay.page import RESULTS, render_page
 from kubedsm_lab.replay.pictures import draw_report
 from kubedsm_lab.replay.recording import Record
-from kubedsm_lab.replay.report import (
-    assemble_report,
-    in_a_sentence,
-    join_reports,
-    plain_tables,
-)
+from kubedsm_lab.replay.report import assemble_report, in_a_sentence, join_reports, plain_tables
 from kubedsm_lab.replay.runner import Outcome
 from kubedsm_lab.replay.timeline import Life, Timeline
 from support.policy_clusters import MI, node, pod

@@ -21,13 +21,7 @@ from kubedsm_lab.replay.following import Plan, follow_cluster, record_until_end
 from kubedsm_lab.replay.measures import lost_pod_seconds, pending_seconds
 from kubedsm_lab.replay.recording import TimelineRecorder
 from kubedsm_lab.replay.sightings import KINDS
-from support.move_scenes import (
-    CONFIGURATION,
-    LARGE_CLOUD,
-    SMALL_EDGE,
-    open_edge,
-    quiet,
-)
+from support.move_scenes import CONFIGURATION, LARGE_CLOUD, SMALL_EDGE, open_edge, quiet
 from support.worlds import emulated
 
 SERVICES = ("web", "shop")

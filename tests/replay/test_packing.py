@@ -18,9 +18,7 @@ from kubedsm_lab.replay.packing.attempts import (
     category,
     place_by_paper,
 )
-from kubedsm_lab.replay.packing.attempts import (
-    call as packed_within,
-)
+from kubedsm_lab.replay.packing.attempts import call as packed_within
 from kubedsm_lab.replay.packing.experiment import PRESET, Plan, attempts
 from kubedsm_lab.replay.packing.instances import Shape, instance, seeds
 from kubedsm_lab.replay.packing.tables import sections

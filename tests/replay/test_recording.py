@@ -6,13 +6,7 @@ import pytest
 from kubedsm.model.model import Resources, Tier, Tiers
 from kubedsm_lab.replay.measures import lost_pod_seconds
 from kubedsm_lab.replay.recording import TimelineRecorder
-from kubedsm_lab.replay.sightings import (
-    DeploymentGone,
-    DeploymentSeen,
-    NodeSeen,
-    PodGone,
-    PodSeen,
-)
+from kubedsm_lab.replay.sightings import DeploymentGone, DeploymentSeen, NodeSeen, PodGone, PodSeen
 from support.policy_clusters import MI, node, pod
 
 

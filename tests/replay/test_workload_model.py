@@ -7,13 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from kubedsm_lab.replay.workload_model import (
-    BlockingClient,
-    Endpoint,
-    Server,
-    due_times,
-    respond,
-)
+from kubedsm_lab.replay.workload_model import BlockingClient, Endpoint, Server, due_times, respond
 from loadgen.scenario import Api, Interval
 from support.drawing import drawn_cases
 

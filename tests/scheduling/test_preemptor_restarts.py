@@ -7,14 +7,7 @@ import pytest
 from kubedsm.kube.client.port import OutcomeUnknown
 from kubedsm_lab.emulator.front import Faults, RequestFault
 from support.drawing import drawn
-from support.preemptions import (
-    SLOW_STOP,
-    Evictions,
-    filled,
-    preempting,
-    settled,
-    urgent,
-)
+from support.preemptions import SLOW_STOP, Evictions, filled, preempting, settled, urgent
 
 
 @pytest.mark.parametrize("moment", ["before the eviction", "after it"])

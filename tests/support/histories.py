@@ -33,14 +33,7 @@ from kubedsm.model.model import (
     Workload,
 )
 from kubedsm.model.selectors import Requirement
-from kubedsm.model.surroundings import (
-    Claim,
-    CSINode,
-    CSIVolume,
-    Namespace,
-    StorageClass,
-    Volume,
-)
+from kubedsm.model.surroundings import Claim, CSINode, CSIVolume, Namespace, StorageClass, Volume
 from support.rule_instances import HOST, app, evenly, near
 
 GI = 2**30

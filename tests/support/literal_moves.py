@@ -11,16 +11,7 @@ from itertools import combinations, permutations, product
 
 import attrs
 
-from kubedsm.model.model import (
-    Node,
-    NodeName,
-    Pod,
-    Resources,
-    Share,
-    Tier,
-    Uid,
-    Workload,
-)
+from kubedsm.model.model import Node, NodeName, Pod, Resources, Share, Tier, Uid, Workload
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.fragmentation import Fragmentation, Measure, request_mix
 from kubedsm.objective.objective import NANO, Objective, QosTargets, quality

@@ -9,15 +9,7 @@ from itertools import combinations
 
 import attrs
 
-from kubedsm.model.model import (
-    Node,
-    NodeName,
-    Pod,
-    Resources,
-    Share,
-    Tier,
-    Workload,
-)
+from kubedsm.model.model import Node, NodeName, Pod, Resources, Share, Tier, Workload
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.fragmentation import Fragmentation
 from kubedsm.objective.objective import Objective, QosTargets, quality

@@ -2,13 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from kubedsm.model.model import (
-    EVERY_ADDRESS,
-    Node,
-    Pod,
-    PodAffinityTerm,
-    SpreadConstraint,
-)
+from kubedsm.model.model import EVERY_ADDRESS, Node, Pod, PodAffinityTerm, SpreadConstraint
 from kubedsm.model.selectors import selects
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.model.surroundings import Volume

@@ -8,14 +8,7 @@ from itertools import cycle
 
 import attrs
 
-from kubedsm.dashboard.rows import (
-    MoveRow,
-    NodeRow,
-    PodRow,
-    Snapshot,
-    StatusRow,
-    WorkloadRow,
-)
+from kubedsm.dashboard.rows import MoveRow, NodeRow, PodRow, Snapshot, StatusRow, WorkloadRow
 from kubedsm.process.clock import SystemClock
 from support.serving_pages import page_showing, served
 from support.told_scene import stream_of

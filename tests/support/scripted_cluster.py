@@ -18,13 +18,7 @@ from kubedsm.kube.client.port import (
 )
 from kubedsm.kube.watching.reflector import Reflector, ReflectorStatistics
 from kubedsm.kube.wire.decoding import PODS
-from kubedsm.model.events import (
-    HistoryRewound,
-    NodeApplied,
-    NodeDeleted,
-    PodApplied,
-    PodDeleted,
-)
+from kubedsm.model.events import HistoryRewound, NodeApplied, NodeDeleted, PodApplied, PodDeleted
 from kubedsm_lab.replay.virtual_time import VirtualClock
 
 FOREVER = 1e9
