@@ -6,12 +6,7 @@ import attrs
 import pytest
 
 from kubedsm.config.settings import load
-from kubedsm.dashboard.server.changes import (
-    CHANGES,
-    MOST_CHANGES,
-    BadRequestError,
-    parse_what_if,
-)
+from kubedsm.dashboard.server.changes import CHANGES, MOST_CHANGES, BadRequestError, parse_what_if
 from kubedsm.dashboard.server.what_if import explain_what_if
 from kubedsm.model.events import NodeApplied, PodApplied
 from kubedsm.model.mirror import ClusterMirror

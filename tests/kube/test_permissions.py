@@ -5,10 +5,7 @@ import asyncio
 import pytest
 
 from kubedsm.app.leader_election import Elector, LeaseTimes
-from kubedsm.app.live_configuration import (
-    KEY,
-    read_document_in,
-)
+from kubedsm.app.live_configuration import KEY, read_document_in
 from kubedsm.config.settings import load
 from kubedsm.explain import client
 from kubedsm.explain.explainer import Explainer
@@ -17,10 +14,7 @@ from kubedsm.kube.calls.reads import namespace_uid
 from kubedsm.kube.client.port import ObjectName
 from kubedsm.kube.client.write_gate import WriteGate
 from kubedsm.kube.wire import decoding
-from kubedsm.kube.wire.annotations import (
-    REQUEST_ANNOTATION,
-    MoveRequest,
-)
+from kubedsm.kube.wire.annotations import REQUEST_ANNOTATION, MoveRequest
 from kubedsm_lab.emulator.api.resources import (
     CONFIGMAPS,
     EVENTS,

@@ -3,10 +3,7 @@
 import pytest
 
 from kubedsm.kube.calls import reads, writes
-from kubedsm.kube.calls.reads import (
-    PodEvent,
-    events_about,
-)
+from kubedsm.kube.calls.reads import PodEvent, events_about
 from kubedsm.kube.wire import decoding
 from kubedsm.kube.wire.errors import WireError
 from kubedsm.model.selecting import Budget

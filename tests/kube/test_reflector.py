@@ -6,16 +6,8 @@ import random
 
 import pytest
 
-from kubedsm.kube.client.port import (
-    OutcomeUnknown,
-    Response,
-    Unreachable,
-)
-from kubedsm.kube.watching.reflector import (
-    SILENT_STREAMS,
-    Reflector,
-    ReflectorStatistics,
-)
+from kubedsm.kube.client.port import OutcomeUnknown, Response, Unreachable
+from kubedsm.kube.watching.reflector import SILENT_STREAMS, Reflector, ReflectorStatistics
 from kubedsm.kube.wire.decoding import PODS
 from kubedsm_lab.replay.virtual_time import VirtualClock
 from support.scripted_cluster import (

@@ -3,14 +3,7 @@
 import attrs
 import pytest
 
-from kubedsm.model.model import (
-    Node,
-    Resources,
-    Share,
-    Taint,
-    Tier,
-    Workload,
-)
+from kubedsm.model.model import Node, Resources, Share, Taint, Tier, Workload
 from kubedsm.model.node_index import site_of
 from kubedsm.model.sites import SITE_LABELS, Away, is_partitioned, sites_of
 from kubedsm.model.snapshot import Snapshot
