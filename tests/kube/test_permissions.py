@@ -18,13 +18,9 @@ from kubedsm.kube.wire.annotations import REQUEST_ANNOTATION, MoveRequest
 from kubedsm_lab.emulator.api.resources import (
     CONFIGMAPS,
     EVENTS,
-    NAMESPACES,
     NODES,
-    SERVICES,
-    STATEFUL_SETS,
 )
-from kubedsm_lab.emulator.front import EmulatedFront
-from kubedsm_lab.emulator.paper import node, workload
+from kubedsm_lab.emulator.paper import node
 from support.accesses import OWN, Accesses
 from support.faults import OUTCOMES
 from support.image_pulls import AHEAD, LARGE_EDGE, pulling
@@ -39,7 +35,7 @@ from support.volumes import (
     set_provisioning,
     storage_class,
 )
-from support.worlds import CLOUD, EDGE, emulated, small_pod
+from support.worlds import CLOUD, EDGE, emulated
 
 QUIET = load("suggester: {mode: 'off'}", "test")
 #: what goes on all the time, whatever else is done
@@ -49,12 +45,6 @@ BY_NAME = {feature.name: feature for feature in FEATURES}
 
 def rights_of(names):
     return {right for name in names for right in BY_NAME[name].rights}
-
-
-def stateful(world, name, replicas):
-    spec = small_pod({"cpu": "1", "memory": "64Mi"})
-    given = workload(name, replicas, spec, "StatefulSet", serviceName=name)
-    world.api.create(STATEFUL_SETS, given, namespace="default")
 
 
 async def placing():
@@ -91,11 +81,9 @@ async def demanding_sites():
     configuration = load(demand, "test")
     async with two_sites(configuration=configuration, faults=seen) as world, world.scheduler():
         for name in ("web", "db"):
-            spec = {"selector": {"app": name}, "ports": [{"port": 80}]}
-            service = {"metadata": {"name": name}, "spec": spec}
-            world.api.create(SERVICES, service, namespace="default")
+            world.service(name)
         world.deploy("web", 1)
-        stateful(world, "db", 1)
+        world.stateful_set("db", 1)
         await world.until(lambda: world.events("ServiceIgnoresSites", "Deployment"), 700)
         await world.until(lambda: world.events("ServiceIgnoresSites", "StatefulSet"), 10)
     return seen
@@ -105,7 +93,7 @@ async def correcting_tiers():
     seen = Accesses()
     async with emulated(CLOUD, configuration=QUIET, faults=seen) as world, world.scheduler():
         world.deploy("web", 1)
-        stateful(world, "db", 1)
+        world.stateful_set("db", 1)
         await world.until_bound(2, 10)
         moved = {"metadata": {"labels": {"kubedsm.io/tier": "edge"}}}
         world.patch(NODES, "c1", moved)
@@ -121,7 +109,7 @@ async def moving():
     seen = Accesses()
     async with migrating(LARGE_CLOUD, faults=seen) as world, world.scheduler():
         world.deploy("web", 1)
-        stateful(world, "db", 2)
+        world.stateful_set("db", 2)
         await world.until_bound(3, 10)
         await asyncio.sleep(2)
         open_edge(world, node("e1", "edge", "4", "8Gi"))
@@ -134,7 +122,7 @@ async def pulling_ahead():
     """One pod before the other is gone, and one after; the target lacks the image of both."""
     seen = Accesses()
     async with pulling(AHEAD, front=seen) as world:
-        stateful(world, "db", 2)
+        world.stateful_set("db", 2)
         await world.until_bound(3, 10)
         await asyncio.sleep(2)
         world.api.create(NODES, LARGE_EDGE)
@@ -156,8 +144,8 @@ async def electing():
     """A term that is begun, renewed and ended."""
     seen = Accesses()
     async with emulated(CLOUD) as world:
-        world.api.create(NAMESPACES, {"metadata": {"name": OWN}})
-        front = EmulatedFront(world.cluster.routes, world.clock, faults=seen)
+        world.namespace(OWN)
+        front = world.connect(seen)
         gate = WriteGate(front, world.clock)
         elector = Elector(front, gate, world.clock, ObjectName(), LeaseTimes(), "one")
         async with elector.hold_lease(print):
@@ -170,9 +158,7 @@ async def following():
     seen = Accesses()
     name = ObjectName(OWN, OWN)
     async with emulated(CLOUD, configuration=QUIET, faults=seen, source=name) as world:
-        world.api.create(NAMESPACES, {"metadata": {"name": OWN}})
-        given = {"metadata": {"name": OWN}, "data": {KEY: "suggester: {mode: 'off'}"}}
-        world.api.create(CONFIGMAPS, given, namespace=OWN)
+        world.config_map(**{KEY: "suggester: {mode: 'off'}"})
         async with world.scheduler():
             await read_document_in(world.front, name)
             wrong = {"data": {KEY: "batch: {idle: 5}"}}
@@ -197,7 +183,7 @@ async def asked_to_move():
     """By an id that nothing is proposed under."""
     seen = Accesses()
     async with emulated(CLOUD, configuration=QUIET, faults=seen) as world, world.scheduler():
-        world.api.create(NAMESPACES, {"metadata": {"name": OWN}})
+        world.namespace(OWN)
         request = str(MoveRequest("r1", world.clock.wall(), "0badf00d"))
         metadata = {"name": OWN, "annotations": {REQUEST_ANNOTATION: request}}
         world.api.create(CONFIGMAPS, {"metadata": metadata}, namespace=OWN)
