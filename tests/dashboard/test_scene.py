@@ -3,23 +3,18 @@
 import asyncio
 
 import attrs
-import orjson
 
 from kubedsm.config.settings import load
 from kubedsm.dashboard.state.tables import REFRESH, PodTable, WorkloadTable
-from kubedsm.kube.client.port import ObjectName, Response
+from kubedsm.kube.client.port import ObjectName
 from kubedsm.model.events import MeasuredApplied
 from kubedsm.model.measured import Measured, Usage
 from kubedsm.observability.reading import Leadership, read
-from kubedsm_lab.emulator.api.resources import (
-    CONFIGMAPS,
-    DEPLOYMENTS,
-    NAMESPACES,
-    NODES,
-    STATEFUL_SETS,
-)
-from kubedsm_lab.emulator.front import Faults, RequestFault
+from kubedsm_lab.chaos.faults import answer
+from kubedsm_lab.emulator.api.resources import CONFIGMAPS, DEPLOYMENTS, NODES, STATEFUL_SETS
+from kubedsm_lab.emulator.front import RequestFault
 from kubedsm_lab.emulator.paper import node, workload
+from support.faults import Failing
 from support.move_scenes import LARGE_CLOUD, migrating, open_edge, quiet, settle_on_cloud
 from support.preemptions import SLOW_STOP, preempting, urgent
 from support.sites import GRACE, NORTH, SETTLE, cordon, running, two_sites
@@ -215,17 +210,10 @@ async def test_of_two_workloads_of_one_name_the_first_kind_has_the_row():
             await asyncio.sleep(REFRESH - 1)
 
 
-class Refuses(Faults):
-    """A webhook that refuses every bind."""
-
-    def on_request(self, request):
-        status = {"kind": "Status", "code": 403, "reason": "Forbidden", "message": "not on Mondays"}
-        refusal = RequestFault(Response(403, orjson.dumps(status)))
-        return refusal if request.path.endswith("/binding") else None
-
-
 async def test_a_pod_whose_bind_is_refused_waits_and_says_why():
-    async with viewing(emulated(EDGE), faults=Refuses()) as (world, viewer):
+    refusal = RequestFault(answer(403, "Forbidden", b'{"message": "not on Mondays"}'))
+    faults = Failing(lambda request: request.path.endswith("/binding"), refusal)
+    async with viewing(emulated(EDGE), faults=faults) as (world, viewer):
         world.deploy("web", 1)
         await asyncio.sleep(0.5)
         viewer.look()
@@ -255,9 +243,7 @@ async def test_a_standby_says_who_leads_and_a_new_leader_that_it_does():
 async def test_configurations_and_the_pause_switch_are_followed():
     source = ObjectName("kubedsm", "kubedsm")
     async with emulated(EDGE, CLOUD, source=source) as world:
-        world.api.create(NAMESPACES, {"metadata": {"name": "kubedsm"}})
-        made = {"metadata": {"name": "kubedsm"}, "data": {"config.yaml": "{}"}}
-        world.api.create(CONFIGMAPS, made, namespace="kubedsm")
+        world.config_map(**{"config.yaml": "{}"})
         viewer = Viewer(world)
 
         async def say(**data):
