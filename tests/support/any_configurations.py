@@ -1,19 +1,15 @@
 """Hypothesis strategies for configurations with all settings, and for invalid documents."""
 
 import json
+import re
 
+import attrs
 from hypothesis import strategies as st
 
+from kubedsm.config.duration import parse_duration
+from kubedsm.config.fields import kind_of
 from kubedsm.config.load_aware import LoadAware, NodeCapacity
-from kubedsm.config.sections import (
-    BatchSettings,
-    Fairness,
-    Latency,
-    MigrationSettings,
-    ObjectiveSettings,
-    OptimiserSettings,
-    SuggesterSettings,
-)
+from kubedsm.config.sections import BatchSettings, Fairness, Latency, ObjectiveSettings
 from kubedsm.config.services import Service
 from kubedsm.config.settings import Configuration
 from kubedsm.model.model import Tiers
@@ -42,6 +38,32 @@ def seconds(low, high):
     return st.floats(low, high) | nanoseconds(int(low * 1e9), int(high * 1e9))
 
 
+def of_schema(schema):
+    """Return a strategy for the values of a duration, word, flag or number, or None."""
+    bounds = re.match(r"a duration between (\S+) and (\S+),", schema.get("description", ""))
+    if bounds:
+        return seconds(*map(parse_duration, bounds.groups()))
+    if "enum" in schema:
+        return st.sampled_from([word for word in schema["enum"] if isinstance(word, str)])
+    if "boolean" in schema["type"]:
+        return st.booleans()
+    if "integer" in schema["type"]:
+        return st.integers(schema["minimum"], schema["maximum"])
+    return st.floats(schema["minimum"], schema["maximum"]) if "minimum" in schema else None
+
+
+def sections(cls, **given):
+    """Return a strategy for a section: `given` settings, and all that `of_schema` knows."""
+    for field in attrs.fields(cls):
+        if field.name in given:
+            continue
+        if attrs.has(type(field.default)):
+            given[field.name] = sections(type(field.default))
+        elif (values := of_schema({"type": ()} | kind_of(field).schema)) is not None:
+            given[field.name] = values | st.none() if field.default is None else values
+    return st.builds(cls, **given)
+
+
 modes = st.sampled_from(["surge", "recreate", "off"])
 weights = st.none() | st.floats(0, 1000)
 qos_targets = st.one_of(
@@ -67,18 +89,19 @@ def tiers(draw):
 @st.composite
 def batches(draw):
     idle, longest = sorted(draw(st.tuples(seconds(0, 60), seconds(0, 60))))
-    return BatchSettings(idle, longest, draw(st.integers(1, 10_000)))
+    return draw(sections(BatchSettings, idle=st.just(idle), max=st.just(longest)))
 
 
 @st.composite
 def objectives(draw):
     beta, alpha = sorted(draw(st.sets(st.floats(0, 1000), min_size=2, max_size=2)))
-    return ObjectiveSettings("share", alpha, beta, draw(st.floats(0, 1000)))
+    return draw(sections(ObjectiveSettings, alpha=st.just(alpha), beta=st.just(beta)))
 
 
 @st.composite
 def latencies(draw):
-    return Latency(*sorted(draw(st.sets(seconds(0, 60), min_size=2, max_size=2))))
+    edge, cloud = sorted(draw(st.sets(seconds(0, 60), min_size=2, max_size=2)))
+    return draw(sections(Latency, edge=st.just(edge), cloud=st.just(cloud)))
 
 
 capacities = st.builds(
@@ -87,40 +110,11 @@ capacities = st.builds(
     net=st.none() | st.integers(1, 2**50),
     disk=st.none() | st.integers(1, 2**50),
 )
-configurations = st.builds(
+configurations = sections(
     Configuration,
     scheduler_name=names,
     tiers=tiers(),
     batch=batches(),
-    suggester=st.builds(
-        SuggesterSettings,
-        mode=st.sampled_from(["apply", "suggest", "off"]),
-        algorithm=st.sampled_from(["exact", "paper"]),
-        period=seconds(0.01, 86400),
-        max_moves=st.integers(0, 1000),
-        max_cloud_to_edge=st.integers(0, 1000),
-        max_edge_reorder=st.integers(0, 1000),
-        defragment=st.booleans(),
-    ),
-    optimiser=st.builds(
-        OptimiserSettings,
-        mode=st.sampled_from(["apply", "suggest", "off", None]),
-        delay=seconds(0.1, 86400),
-        budget=seconds(0.01, 600),
-        tier_share=st.floats(0, 1),
-        allow_evictions=st.booleans(),
-    ),
-    migration=st.builds(
-        MigrationSettings,
-        mode=modes,
-        max_concurrent=st.integers(1, 1000),
-        max_per_node=st.integers(1, 1000),
-        max_per_workload=st.integers(1, 1000),
-        price=seconds(0, 86400),
-        cooldown=seconds(0, 86400),
-        drain_delay=seconds(0, 3600),
-        deadline=seconds(0.1, 86400),
-    ),
     objective=objectives(),
     services=st.dictionaries(
         st.just("*")
@@ -129,21 +123,11 @@ configurations = st.builds(
         qos_targets,
         max_size=3,
     ),
-    fairness=st.builds(
-        Fairness,
-        per_namespace=st.booleans(),
-        namespaces=st.dictionaries(names, st.floats(0, 1000), max_size=3),
-    ),
+    fairness=sections(Fairness, namespaces=st.dictionaries(names, st.floats(0, 1000), max_size=3)),
     latency=latencies(),
-    load_aware=st.builds(
+    load_aware=sections(
         LoadAware,
         prometheus=st.sampled_from(["", "http://p:9090"]),
-        period=seconds(0.1, 3600),
-        window=seconds(1, 86400),
-        weight=st.floats(0, 1000),
-        move=st.booleans(),
-        min_load_gain=st.floats(0.1, 100),
-        high_usage=st.floats(0.01, 1),
         capacity=st.lists(capacities, max_size=3, unique_by=repr).map(tuple),
     ),
 )
