@@ -5,11 +5,8 @@ from support.actor_world import NS, condition, emulated
 
 
 def budget(world, name="web", app="web", **spec):
-    body = {
-        "metadata": {"name": name},
-        "spec": {"selector": {"matchLabels": {"app": app}}, **spec},
-    }
-    world.api.create(POD_DISRUPTION_BUDGETS, body, namespace=NS)
+    spec = {"selector": {"matchLabels": {"app": app}}, **spec}
+    world.create(POD_DISRUPTION_BUDGETS, name, spec=spec)
 
 
 def status(world, name="web"):

@@ -4,15 +4,9 @@ from support.actor_world import NS, emulated
 
 
 def service(world, name="web", target_port: int | str = "http", **spec):
-    body = {
-        "metadata": {"name": name, "labels": {"team": "a"}},
-        "spec": {
-            "selector": {"app": name},
-            "ports": [{"name": "http", "port": 80, "targetPort": target_port}],
-            **spec,
-        },
-    }
-    world.api.create(SERVICES, body, namespace=NS)
+    ports = [{"name": "http", "port": 80, "targetPort": target_port}]
+    spec = {"selector": {"app": name}, "ports": ports, **spec}
+    world.create(SERVICES, name, {"team": "a"}, spec=spec)
 
 
 async def test_ready_and_not_ready_addresses():

@@ -47,7 +47,7 @@ async def test_jobs_and_stateful_sets_report_their_pods():
         world.schedule_always()
         job = {"template": {"spec": {**template("j")["spec"], "restartPolicy": "Never"}}}
         every = {"schedule": "* * * * *", "jobTemplate": {"spec": job}}
-        world.api.create(CRON_JOBS, {"metadata": {"name": "tick"}, "spec": every}, namespace=NS)
+        world.create(CRON_JOBS, "tick", spec=every)
         db = labelled_workload("StatefulSet", "db", 1, serviceName="db")
         world.api.create(STATEFUL_SETS, db, namespace=NS)
         await world.pass_time(80.0)

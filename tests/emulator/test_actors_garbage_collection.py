@@ -48,10 +48,7 @@ def owner_reference(obj, **more):
 
 async def test_one_owner_of_two_is_enough():
     async with emulated() as world:
-        owners = [
-            world.api.create(CONFIGMAPS, {"metadata": {"name": name}}, namespace=NS)
-            for name in ("one", "two")
-        ]
+        owners = [world.create(CONFIGMAPS, name) for name in ("one", "two")]
         references = [owner_reference(owner) for owner in owners]
         body = {"metadata": {"name": "child", "ownerReferences": references}}
         world.api.create(CONFIGMAPS, body, namespace=NS)
@@ -75,7 +72,7 @@ async def test_what_names_an_owner_that_never_was_is_deleted():
 
 async def test_a_namespace_goes_with_everything_in_it():
     async with emulated(stop_delay=1.0) as world:
-        world.api.create(NAMESPACES, {"metadata": {"name": "shop"}})
+        world.create(NAMESPACES, "shop")
         await world.pass_time()
         body = labelled_workload("Deployment", "web", 2)
         world.api.create(DEPLOYMENTS, body, namespace="shop")
@@ -103,7 +100,7 @@ async def test_a_namespace_goes_with_everything_in_it():
 
 async def test_an_object_with_a_finalizer_holds_its_namespace():
     async with emulated() as world:
-        world.api.create(NAMESPACES, {"metadata": {"name": "shop"}})
+        world.create(NAMESPACES, "shop")
         held = {"metadata": {"name": "held", "finalizers": ["example.com/hold"]}}
         world.api.create(CONFIGMAPS, held, namespace="shop")
         world.api.delete(NAMESPACES, "", "shop")

@@ -40,18 +40,9 @@ class Load:
 
 def autoscaler(world, name="web", behavior=None, **spec):
     target = {"apiVersion": "apps/v1", "kind": "Deployment", "name": name}
-    body = {
-        "metadata": {"name": name},
-        "spec": {
-            "scaleTargetRef": target,
-            "minReplicas": 1,
-            "maxReplicas": 10,
-            "metrics": [METRIC],
-            **({"behavior": behavior} if behavior else {}),
-            **spec,
-        },
-    }
-    return world.api.create(HORIZONTAL_POD_AUTOSCALERS, body, namespace=NS)
+    limits = {"scaleTargetRef": target, "minReplicas": 1, "maxReplicas": 10, "metrics": [METRIC]}
+    behaves = {"behavior": behavior} if behavior else {}
+    world.create(HORIZONTAL_POD_AUTOSCALERS, name, spec=limits | behaves | spec)
 
 
 def free(window=0):

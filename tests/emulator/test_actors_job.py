@@ -15,15 +15,13 @@ def job_spec(name="load", cpu="1", command=(), **spec):
 
 
 def job(world, name="load", **spec):
-    body = {"metadata": {"name": name}, "spec": job_spec(name, **spec)}
-    return world.api.create(JOBS, body, namespace=NS)
+    return world.create(JOBS, name, spec=job_spec(name, **spec))
 
 
 def cron_job(world, schedule="* * * * *", command=("sleep", "5"), parallelism=1, **spec):
     template = {"spec": job_spec(command=command, parallelism=parallelism)}
-    body = {"metadata": {"name": "cron"}, "spec": {"schedule": schedule, "jobTemplate": template}}
-    body["spec"] |= spec
-    return world.api.create(CRON_JOBS, body, namespace=NS)
+    spec = {"schedule": schedule, "jobTemplate": template, **spec}
+    return world.create(CRON_JOBS, "cron", spec=spec)
 
 
 def minutes(world):
@@ -136,8 +134,7 @@ async def test_a_pod_becomes_ready_after_the_initial_delays_of_its_probes():
             "startupProbe": {"initialDelaySeconds": 20, "exec": {"command": ["true"]}},
             "readinessProbe": {"initialDelaySeconds": 10, "exec": {"command": ["true"]}},
         }
-        body = {"metadata": {"name": "slow", "labels": {"app": "load"}}, "spec": spec}
-        world.api.create(PODS, body, namespace=NS)
+        world.create(PODS, "slow", {"app": "load"}, spec=spec)
         await world.pass_time(29.0)
         [pod] = world.pods("load")
         assert (pod["status"]["phase"], condition(pod, "Ready")[0]) == ("Running", "False")

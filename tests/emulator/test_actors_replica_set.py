@@ -145,8 +145,7 @@ async def test_the_node_with_more_pods_of_the_workload_gives_one_up(alone):
 
 async def test_a_quota_refusal_is_reported_and_tried_again():
     async with emulated() as world:
-        quota = {"metadata": {"name": "q"}, "spec": {"hard": {"pods": "1"}}}
-        world.api.create(RESOURCE_QUOTAS, quota, namespace=NS)
+        world.create(RESOURCE_QUOTAS, "q", spec={"hard": {"pods": "1"}})
         world.pod("other")
         replica_set(world, replicas=1)
         await world.pass_time()

@@ -109,10 +109,9 @@ def furnish(world):
     for app in APPS:
         world.deployment(app, 3)
         budget = {"selector": {"matchLabels": {"app": app}}, "maxUnavailable": 1}
-        body = {"metadata": {"name": app}, "spec": budget}
-        world.api.create(POD_DISRUPTION_BUDGETS, body, namespace=NS)
+        world.create(POD_DISRUPTION_BUDGETS, app, spec=budget)
         spec = {"selector": {"app": app}, "ports": [{"port": 80}]}
-        world.api.create(SERVICES, {"metadata": {"name": app}, "spec": spec}, namespace=NS)
+        world.create(SERVICES, app, spec=spec)
 
 
 @pytest.mark.parametrize("seed", drawn_cases(range(25)))

@@ -151,11 +151,7 @@ def scaling(world):
     body = {"scaleTargetRef": target, "maxReplicas": 20, "metrics": [HALF]}
     world.schedule_always()
     world.deployment("web", replicas=2)
-    world.api.create(
-        HORIZONTAL_POD_AUTOSCALERS,
-        {"metadata": {"name": "web"}, "spec": body},
-        namespace=NS,
-    )
+    world.create(HORIZONTAL_POD_AUTOSCALERS, "web", spec=body)
 
 
 def seen(world):

@@ -14,7 +14,7 @@ from kubedsm.kube.calls.explained_cluster import ExplainedCluster
 from kubedsm.kube.calls.inspection import list_selected
 from kubedsm.kube.client.port import Invalid, ObjectName, Response, Unreachable
 from kubedsm.model.model import Workload
-from kubedsm_lab.emulator.api.resources import CONFIGMAPS, SERVICE_ACCOUNTS
+from kubedsm_lab.emulator.api.resources import SERVICE_ACCOUNTS
 from kubedsm_lab.emulator.front import EmulatedFront
 from support.proposals import OWN
 from support.proxied import Proxied
@@ -49,11 +49,7 @@ def texts(state, verdict, **options):
 async def test_an_administrator_reads_everything_of_an_installation():
     async with emulated(EDGE, CLOUD, admin_token=ADMIN_TOKEN) as world:
         world.token = install(world.cluster)
-        world.api.create(
-            CONFIGMAPS,
-            {"metadata": {"name": OWN}, "data": {"config.yaml": FORMER}},
-            namespace=OWN,
-        )
+        world.config_map(**{"config.yaml": FORMER})
         async with world.scheduler():
             world.deploy("web", 2)
             world.deploy("huge", 1, cpu="64")

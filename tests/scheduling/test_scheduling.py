@@ -10,17 +10,11 @@ from kubedsm_lab.emulator.api.resources import NODES, PODS
 from support.worlds import CLOUD, EDGE, emulated
 
 
-async def test_a_burst_fills_the_edge_and_the_rest_goes_to_the_cloud():
+async def test_a_burst_fills_the_edge_and_pods_carry_tier_and_deletion_cost_and_get_an_event():
     async with emulated(EDGE, CLOUD) as world, world.scheduler():
         world.deploy("web", 6)
         await world.until_bound(6, 2)
         assert world.placed() == {"e1": 4, "c1": 2}
-
-
-async def test_bound_pods_carry_tier_and_deletion_cost_and_get_an_event():
-    async with emulated(EDGE, CLOUD) as world, world.scheduler():
-        world.deploy("web", 5)
-        await world.until_bound(5, 2)
         await asyncio.sleep(1)
         costs = {}
         for pod in world.pods():
@@ -29,7 +23,7 @@ async def test_bound_pods_carry_tier_and_deletion_cost_and_get_an_event():
             assert tier == {"e1": "edge", "c1": "cloud"}[pod["spec"]["nodeName"]]
             costs[tier] = int(cost)
         assert costs["cloud"] < costs["edge"]
-        assert len(world.events("Scheduled")) == 5
+        assert len(world.events("Scheduled")) == 6
 
 
 @pytest.mark.parametrize("own", ["7", "-100", "100"])

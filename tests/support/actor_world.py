@@ -64,6 +64,12 @@ class World:
     async def pass_time(self, seconds: float = SOON) -> None:
         await asyncio.sleep(seconds)
 
+    def create(
+        self, resource: Resource, name: str, labels: Object | None = None, **fields: object
+    ) -> Object:
+        made = {"metadata": {"name": name, "labels": labels or {}}, **fields}
+        return self.api.create(resource, made, namespace=NS if resource.namespaced else "")
+
     def deployment(self, name: str, replicas: int = 2, **spec: object) -> Object:
         return self.api.create(
             DEPLOYMENTS, labelled_workload("Deployment", name, replicas, **spec), namespace=NS
