@@ -69,7 +69,7 @@ async def test_an_expired_continue_token_starts_the_list_over_at_once():
     assert played.reports == []
 
 
-async def test_goes_on_from_the_last_event_or_bookmark():
+async def test_a_stream_that_ends_goes_on_from_the_last_event_or_bookmark_at_once():
     played = await play(
         listed(10),
         stream(line("ADDED", pod("a", 11)), 6.0),
@@ -78,13 +78,10 @@ async def test_goes_on_from_the_last_event_or_bookmark():
         seconds=60,
     )
     assert [watch.version for watch in played.watches] == ["10", "11", "40"]
+    # A stream that ends in time is followed by another one at once.
+    assert [round(watch.at, 3) for watch in played.watches] == [0.0, 6.0, 12.0]
+    assert played.statistics.reconnects == 2
     assert len(played.lists) == 1
-
-
-async def test_a_stream_that_ends_in_time_is_followed_by_another_at_once():
-    played = await play(listed(10), stream(6.0), stream(FOREVER), seconds=10)
-    assert [round(watch.at, 3) for watch in played.watches] == [0.0, 6.0]
-    assert played.statistics.reconnects == 1
 
 
 async def test_streams_that_end_as_they_begin_are_not_reopened_in_a_hot_loop():

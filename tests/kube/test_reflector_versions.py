@@ -53,13 +53,6 @@ async def test_versions_that_are_no_numbers_are_not_ordered():
     assert played.told == ["+a@m", "+a@b"]
 
 
-async def test_numbers_are_compared_as_numbers():
-    played = await play(
-        listed(9, pod("a", 9)), stream(line("MODIFIED", pod("a", 10)), FOREVER), seconds=1
-    )
-    assert played.told == ["+a@9", "+a@10"]
-
-
 async def test_a_name_with_another_uid_is_another_pod():
     played = await play(
         listed(10, pod("a", 3, "one")),
