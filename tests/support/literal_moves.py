@@ -24,10 +24,29 @@ from support.literal_match import literal_fragmentation, literal_match
 CLOUD = NodeName("the cloud")
 
 #: A pod, the node it is on (None: it waits), and where it goes.
-_Step = tuple[Pod, NodeName | None, NodeName]
+Step = tuple[Pod, NodeName | None, NodeName]
 _Free = dict[NodeName, Resources]
 #: What it is worth that the shares become these.
 Worth = Callable[[Mapping[Workload, Share]], int]
+
+
+def kind_of(step: Step, edge: Container[NodeName]) -> str:
+    """Return what a step does, as seen from the edge."""
+    _, source, target = step
+    if source is None:
+        return "placed"
+    return "in" if source not in edge else "out" if target == CLOUD else "within"
+
+
+def free_after(free: Mapping[NodeName, Resources], steps: Sequence[Step]) -> _Free:
+    """Return the free capacity after the steps; the cloud's does not count."""
+    left = dict(free)
+    for pod, source, target in steps:
+        if source is not None:
+            left[source] += pod.requests
+        if target != CLOUD:
+            left[target] -= pod.requests
+    return left
 
 
 @attrs.frozen
@@ -56,7 +75,7 @@ class _Try:
     edge: Mapping[NodeName, Node]
     cloud: Sequence[Node]
 
-    def legs(self, steps: Sequence[_Step]) -> int | None:
+    def legs(self, steps: Sequence[Step]) -> int | None:
         """Return the number of legs that carry out the steps; None if they are not allowed."""
         kinds = Counter(self._kind(step) for step in steps)
         allowed = (
@@ -68,13 +87,10 @@ class _Try:
         )
         return self._started(steps) if allowed else None
 
-    def _kind(self, step: _Step) -> str:
-        _, source, target = step
-        if source is None:
-            return "placed"
-        return "in" if source not in self.edge else "out" if target == CLOUD else "within"
+    def _kind(self, step: Step) -> str:
+        return kind_of(step, self.edge)
 
-    def _exchanged(self, steps: Sequence[_Step]) -> bool:
+    def _exchanged(self, steps: Sequence[Step]) -> bool:
         """Return whether two equivalent pods change places between edge and cloud.
 
         That equals a migration within the edge, at twice its price.
@@ -99,7 +115,7 @@ class _Try:
             *(not reasons(pod.pod_class, node, free[node.name]) for node in self.cloud),
         )
 
-    def _fits(self, steps: Sequence[_Step]) -> bool:
+    def _fits(self, steps: Sequence[Step]) -> bool:
         free = dict(self.snapshot.free)
         for pod, source, _ in steps:
             if source is not None:
@@ -115,7 +131,7 @@ class _Try:
         free = self.snapshot.free
         return literal_match(pods, self.cloud, free, Fragmentation()).costs[-1] is not None
 
-    def _leaves_headroom(self, steps: Sequence[_Step]) -> bool:
+    def _leaves_headroom(self, steps: Sequence[Step]) -> bool:
         """Return whether running pods respect the edge headroom."""
         for resource in ("cpu", "memory"):
             size = sum(node.allocatable.amount(resource) for node in self.edge.values())
@@ -129,7 +145,7 @@ class _Try:
                 return False
         return True
 
-    def _started(self, steps: Sequence[_Step]) -> int | None:
+    def _started(self, steps: Sequence[Step]) -> int | None:
         """Return the legs of a feasible order of steps, with at most one stop-over in the cloud."""
         out = [pod for pod, _, target in steps if target == CLOUD]
         # A cloud that holds them all from the start has room in any order.
@@ -144,7 +160,7 @@ class _Try:
         )
         return len(steps) + 1 if broken else None
 
-    def _ways(self, steps: Sequence[_Step]) -> Iterator[tuple[_Step, ...]]:
+    def _ways(self, steps: Sequence[Step]) -> Iterator[tuple[Step, ...]]:
         """Yield the steps with a concrete cloud node for each step to the cloud."""
         options = [
             [
@@ -158,7 +174,7 @@ class _Try:
         ]
         yield from product(*options)
 
-    def _without(self, step: _Step) -> Mapping[NodeName, Resources]:
+    def _without(self, step: Step) -> Mapping[NodeName, Resources]:
         pod, source, _ = step
         free = dict(self.snapshot.free)
         if source is not None:
@@ -166,11 +182,11 @@ class _Try:
         return free
 
 
-def _in_some_order(steps: Sequence[_Step], free: Mapping[NodeName, Resources]) -> bool:
+def _in_some_order(steps: Sequence[Step], free: Mapping[NodeName, Resources]) -> bool:
     return any(_in_order(order, dict(free)) for order in permutations(steps))
 
 
-def _in_order(order: Sequence[_Step], free: _Free) -> bool:
+def _in_order(order: Sequence[Step], free: _Free) -> bool:
     for pod, source, target in order:
         if target != CLOUD:
             short = [
@@ -210,7 +226,7 @@ def best_by_enumeration(
     # Many choices come to the same shares, or leave a node the same room.
     @cache
     def reached(changes: frozenset[tuple[Workload, int]]) -> tuple[int, int]:
-        after = _shares_after(shares, changes)
+        after = shares_after(shares, changes)
         qos = quality(after, qos_targets, objective)
         return qos, qos if worth is None else worth(after)
 
@@ -224,7 +240,7 @@ def best_by_enumeration(
     tried = 0
     for steps in _choices(snapshot, limits, trial, movable, new):
         tried += 1
-        qos, value = reached(_changes(steps, edge))
+        qos, value = reached(list_changes(steps, edge))
         if worth is not None:
             value += _given(steps, limits, most=0 if new else limits.max_moves)
         found = Best(qos, value - price * len(steps), len(steps), 0, 0)
@@ -241,13 +257,15 @@ def best_by_enumeration(
     return attrs.evolve(best, tried=tried)
 
 
-def _given(steps: Sequence[_Step], limits: SuggestLimits, most: int) -> int:
+def _given(steps: Sequence[Step], limits: SuggestLimits, most: int) -> int:
     """Return the price granted for awaited pods: their own, and that of `most` migrations."""
     awaited = sum(source is None for _, source, _ in steps)
     return round(limits.price * NANO) * awaited * (1 + most)
 
 
-def _changes(steps: Sequence[_Step], edge: Container[NodeName]) -> frozenset[tuple[Workload, int]]:
+def list_changes(
+    steps: Sequence[Step], edge: Container[NodeName]
+) -> frozenset[tuple[Workload, int]]:
     """Return the change of edge pods for each workload of the steps."""
     changes: Counter[Workload] = Counter()
     for pod, source, target in steps:
@@ -255,7 +273,7 @@ def _changes(steps: Sequence[_Step], edge: Container[NodeName]) -> frozenset[tup
     return frozenset(changes.items())
 
 
-def _shares_after(
+def shares_after(
     shares: Mapping[Workload, Share], changes: frozenset[tuple[Workload, int]]
 ) -> Mapping[Workload, Share]:
     after = dict(shares)
@@ -266,15 +284,10 @@ def _shares_after(
 
 
 def _after(
-    steps: Sequence[_Step], trial: _Try, cost_of: Callable[[NodeName, Resources], int]
+    steps: Sequence[Step], trial: _Try, cost_of: Callable[[NodeName, Resources], int]
 ) -> int:
     """Return the fragmentation of the edge after the steps."""
-    free = dict(trial.snapshot.free)
-    for pod, source, target in steps:
-        if source is not None:
-            free[source] += pod.requests
-        if target in trial.edge:
-            free[target] -= pod.requests
+    free = free_after(trial.snapshot.free, steps)
     return sum(cost_of(name, free[name]) for name in trial.edge)
 
 
@@ -290,7 +303,7 @@ def pairs_on_edge(snapshot: Snapshot, moved: Mapping[Uid, NodeName]) -> int:
 
 def _choices(
     snapshot: Snapshot, limits: SuggestLimits, trial: _Try, movable: Movable, new: Container[Uid]
-) -> Iterator[tuple[_Step, ...]]:
+) -> Iterator[tuple[Step, ...]]:
     steps = []
     for pod in sorted(snapshot.pods.values(), key=str):
         source = pod.node_name

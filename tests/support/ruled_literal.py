@@ -6,14 +6,13 @@ from itertools import combinations, groupby, permutations, product
 
 import attrs
 
-from kubedsm.model.model import PodClass, Resources, Share, Tier
+from kubedsm.model.model import PodClass, Resources, Tier
 from kubedsm.objective.fragmentation import Fragmentation, request_mix
 from kubedsm.objective.objective import quality
 from kubedsm.optimizer.moving.movable import default_movable
 from kubedsm.plugins.fit import shortages
+from support.literal_moves import CLOUD, free_after, kind_of, list_changes, shares_after
 from support.literal_rules import literal_rule
-
-CLOUD = "the cloud"
 
 
 def put(shot, pod, node):
@@ -108,10 +107,7 @@ class RuledOracle:
                 yield from filter(self._within, product(*chosen))
 
     def _kind(self, step):
-        _, source, target = step
-        if source is None:
-            return "placed"
-        return "in" if source not in self.edge else "out" if target == CLOUD else "within"
+        return kind_of(step, self.edge)
 
     def _within(self, steps):
         kinds = Counter(map(self._kind, steps))
@@ -124,20 +120,11 @@ class RuledOracle:
         )
 
     def _worth(self, steps):
-        shares = dict(self.shot.census.shares)
-        for pod, source, target in steps:
-            share = shares[pod.workload]
-            change = (target in self.edge) - (source in self.edge)
-            shares[pod.workload] = Share(share.edge + change, share.total)
+        shares = shares_after(self.shot.census.shares, list_changes(steps, self.edge))
         return by_priority(self.shot, shares, self.case), -len(steps)
 
     def _fragmentation(self, steps):
-        free = dict(self.shot.free)
-        for pod, source, target in steps:
-            if source is not None:
-                free[source] += pod.requests
-            if target != CLOUD:
-                free[target] -= pod.requests
+        free = free_after(self.shot.free, steps)
         return self.fragmentation.of(self.shot.of_tier(Tier.EDGE), free)
 
     def _legs(self, steps):
