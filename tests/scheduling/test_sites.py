@@ -214,12 +214,19 @@ async def test_a_site_that_flaps_waits_longer_each_time():
 
 
 async def test_new_pods_go_to_a_site_that_is_not_steady_only_if_nothing_else_takes_them():
-    async with two_sites(south="1", cloud="3") as world, world.scheduler():
+    async with metering(two_sites(south="1", cloud="3")) as (world, metered):
+
+        def count(state):
+            return metered("kubedsm_sites", state=state)
+
         await asyncio.sleep(1.0)
+        assert count("cut") == 0
         world.cluster.disconnect(*NORTH)
         await asyncio.sleep(GRACE + 5.0)
+        assert count("cut") == 1
         world.cluster.reconnect(*NORTH)
         await asyncio.sleep(5.0)
+        assert (count("cut"), count("unsteady")) == (0, 1)
         world.deploy("web", 4)
         await world.until_bound(4, 5)
         assert where(world) == {"s": 2, "c": 2}
@@ -231,22 +238,7 @@ async def test_new_pods_go_to_a_site_that_is_not_steady_only_if_nothing_else_tak
         await asyncio.sleep(60.0)
         assert where(world) == {"s": 2, "c": 2}
         await asyncio.sleep(SETTLE)
-        assert where(world) == {"s": 2, "n": 2}
-
-
-async def test_how_many_sites_are_away_is_measured():
-    async with metering(two_sites()) as (world, metered):
-        await asyncio.sleep(1.0)
-        assert metered("kubedsm_sites", state="cut") == 0
-        world.cluster.disconnect(*NORTH)
-        await asyncio.sleep(GRACE + 5.0)
-        assert metered("kubedsm_sites", state="cut") == 1
-        world.cluster.reconnect(*NORTH)
-        await asyncio.sleep(5.0)
-        assert metered("kubedsm_sites", state="cut") == 0
-        assert metered("kubedsm_sites", state="unsteady") == 1
-        await asyncio.sleep(SETTLE)
-        assert metered("kubedsm_sites", state="unsteady") == 0
+        assert (where(world), count("unsteady")) == ({"s": 2, "n": 2}, 0)
 
 
 async def test_what_to_move_now_is_told_without_what_is_away():
