@@ -15,49 +15,47 @@ from support.histories import state_of
 
 
 @attrs.frozen
-class State:
-    """Request for a digest of the worker's mirror."""
+class Question:
+    """Request of a test; its name is that of its class."""
 
-    name = "state"
-    urgent = False
-    budget = 1.0
+    budget: float = attrs.field(default=1.0, kw_only=True)
+    urgent: bool = attrs.field(default=False, kw_only=True)
+
+    @property
+    def name(self):
+        return type(self).__name__.lower()
+
+
+@attrs.frozen
+class State(Question):
+    """Request for a digest of the worker's mirror."""
 
     def solve(self, known):
         return hashlib.sha256(repr(state_of(known.mirror)).encode()).hexdigest()
 
 
 @attrs.frozen
-class Process:
+class Process(Question):
     """Request for the worker's process id, niceness and session."""
-
-    urgent: bool = False
-    name = "process"
-    budget = 1.0
 
     def solve(self, known):
         return os.getpid(), os.nice(0), os.getsid(0)
 
 
 @attrs.frozen
-class Files:
+class Files(Question):
     """Request for the names of the worker's open file descriptors."""
-
-    name = "files"
-    urgent = False
-    budget = 1.0
 
     def solve(self, known):
         return [path.name for path in Path("/proc/self/fd").iterdir()]
 
 
 @attrs.frozen
-class Dawdle:
+class Dawdle(Question):
     """Request that keeps the worker busy for some seconds."""
 
     seconds: float
     budget: float = 60.0
-    name = "dawdle"
-    urgent = False
 
     def solve(self, known):
         time.sleep(self.seconds)
@@ -65,12 +63,10 @@ class Dawdle:
 
 
 @attrs.frozen
-class Ponder:
+class Ponder(Question):
     """Request that runs until its deadline; returns whether it was interrupted."""
 
     budget: float
-    urgent: bool = False
-    name = "ponder"
 
     def solve(self, known):
         deadline = known.deadline(self)
@@ -80,12 +76,8 @@ class Ponder:
 
 
 @attrs.frozen
-class Broken:
+class Broken(Question):
     """Request that raises an error."""
-
-    name = "broken"
-    urgent = False
-    budget = 1.0
 
     def solve(self, known):
         print("not an answer")  # noqa: T201
@@ -93,25 +85,20 @@ class Broken:
 
 
 @attrs.frozen
-class PodNamed:
+class PodNamed(Question):
     """Request for the pod of a uid."""
 
     uid: str
-    urgent: bool = False
-    name = "pod"
-    budget = 1.0
 
     def solve(self, known):
         return known.mirror.pod(self.uid)
 
 
 @attrs.frozen
-class Solve:
+class Solve(Question):
     """Request to solve a program that cannot be solved in time; returns the solver's progress."""
 
     budget: float
-    urgent = False
-    name = "solve"
 
     def solve(self, known):
         rng = random.Random(1)
