@@ -1,33 +1,56 @@
-"""The emulated cluster answers as a real Kubernetes 1.36 did, exchange by exchange.
+"""The emulated cluster answers as a real Kubernetes did, exchange by exchange.
 
-The recording is played once, scene after scene in one fresh namespace, over real sockets; then
-each scene is a case of its own. What is compared, and what is not, is in `comparison`.
+Each recording is played once, scene after scene in a fresh namespace, over real sockets; then each
+scene is a case of its own. What is compared, and what is not, is in `comparison`.
 """
 
 import asyncio
 import random
+from functools import cache, partial
 
 import aiohttp
+import attrs
 import pytest
 
 from kubedsm.process.clock import SystemClock
 from kubedsm_lab.emulator.access.access import Access
+from kubedsm_lab.emulator.access.rbac import User
 from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster, Timing
 from kubedsm_lab.emulator.http.routes import Routes
 from kubedsm_lab.emulator.http.server import HttpFront
 from support.playing import Player, Write
-from support.transcripts import Object, load
+from support.recorded import MORE_OF_API_SERVER
+from support.transcripts import load
 
 pytestmark = pytest.mark.http
+TOKEN = "the administrator's"  # noqa: S105 - nobody's
+JSON = "application/json"
 
-EXCHANGES = load()
-SCENES = list(dict.fromkeys(exchange.scene for exchange in EXCHANGES))
+
+async def play(spec, exchanges, access, elsewhere, *, token=None, **how):
+    """Play a recording; `elsewhere` has the headers of requests to a server with that access."""
+    async with (
+        EmulatedCluster(spec, SystemClock(), random.Random(0), token=token) as cluster,
+        HttpFront(Routes(cluster.api) if token else cluster.routes) as front,
+        HttpFront(Routes(cluster.api, access(cluster))) as guarded,
+        aiohttp.ClientSession() as session,
+    ):
+        player = Player(
+            session=session,
+            url=front.url,
+            revision=lambda: cluster.api.store.revision,
+            exchanges=exchanges,
+            elsewhere={at: (guarded.url, headers) for at, headers in elsewhere.items()},
+            **how,
+        )
+        return await player.play()
+
+
+FIRST = load()
 #: as the recorder named it
-NAMESPACE = EXCHANGES[10].body["metadata"]["name"]
-
+NAMESPACE = FIRST[10].body["metadata"]["name"]
 #: watch → the exchange before which it was opened: the first whose effect it shows
 OPENED_BEFORE = {42: 16, 70: 64, 94: 87, 111: 109, 119: 116}
-
 #: writes that were not logged, before the exchange that shows their effect
 UNLOGGED = {
     # the recorder pushed resourceVersion 1 out of the watch cache with them
@@ -43,46 +66,95 @@ UNLOGGED = {
 }
 #: seconds; pods start sooner than the player takes the cluster for quiet
 TIMING = Timing(start_delay=0.06, stop_delay=0.13, hpa_sync=0.3)
-TOKEN = "the right one"  # noqa: S105 - nobody's
 
 
-def recorded_nodes() -> tuple[Object, ...]:
+def recorded_nodes():
     """The nodes that the recorder registered, as it did: it was their kubelet too."""
-    nodes = []
-    for node in EXCHANGES[11].response["items"]:
+    for node in FIRST[11].response["items"]:
         metadata = {key: node["metadata"][key] for key in ("name", "labels", "annotations")}
         status = {key: node["status"][key] for key in ("capacity", "allocatable", "conditions")}
         kind = {"apiVersion": "v1", "kind": "Node"}
-        nodes.append({**kind, "metadata": metadata, "spec": node["spec"], "status": status})
-    return tuple(nodes)
+        yield {**kind, "metadata": metadata, "spec": node["spec"], "status": status}
 
 
-async def play() -> dict[str, list[str]]:
-    spec = ClusterSpec(recorded_nodes(), TIMING)
-    async with (
-        EmulatedCluster(spec, SystemClock(), random.Random(0)) as cluster,
-        HttpFront(cluster.routes) as front,
-        HttpFront(Routes(cluster.api, Access.enforced(cluster.api, TOKEN))) as guarded,
-        aiohttp.ClientSession() as session,
-    ):
-        wrong = {"Authorization": "Bearer the wrong one"}
-        player = Player(
-            session=session,
-            url=front.url,
-            revision=lambda: cluster.api.store.revision,
-            exchanges=EXCHANGES,
-            opened_before=OPENED_BEFORE,
-            unlogged=UNLOGGED,
-            elsewhere={126: (guarded.url, {}), 127: (guarded.url, wrong)},
-        )
-        return await player.play()
+#: what the cluster says it is, which is another version than this recording is of
+OUR_VERSION = next(e for e in FIRST if e.path == "/version").response
+MORE = [
+    attrs.evolve(e, response=OUR_VERSION) if e.path == "/version" else e
+    for e in load(MORE_OF_API_SERVER)
+]
+ACCESS = [e for e in MORE if e.scene == "access"]
+DELETION = next(e for e in MORE if e.method == "DELETE" and e not in ACCESS)
+DELETED = DELETION.response["metadata"]["name"]
+ALICE = User("alice", groups=("system:authenticated",))
+#: what each who asks shows; the recorder wrote this for the token that the server made
+TOKENS = {
+    "": TOKEN,
+    "alice": "alice's",
+    "a wrong token": "nobody's",
+    "service account": "<a JWT>",
+}
+#: what was there already when the recorder came to the exchange
+THERE = {
+    ACCESS[0].index: [Write("POST", "/api/v1/namespaces", JSON, {"metadata": {"name": DELETED}})],
+    DELETION.index: [
+        # In the recording a pod on a lost node kept the namespace from going at once.
+        Write(
+            "POST",
+            f"/api/v1/namespaces/{DELETED}/pods",
+            JSON,
+            {
+                "metadata": {"name": "lost", "finalizers": ["example.com/held"]},
+                "spec": {"containers": [{"name": "c", "image": "pause"}]},
+            },
+        ),
+    ],
+}
 
 
-@pytest.fixture(scope="module")
-def differences() -> dict[str, list[str]]:
-    return asyncio.run(play())
+def with_alice(cluster):
+    """Return the cluster's access, which lets in nobody without a token."""
+    users = {**cluster.access.users, TOKENS["alice"]: ALICE}
+    return attrs.evolve(cluster.access, users=users, anonymous=False)
 
 
-@pytest.mark.parametrize("scene", SCENES)
-def test_scene(scene: str, differences: dict[str, list[str]]) -> None:
-    assert differences[scene] == []
+def shown_by(exchange):
+    token = TOKENS.get(exchange.asker)
+    return {"Authorization": f"Bearer {token}"} if token else {}
+
+
+RECORDINGS = {
+    "1.36": partial(
+        play,
+        ClusterSpec(tuple(recorded_nodes()), TIMING),
+        FIRST,
+        lambda cluster: Access.enforced(cluster.api, TOKEN),
+        {126: {}, 127: {"Authorization": "Bearer the wrong one"}},
+        opened_before=OPENED_BEFORE,
+        unlogged=UNLOGGED,
+    ),
+    "1.35": partial(
+        play,
+        ClusterSpec(()),
+        MORE,
+        with_alice,
+        {e.index: shown_by(e) for e in ACCESS},
+        token=TOKEN,
+        unlogged=THERE,
+    ),
+}
+SCENES = [
+    (version, scene)
+    for version, exchanges in (("1.36", FIRST), ("1.35", MORE))
+    for scene in dict.fromkeys(exchange.scene for exchange in exchanges)
+]
+
+
+@cache
+def find_differences(version):
+    return asyncio.run(RECORDINGS[version]())
+
+
+@pytest.mark.parametrize(("version", "scene"), SCENES)
+def test_scene(version, scene):
+    assert find_differences(version)[scene] == []

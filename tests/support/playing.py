@@ -58,12 +58,12 @@ class Player:
     #: how many writes the server has seen; it is quiet while this stands still
     revision: Callable[[], int]
     exchanges: Sequence[Exchange]
-    #: watch → the exchange before which it was opened
-    opened_before: Mapping[int, int]
     #: exchange → what was written just before it
     unlogged: Mapping[int, Sequence[Write]]
     #: exchange → where it is sent instead, and with which headers
     elsewhere: Mapping[int, tuple[str, Mapping[str, str]]]
+    #: watch → the exchange before which it was opened
+    opened_before: Mapping[int, int] = attrs.field(factory=dict)
     known: Correspondence = attrs.field(factory=Correspondence)
     #: scene → how it differed from the recording
     differences: dict[str, list[str]] = attrs.field(factory=dict)
