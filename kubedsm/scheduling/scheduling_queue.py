@@ -85,15 +85,6 @@ class SortedPods:
             del self.in_order[bisect_left(self.in_order, place)]
 
 
-@attrs.define
-class _FailingBinds:
-    """Pods whose binds failed for the same cause, in order of failure."""
-
-    pods: dict[Uid, None] = attrs.field(factory=dict)
-    #: earliest time of the next retry
-    next_retry: float = 0.0
-
-
 class SchedulingQueue:
     def __init__(self, clock: Clock, rng: random.Random) -> None:
         self._clock = clock
@@ -115,7 +106,8 @@ class SchedulingQueue:
         self._cause: dict[Uid, Cause] = {}
         #: pods whose last bind failed, also during the next attempt
         self.failing: Container[Uid] = self._cause.keys()
-        self._failing: dict[Cause, _FailingBinds] = {}
+        #: pods whose binds failed for the same cause, in order of their turns
+        self._failing: dict[Cause, dict[Uid, None]] = {}
         #: rejections by kubelets in a row, and the time of the last
         self._rejections: dict[Workload, tuple[int, float]] = {}
         self._changed = asyncio.Event()
@@ -232,12 +224,14 @@ class SchedulingQueue:
             self.add(pod)
 
     def forget(self, uid: Uid) -> None:
-        """Remove a bound or deleted pod from the queue."""
+        """Remove a bound or deleted pod from the queue; pods behind it move up."""
+        turn = self._backoff.get(uid, math.inf)
         self.remove(uid)
         self._await_until.pop(uid, None)
         self._failures.pop(uid, None)
-        if uid in self._cause:
-            self._clear_cause(uid)
+        for other in self._clear_cause(uid) if uid in self._cause else ():
+            if self._backoff.get(other, turn) > turn:
+                self._backoff[other], turn = turn, self._backoff[other]
 
     def remove(self, uid: Uid) -> None:
         """Remove the pod from activeQ, backoffQ or the unschedulable pods."""
@@ -309,7 +303,7 @@ class SchedulingQueue:
             return
         failing = self._failing[self._cause[uid]]
         self._clear_cause(uid)
-        waiting = (other for other in failing.pods if other in self._backoff)
+        waiting = (other for other in failing if other in self._backoff)
         for other in list(islice(waiting, REQUEUED_BY_SUCCESS)):
             self.add(self._pods[other])
 
@@ -376,21 +370,22 @@ class SchedulingQueue:
         """Return the pod's retry time, after other pods with the common failure cause."""
         self._clear_cause(pod.uid)
         self._cause[pod.uid] = (pod.namespace, cause)
-        failing = self._failing.setdefault((pod.namespace, cause), _FailingBinds())
-        failing.pods[pod.uid] = None
+        failing = self._failing.setdefault((pod.namespace, cause), {})
+        last = next((self._backoff[uid] for uid in reversed(failing) if uid in self._backoff), 0.0)
+        failing[pod.uid] = None
         latest = self._clock.monotonic() + MAX_RETRY_DELAY
-        turn = min(max(earliest, failing.next_retry), latest)
-        failing.next_retry = turn + RETRY_INTERVAL
-        return turn
+        return min(max(earliest, last + RETRY_INTERVAL), latest)
 
-    def _clear_cause(self, uid: Uid) -> None:
+    def _clear_cause(self, uid: Uid) -> dict[Uid, None]:
+        """Forget why the pod's bind failed; return the other pods with the cause."""
         cause = self._cause.pop(uid, None)
         if cause is None:
-            return
+            return {}
         failing = self._failing[cause]
-        del failing.pods[uid]
-        if not failing.pods:
+        del failing[uid]
+        if not failing:
             del self._failing[cause]
+        return failing
 
 
 @attrs.frozen(slots=True, cache_hash=True)

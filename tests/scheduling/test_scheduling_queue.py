@@ -7,8 +7,9 @@ import pytest
 
 from kubedsm.model.events import Change, Freed
 from kubedsm.model.mirror import ClusterMirror
-from kubedsm.model.model import NodeName, Resources, Workload
+from kubedsm.model.model import NodeName, Resources, Uid, Workload
 from kubedsm.scheduling.scheduling_queue import (
+    BACK_OFF,
     FLUSH_INTERVAL,
     MAX_RETRY_DELAY,
     REQUEUED_BY_SUCCESS,
@@ -189,6 +190,23 @@ async def test_no_pod_waits_for_ever(queue, clock):
     await clock.sleep(MAX_RETRY_DELAY + 1)
     await queue.wait_active()
     assert len(queue) == 1000
+
+
+@pytest.mark.parametrize("left", [["p0", "p299"], ["p298", "p299"], ["p7"]])
+@pytest.mark.parametrize("last_first", [False, True])
+async def test_no_pod_waits_for_the_turns_of_deleted_pods(queue, clock, left, last_first):
+    names = [f"p{number}" for number in range(300)]
+    for name in names:
+        queue.back_off(pod(name), "403 no")
+    for name in sorted(set(names) - set(left), key=names.index, reverse=last_first):
+        queue.forget(Uid(name))
+    tried = dict.fromkeys(left, clock.monotonic())
+    for _ in range(10):
+        await queue.wait_active()
+        [uid] = queue.pop(1)
+        assert clock.monotonic() - tried[uid] <= BACK_OFF.most + RETRY_INTERVAL
+        tried[uid] = clock.monotonic()
+        queue.back_off(pod(uid), "403 no")
 
 
 async def test_another_cause_or_namespace_is_no_reason_to_wait(queue, clock):
