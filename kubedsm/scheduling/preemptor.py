@@ -286,11 +286,9 @@ class Preemptor(Controller):
             pod = self._find_waiting(uid)
             if pod is None:
                 return None
-            lesser = [n.pod.uid for n in self._list_less_important(pod)]
-            reserved = self.mirror.sum_nominations([uid, *lesser])
             request = PreemptRequest(
                 pod,
-                reserved,
+                self._sum_reserved(pod),
                 frozenset(self._leaving),
                 budgets,
                 shunned,
@@ -299,17 +297,22 @@ class Preemptor(Controller):
             )
             changes = self.mirror.changes
             response = await self.planner.solve(request)
-            if changes == self.mirror.changes or self._is_valid(response, reserved):
+            if changes == self.mirror.changes or self._is_valid(response):
                 return response
         raise NoResponseError("the cluster changes faster than victims can be chosen")
 
-    def _is_valid(self, response: PreemptResponse, reserved: Mapping[NodeName, Resources]) -> bool:
+    def _is_valid(self, response: PreemptResponse) -> bool:
         """Return True if the pod would fit on the node at present after evicting the victims."""
-        if self._find_waiting(response.pod.uid) is None:
+        pod, found = response.pod, response.found
+        if self._find_waiting(pod.uid) is None:
             return False
-        snapshot = self.mirror.snapshot().with_free(reserved)
-        found = response.found
-        return found is None or makes_room(snapshot, response.pod, found, self._leaving)
+        snapshot = self.mirror.snapshot().with_free(self._sum_reserved(pod))
+        return found is None or makes_room(snapshot, pod, found, self._leaving)
+
+    def _sum_reserved(self, pod: Pod) -> Mapping[NodeName, Resources]:
+        """Return the capacity that nominations reserve for the pod and for less important pods."""
+        lesser = (nomination.pod.uid for nomination in self._list_less_important(pod))
+        return self.mirror.sum_nominations([pod.uid, *lesser])
 
     def _list_less_important(self, pod: Pod) -> list[Nomination]:
         priority = pod.pod_class.priority

@@ -22,6 +22,7 @@ from support.preemptions import (
     settled,
     urgent,
 )
+from support.slow_planning import SlowPlanner
 from support.worlds import CLOUD, EDGE
 
 
@@ -190,6 +191,25 @@ async def test_a_more_important_pod_takes_the_room_made_for_another():
         await asyncio.sleep(30)
         assert world.placed("urgent") == {None: 1}
         assert len(calls.done) == 1
+
+
+async def test_a_pod_bound_while_victims_are_chosen_is_not_counted_as_waiting():
+    large = [node(name, "edge", "4", "8Gi") for name in ("e1", "e2")]
+    async with preempting(*large, timing=SLOW_STOP) as world, world.scheduler():
+        world.api.create(PRIORITY_CLASSES, {"metadata": {"name": "dear"}, "value": 1000})
+        world.deploy("dear", 1, cpu="4", priorityClassName="dear")
+        await world.until_bound(1, 3, "dear")
+        await filled(world, 2, cpu="2", terminationGracePeriodSeconds=20)
+        urgent(world, cpu="2")
+        await world.until(lambda: world.events("Preempted"), 5)
+        preemptor = world.runtime.preemptor
+        delays = iter([0.0, 20.0])
+        preemptor.planner = SlowPlanner(preemptor.planner, lambda: next(delays, 0.0))
+        urgent(world, "most", cpu="4", priority=HIGHEST)
+        await world.until(lambda: world.bound("most"), 60)
+        assert world.placed("urgent") == {"e2": 1}
+        assert world.placed("low") == {"e2": 1, None: 1}
+        assert world.placed("most") == {"e1": 1}
 
 
 async def test_several_important_pods_each_get_room_and_no_more_go_than_must():
