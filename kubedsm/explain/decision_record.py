@@ -131,6 +131,10 @@ class DecisionRecord(Listener):
     changes: int = attrs.field(default=0, init=False)
     _next: int = attrs.field(default=1, init=False)
     _entries: OrderedDict[int, Entry] = attrs.field(factory=OrderedDict, init=False)
+    #: decisions of each kind, oldest first
+    _numbers: Mapping[Kind, OrderedDict[int, None]] = attrs.field(
+        factory=lambda: {kind: OrderedDict() for kind in Kind}, init=False
+    )
     _bases: OrderedDict[int, Basis] = attrs.field(factory=OrderedDict, init=False)
     #: number of the last decision by pod uid and by migration id
     _placed_by: dict[str, int] = attrs.field(factory=dict, init=False)
@@ -347,9 +351,10 @@ class DecisionRecord(Listener):
         self._entries[entry.number] = entry
         for key in _keys(entry):
             self._placed_by[key] = entry.number
-        alike = [number for number, each in self._entries.items() if each.kind is entry.kind]
+        alike = self._numbers[entry.kind]
+        alike[entry.number] = None
         if len(alike) > ENTRIES:
-            self._drop(alike[0])
+            self._drop(next(iter(alike)))
         self._bases[entry.number] = basis
         while len(self._bases) > 1 and (len(self._bases) > SNAPSHOTS or self._too_large()):
             self._bases.popitem(last=False)
@@ -362,6 +367,7 @@ class DecisionRecord(Listener):
         entry = self._entries.pop(number, None) if number is not None else None
         if entry is None:
             return
+        del self._numbers[entry.kind][entry.number]
         self._bases.pop(entry.number, None)
         for key in _keys(entry):
             if self._placed_by.get(key) == entry.number:
