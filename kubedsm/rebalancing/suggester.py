@@ -316,8 +316,11 @@ class Suggester:
     async def _suggest_moves(self) -> None:
         migrator, state = self.migrator, self.migrator.state
         settings = migrator.configuration.current.suggester
-        # A plan needs all its groups: a proposal may remain without approval.
-        towards = self._plan if settings.mode == "apply" else None
+        migration = migrator.configuration.current.migration
+        # A plan needs all its groups: a proposal may remain without approval, and a cooldown or a
+        # spent budget would leave the plan half done.
+        whole = not (migration.cooldown or migration.budget.limited)
+        towards = self._plan if settings.mode == "apply" and whole else None
         candidates = migrator.about_candidates(
             SuggestRequest, budget=settings.budget, towards=towards
         )

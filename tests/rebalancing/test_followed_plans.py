@@ -1,5 +1,7 @@
 """The suggester follows a plan of more migrations than one suggestion has."""
 
+import pytest
+
 from kubedsm.config.settings import load
 from kubedsm_lab.emulator.paper import node
 from support.worlds import CLOUD, emulated
@@ -7,7 +9,7 @@ from support.worlds import CLOUD, emulated
 #: A pod of x alone gains less than its price for minutes; all eight together are worth much more.
 SETTINGS = """
 suggester: {{period: 1s, mode: {mode}}}
-migration: {{price: 200s, drainDelay: 0s, deadline: 20s}}
+migration: {{price: 200s, drainDelay: 0s, deadline: 20s{more}}}
 objective: {{gamma: 10, beta: 0}}
 services: {{default/x: {{qos: 1}}, default/y: {{qos: 1, weight: 0.1}}}}
 """
@@ -22,7 +24,7 @@ async def fill(world):
 
 
 async def test_a_target_is_reached_that_no_single_suggestion_reaches():
-    configuration = load(SETTINGS.format(mode="apply"), "test")
+    configuration = load(SETTINGS.format(mode="apply", more=""), "test")
     async with emulated(WIDE, CLOUD, configuration=configuration) as world, world.scheduler():
         await fill(world)
         await world.until(lambda: world.placed("x") == {"e1": 8}, 120)
@@ -34,10 +36,15 @@ async def test_a_target_is_reached_that_no_single_suggestion_reaches():
         assert any("of a plan of 16" in purpose for purpose in purposes)
 
 
-async def test_what_awaits_approval_is_never_part_of_a_plan():
-    configuration = load(SETTINGS.format(mode="suggest"), "test")
+@pytest.mark.parametrize(
+    ("mode", "more"),
+    [("suggest", ""), ("apply", ", cooldown: 20s"), ("apply", ", budget: {workloadPerHour: 6}")],
+)
+async def test_no_plan_begins_that_may_remain_unfinished(mode, more):
+    configuration = load(SETTINGS.format(mode=mode, more=more), "test")
     async with emulated(WIDE, CLOUD, configuration=configuration) as world, world.scheduler():
         await fill(world)
         for _ in range(20):
             await world.clock.sleep(3)
             assert world.runtime.migrator.proposed is None
+            assert world.placed("y") == {"e1": 10}
