@@ -57,8 +57,7 @@ def find_next_group(problem: EdgeProblem, towards: Towards) -> Selection | None:
 
 
 def _pays(problem: EdgeProblem, moves: Moves) -> bool:
-    gains = sum_gains(problem.gains, moves)
-    worthwhile = bool(moves) and is_worthwhile(gains, moves) and leading_gain(gains) > LEAST_GAIN
+    worthwhile = is_worthwhile(sum_gains(problem.gains, moves), moves)
     return worthwhile and leading_gain(problem.net(moves)) > LEAST_GAIN * NANO
 
 
