@@ -205,7 +205,8 @@ class NewPods:
         migrator = self.migrator
         await migrator.await_calm(CALM)
         waiting = self._list_waiting()
-        if not waiting or not migrator.is_idle():
+        applies = migrator.configuration.current.suggester.mode == "apply"
+        if not (waiting and applies and migrator.is_idle()):
             return False
         snapshot, state = migrator.mirror.snapshot(), migrator.state
         candidates = migrator.about_candidates(

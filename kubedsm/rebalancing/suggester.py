@@ -309,9 +309,10 @@ class Suggester:
 
     def _is_due(self) -> bool:
         migrator = self.migrator
-        return migrator.is_calm() and (
-            migrator.state != self._nothing_at or migrator.clock.monotonic() >= self._again_at
-        )
+        mode = migrator.configuration.current.suggester.mode
+        changed = migrator.state != self._nothing_at
+        again = changed or migrator.clock.monotonic() >= self._again_at
+        return again and mode != "off" and migrator.is_calm()
 
     async def _suggest_moves(self) -> None:
         migrator, state = self.migrator, self.migrator.state

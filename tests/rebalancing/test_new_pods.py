@@ -118,6 +118,16 @@ async def test_nor_do_they_wait_while_migrations_are_paused():
         await world.until(lambda: world.placed("gold") == {"c1": 4}, 0.5)
 
 
+async def test_once_the_suggester_is_off_no_further_migration_is_made_for_them():
+    async with full_edge(**{"suggester.maxMoves": "2"}) as world:
+        world.deploy("gold", 4)
+        await world.until(lambda: world.events("WaitingForEdge"), 5)
+        off = f"{{suggester: {{mode: off, maxMoves: 2}}, services: {SETTINGS['services']}}}"
+        world.runtime.configuration.replace(off, "test", 0.0)
+        await world.until(lambda: world.bound("gold") == 4, 60)
+        assert len(world.witness.of("evict")) == 1
+
+
 async def test_as_many_wait_as_the_budget_helps():
     async with full_edge(**{"migration.budget.workloadPerHour": "2"}) as world:
         world.deploy("gold", 4)

@@ -55,7 +55,8 @@ async def test_looking_again_as_time_goes_by_is_no_busy_thinking():
     assert 2 <= len(asked) <= 25
 
 
-async def test_nothing_is_moved_while_pods_are_about_to_start():
+@pytest.mark.parametrize("mode", ["apply", "off"])
+async def test_nothing_is_moved_while_pods_are_about_to_start(mode):
     # One pod is at once where room comes free; the others start, and may need that room more.
     slow = Timing(start_delay=6.0, stop_delay=0.5)
     async with (
@@ -70,7 +71,10 @@ async def test_nothing_is_moved_while_pods_are_about_to_start():
         open_edge(world, TWO)
         await asyncio.sleep(4)
         assert world.placed() == {"c1": 2}
-        await world.until(lambda: world.placed("old")["e1"] == 1, 20)
+        text = f"{{suggester: {{mode: {mode}, period: 1s}}, migration: {{price: 10s}}}}"
+        world.runtime.configuration.replace(text, "test", 0.0)
+        await asyncio.sleep(20)
+        assert world.placed("old")["e1"] == (mode == "apply")
 
 
 async def replaced(world):
