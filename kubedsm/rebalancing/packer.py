@@ -68,7 +68,7 @@ class Packer:
             present = migrator.queue.refused()
             stuck = refused & present
             unsettled = unsettled + 1 if stuck and refused != present else 0
-            if stuck and unsettled in (0, UNSETTLED) and self._is_due(stuck):
+            if stuck and unsettled in (0, UNSETTLED):
                 await self._pack_pods(stuck)
             unsettled %= UNSETTLED
 
@@ -89,14 +89,18 @@ class Packer:
         return self.migrator.about_candidates(PackRequest, budget=budget, refused=refused)
 
     async def _pack_pods(self, refused: frozenset[Uid]) -> None:
+        """Request a packing if one is due, and carry it out or propose it."""
         migrator = self.migrator
-        state, now = migrator.state, migrator.clock.monotonic
-        snapshot, began = migrator.mirror.snapshot(), now()
-        try:
-            packing = await migrator.planner.solve(self.candidates(refused))
-        except NoResponseError:
-            return
-        answered = now()
+        async with migrator.solving:
+            if not self._is_due(refused):
+                return
+            state, now = migrator.state, migrator.clock.monotonic
+            snapshot, began = migrator.mirror.snapshot(), now()
+            try:
+                packing = await migrator.planner.solve(self.candidates(refused))
+            except NoResponseError:
+                return
+            answered = now()
         seconds = answered - began
         self._rests_until = answered + REST * seconds
         if not refused <= self._packed_for:

@@ -76,6 +76,8 @@ class Migrator(Controller):
     proposed: Suggestion | None = attrs.field(default=None, init=False)
     #: new pods wait for capacity at the edge: no other migration begins
     making_room: bool = attrs.field(default=False, init=False)
+    #: held while a suggestion or a packing is solved: the time until its turn is no solving time
+    solving: asyncio.Lock = attrs.field(factory=asyncio.Lock, init=False)
     _plans: "itertools.count[int]" = attrs.field(factory=lambda: itertools.count(1), init=False)
 
     # candidates
@@ -272,14 +274,14 @@ class Suggester:
         started = ended = now()
         while True:
             await self._await_turn(ended, ended - started)
-            started = ended = now()
             if self._is_due():
                 await self._await_stability()
                 await self.migrator.await_calm(PATIENCE)
+            async with self.migrator.solving:
                 started = ended = now()
-            if self._is_due():
-                await self._suggest_moves()
-                ended = now()
+                if self._is_due():
+                    await self._suggest_moves()
+                    ended = now()
 
     async def _await_turn(self, since: float, solving: float) -> None:
         """Wait until the next suggestion is due; a changed configuration may change the time."""

@@ -6,6 +6,7 @@ import attrs
 import pytest
 from structlog.testing import capture_logs
 
+from kubedsm.config.sections import SuggesterSettings
 from kubedsm.config.settings import load
 from kubedsm.explain.pod import explain_pod
 from kubedsm.explain.rendering import render_text
@@ -81,6 +82,33 @@ async def test_no_more_than_a_tenth_of_the_time_is_spent_on_thinking():
             large(world, f"large{number}")
             await asyncio.sleep(5)
         assert 5 <= len(planner.asked) <= 200 / 25 + 1
+
+
+class OneAtATime:
+    """Planner that solves one request at a time, as the worker does; a packing takes long."""
+
+    def __init__(self, runtime):
+        self.lock, self.suggestions, self.planner = asyncio.Lock(), 0, runtime.planner
+        runtime.migrator.planner = self
+
+    async def solve(self, question):
+        async with self.lock:
+            self.suggestions += question.name == "suggestion"
+            await asyncio.sleep(20.0 * (question.name == "packing"))
+            return await self.planner.solve(question)
+
+
+async def test_the_time_of_a_packing_is_no_pause_of_the_suggester():
+    both = attrs.evolve(APPLY, suggester=SuggesterSettings(period=1.0))
+    async with in_pieces(configuration=both) as world, world.scheduler() as runtime:
+        await half_full(world)
+        annotated(world, "web")
+        planner = OneAtATime(runtime)
+        large(world)
+        for number in range(120):
+            world.patch(NODES, "n1", {"metadata": {"labels": {"change": str(number)}}})
+            await asyncio.sleep(0.5)
+        assert planner.suggestions > 20
 
 
 async def test_a_tenant_whose_pods_come_and_go_does_not_keep_others_moving():
