@@ -10,7 +10,7 @@ networkx takes 0.15 s and 24 MB to import. Only the planner process calls functi
 networkx, and imports the library at the first call.
 """
 
-from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from itertools import combinations, islice
@@ -185,6 +185,19 @@ def find_needs(moves: Sequence[Move], free: Mapping[NodeName, Resources]) -> Nee
     if len(list_startable(needs)) == len(needs):
         return needs
     return {**needs, **_find_least_needs(moves, {u for u in needs if not needs[u]}, room, leaving)}
+
+
+def fit_together(moves: Collection[Move], free: Mapping[NodeName, Resources]) -> bool:
+    """Return True if the targets have capacity for all arrivals, once all departures are over."""
+    room = dict(free)
+    for move in moves:
+        if move.source is not None:
+            room[move.source] += move.pod.requests
+    for move in moves:
+        if shortages(move.pod.requests, room[move.target]):
+            return False
+        room[move.target] -= move.pod.requests
+    return True
 
 
 def _find_least_needs(

@@ -18,7 +18,13 @@ from kubedsm.optimizer.moving.edge_problem import EdgeProblem
 from kubedsm.optimizer.moving.exact import find_first_feasible
 from kubedsm.optimizer.moving.group_selection import Selection
 from kubedsm.optimizer.moving.integer_changes import SolvedChanges
-from kubedsm.optimizer.moving.migration_graph import Needs, Order, find_needs, list_startable
+from kubedsm.optimizer.moving.migration_graph import (
+    Needs,
+    Order,
+    find_needs,
+    fit_together,
+    list_startable,
+)
 from kubedsm.optimizer.moving.suggestion import (
     Move,
     MoveKind,
@@ -47,7 +53,8 @@ def find_next_group(problem: EdgeProblem, towards: Towards) -> Selection | None:
     moves = _list_remaining(problem, towards) if towards else _search_plan(problem)
     needs = find_needs(moves, problem.room)
     startable = len(list_startable(needs)) == len(needs) == len(moves)
-    if not startable or not _pays(problem, moves):
+    # Others may have taken the capacity that earlier groups freed.
+    if not (startable and fit_together(moves, problem.room) and _pays(problem, moves)):
         return None
     chosen = _select_next(problem, moves, needs)
     gain = leading_gain(gain_per_disruption(sum_gains(problem.gains, moves), moves))

@@ -22,7 +22,7 @@ from kubedsm.objective.objective import NANO
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.moving.edge_items import leaving_turn
 from kubedsm.optimizer.moving.edge_problem import EdgeProblem
-from kubedsm.optimizer.moving.migration_graph import Order
+from kubedsm.optimizer.moving.migration_graph import Order, fit_together
 from kubedsm.optimizer.moving.movable import is_ruled
 from kubedsm.optimizer.moving.move_order import order_migrations
 from kubedsm.optimizer.moving.site_programme import list_site_changes
@@ -35,7 +35,6 @@ from kubedsm.optimizer.moving.suggestion import (
 )
 from kubedsm.optimizer.moving.within_tier import OneMore
 from kubedsm.optimizer.placing.batch import site_at
-from kubedsm.plugins.fit import shortages
 from kubedsm.plugins.plugins import fitting_nodes, open_nodes
 
 #: most edge nodes times workloads of a neighbourhood: the solver takes up to a second for more
@@ -408,7 +407,7 @@ class SiteMoves:
         order = order_migrations(self.one_more.feasibility, moves, self.room)
         if not isinstance(order, Order) or not self._is_within_limits(order.moves):
             return None
-        if not (self._has_room(order.moves) and self._leaves_headroom(order.moves)):
+        if not (fit_together(order.moves, self.room) and self._leaves_headroom(order.moves)):
             return None
         net = self.net_of(order.moves)
         gained = self._sum(self.gains, self._shares_after(order.moves))
@@ -419,17 +418,6 @@ class SiteMoves:
     def _is_within_limits(self, moves: Iterable[Move]) -> bool:
         before = (move for step in self.steps for move in step.order.moves)
         return self.one_more.limits.permit([*self.one_more.others, *before, *moves])
-
-    def _has_room(self, moves: Iterable[Move]) -> bool:
-        """Return True if the migrations together fit next to those so far."""
-        room = dict(self.room)
-        for move in moves:
-            room[self.one_more.snapshot.placed[move.pod.uid]] += move.pod.requests
-        for move in moves:
-            if shortages(move.pod.requests, room[move.target]):
-                return False
-            room[move.target] -= move.pod.requests
-        return True
 
     def _leaves_headroom(self, moves: Iterable[Move]) -> bool:
         """Return True if pods that come to the edge leave its headroom free."""

@@ -125,6 +125,8 @@ def test_a_plan_is_dropped_if_its_pods_or_nodes_are_gone_or_it_no_longer_pays():
     moved = dict.fromkeys(towards, "no-such-node")
     for wrong in (lost, moved):
         assert step(by, again, towards=wrong).moves == step(by, again, towards={}).moves
+    # Without the first group, or if others took what it freed, the rest has too little capacity.
+    assert step(by, shot, towards=towards).moves == found.moves
     content = attrs.evolve(by, qos_targets=lambda _: QosTarget(0.0))
     assert not step(content, again, towards=towards).moves
 
