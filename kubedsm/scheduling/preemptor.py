@@ -339,7 +339,7 @@ class Preemptor(Controller):
         Raises EvictionRefusedError and NoResponseError.
         """
         missed = 0
-        while response := await self._solve(uid, node=node):
+        while response := await self._solve(uid, await self._list_budgets(), node=node):
             if uid not in self.nominations:
                 return
             pod, found = response.pod, response.found

@@ -104,19 +104,20 @@ async def test_a_budget_that_refuses_costs_nothing():
             await world.until(lambda: world.placed("urgent") == {"e1": 1}, 10)
 
 
-async def test_the_protected_pod_is_kept_where_another_will_do():
+@pytest.mark.parametrize(("kept", "gone"), [("low", "other"), ("other", "low")])
+async def test_the_protected_pod_is_kept_where_another_will_do(kept, gone):
     calls = Evictions()
     async with preempting(faults=calls) as world, world.scheduler():
         world.deploy("low", 1)
         world.deploy("other", 1)
         await world.until_bound(2, 3)
         await asyncio.sleep(1)
-        world.budget("low", maxUnavailable=0)
+        world.budget(kept, maxUnavailable=0)
         await asyncio.sleep(1)
         urgent(world)
         await world.until(lambda: world.placed("urgent") == {"e1": 1}, 5)
-        assert world.placed("low") == {"e1": 1}
-        assert calls.done[0].startswith("other-")
+        assert world.placed(kept) == {"e1": 1}
+        assert calls.done[0].startswith(f"{gone}-")
 
 
 async def test_an_eviction_that_is_refused_after_all_is_not_pressed():
