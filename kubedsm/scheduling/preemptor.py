@@ -161,11 +161,10 @@ class Preemptor(Controller):
         """Evict all preemption victims, once dry-run evictions show that none is refused. Raises
         EvictionRefusedError.
         """
-        for dry_run in (True, False):
-            for victim in victims:
-                granted = await self._request_eviction(victim, dry_run=dry_run)
-                if granted and not dry_run and victim.node_name is not None:
-                    self.recorder.record_preemption(victim, by, victim.node_name)
+        await self._try_evictions(victims, await self._list_budgets())
+        for victim in victims:
+            if await self._request_eviction(victim) and victim.node_name is not None:
+                self.recorder.record_preemption(victim, by, victim.node_name)
 
     def restore_nomination(self, pod: Pod) -> None:
         """Restore a nominated pod's capacity reservation on the node after a failed bind."""
@@ -222,8 +221,7 @@ class Preemptor(Controller):
                 "preemption", pod=str(pod), node=found.node, victims=[str(v) for v in found.victims]
             )
             try:
-                for victim in found.victims:  # all must be evictable before the first goes
-                    await self._request_eviction(victim, dry_run=True)
+                await self._try_evictions(found.victims, budgets)
                 self.listener.victims_chosen(pod, found.victims)
                 await self._evict(uid, found.node)
             except EvictionRefusedError as error:
@@ -361,6 +359,19 @@ class Preemptor(Controller):
             self.recorder.record_preemption(victim, pod, node)
             if self.mirror.pod(victim.uid) is not None:
                 self._leaving.add(victim.uid)
+
+    async def _try_evictions(self, victims: Sequence[Pod], budgets: Iterable[Budget]) -> None:
+        """Determine that all victims may go before the first does: dry runs count each alone.
+
+        Raises EvictionRefusedError.
+        """
+        for victim in victims:
+            await self._request_eviction(victim, dry_run=True)
+        for budget in budgets:
+            covered = [victim for victim in victims if victim.ready and budget.covers(victim)]
+            if len(covered) > budget.allowed:
+                counts = f"{budget.allowed} of {len(covered)} necessary evictions"
+                raise EvictionRefusedError(f"{covered[0]}: its disruption budget allows {counts}")
 
     async def _request_eviction(self, victim: Pod, *, dry_run: bool = False) -> bool:
         """Evict one victim by the API; return False if the victim appears to be deleted already.

@@ -120,6 +120,18 @@ async def test_the_protected_pod_is_kept_where_another_will_do(kept, gone):
         assert calls.done[0].startswith(f"{gone}-")
 
 
+async def test_no_pod_is_evicted_if_its_budget_does_not_allow_all_that_must_go():
+    calls = Evictions()
+    async with preempting(faults=calls) as world, world.scheduler():
+        await filled(world)
+        world.budget("low", maxUnavailable=1)
+        await asyncio.sleep(1)
+        urgent(world, cpu="2")
+        await world.until(lambda: world.events("PreemptionFailed"), 5)
+        await asyncio.sleep(100)
+        assert calls.done == []
+
+
 async def test_an_eviction_that_is_refused_after_all_is_not_pressed():
     """The budget changed between the question and the eviction."""
     refusal = answer(429, "TooManyRequests", DISRUPTION)
