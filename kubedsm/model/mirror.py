@@ -119,15 +119,16 @@ class ClusterMirror:
         self._on_released = on_released
         #: tier labels for nodes that are applied from now on
         self.tiers = tiers or Tiers()
-        # Values in a snapshot never change: updates replace them, or copies of the shared maps.
         self._nodes: Mapping[NodeName, Node] = {}
         self._pods: dict[Uid, Pod] = {}
         #: free capacity of each node, changed by the mirror only; negative if over-committed
         self.free: dict[NodeName, Resources] = {}
         #: node of each pod, and pods of each node; unknown nodes included
         self._placed: dict[Uid, NodeName] = {}
-        #: True if the last snapshot or sample has one of these three maps
-        self._shared = False
+        #: copies of these three maps for snapshots, which never change; None after an update
+        self._published: (
+            tuple[dict[Uid, Pod], dict[NodeName, Resources], dict[Uid, NodeName]] | None
+        ) = None
         self._here: dict[NodeName, set[Uid]] = defaultdict(set)
         self.surroundings = Surroundings()
         #: last sample
@@ -166,6 +167,7 @@ class ClusterMirror:
                 return self._forget_pod(uid)
             case HistoryRewound():
                 # Any state is newer than a pod without a version.
+                self._published = None
                 self._pods = {
                     uid: attrs.evolve(pod, resource_version="") for uid, pod in self._pods.items()
                 }
@@ -179,8 +181,8 @@ class ClusterMirror:
                     self._set_node(name, None)
                 return Change(node_before=before)
             case MeasuredApplied(sample):
-                known, self.measured = self.measured, sample.after(self.measured, self._placed)
-                self._shared = True
+                known = self.measured
+                self.measured = sample.after(known, self._placed.copy())
                 return Change(measured_before=known, measured_after=self.measured)
             case _:
                 return self._apply_surrounding(event)
@@ -415,7 +417,7 @@ class ClusterMirror:
         self._index = None
         if node is None:
             self._nodes = {n: other for n, other in self._nodes.items() if n != name}
-            self._unshare()
+            self._published = None
             del self.free[name]
         else:
             self._nodes = {**self._nodes, name: node}
@@ -430,7 +432,7 @@ class ClusterMirror:
             self._touched[uid] = before, source
             if len(self._touched) > 2 * len(self._pods) + _MANY:
                 self._residents = None
-        self._unshare()
+        self._published = None
         if pod is None:
             del self._pods[uid]
         else:
@@ -480,21 +482,17 @@ class ClusterMirror:
                 self._taken[name] = taken
         node = self._nodes.get(name)
         if node is not None:
-            self._unshare()
+            self._published = None
             self.free[name] = node.allocatable - taken
             self._refilled.add(name)
-
-    def _unshare(self) -> None:
-        """Copy the maps that the last snapshot or sample has, before they change."""
-        if self._shared:
-            self._pods, self._placed = self._pods.copy(), self._placed.copy()
-            self.free = self.free.copy()
-            self._shared = False
 
     # Snapshots.
 
     def snapshot(self, at: float = 0.0) -> Snapshot:
-        pods, census = self._pods, self._tally.census()
+        if self._published is None:
+            self._published = self._pods.copy(), self.free.copy(), self._placed.copy()
+        pods, free, placed = self._published
+        census = self._tally.census()
         if self._marked and (unproven := self._list_unproven()):
             pods = {**pods, **unproven}
             self._recount_pods(self._pods, pods, unproven)
@@ -502,18 +500,17 @@ class ClusterMirror:
             self._recount_pods(pods, self._pods, unproven)
         if self._index is None or self._room is None:
             self._index = NodeIndex(self._nodes)
-            self._room = FreeCapacity(self._index, self.free)
+            self._room = FreeCapacity(self._index, free)
         elif self._refilled:
-            self._room = self._room.now(self.free, self._refilled)
+            self._room = self._room.now(free, self._refilled)
         self._refilled.clear()
         index, room = self._index, self._room
         residents = self._count_residents(census.looked_at, index)
-        self._shared = True
         return Snapshot(
             nodes=self._nodes,
             pods=pods,
-            free=self.free,
-            placed=self._placed,
+            free=free,
+            placed=placed,
             scheduler_name=self._scheduler_name,
             surroundings=self.surroundings,
             measured=self.measured,
