@@ -56,11 +56,9 @@ def solve_request(request: Request, stopped: Event) -> Solved:
         solver.parameters.max_deterministic_time = work
     status = _STATUS.get(_run_solver(solver, model, stopped), Status.UNKNOWN)
     effort = solver.response_proto.deterministic_time * _IDLE_SECONDS
-    if status is Status.INFEASIBLE:
-        return Solved(status, effort=effort)
+    if status in {Status.INFEASIBLE, Status.UNKNOWN}:
+        return Solved(status, effort=effort)  # without a solution CP-SAT gives 0 as bound
     most = math.floor(solver.best_objective_bound + _WHOLE)
-    if status is Status.UNKNOWN:
-        return Solved(status, bound=most, effort=effort)
     values = np.array([solver.value(variable) for variable in variables], dtype=np.int64)
     return Solved(status, values, most, effort=effort)
 

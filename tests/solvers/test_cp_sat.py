@@ -58,6 +58,8 @@ def test_there_may_be_nothing_or_no_time():
     assert CpSat().maximise(of_one(least=2), goal, NO_DEADLINE).status is Status.INFEASIBLE
     passed = Deadline(lambda: 1.0, 1.0)
     assert CpSat().maximise(of_one(most=1), goal, passed).status is Status.UNKNOWN
+    hardly = CpSat(workers=1, effort=0.002).maximise(*drawn(7, variables=300), NO_DEADLINE)
+    assert (hardly.status, hardly.bound) == (Status.UNKNOWN, None)
 
 
 def test_where_it_is_not_installed_that_is_said(monkeypatch):
