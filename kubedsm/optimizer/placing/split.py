@@ -6,6 +6,7 @@ Therefore a table over count vectors replaces the 2^n subsets of a batch. Compon
 connected by common workloads have separate tables, which are added.
 """
 
+import math
 from abc import abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
@@ -52,6 +53,11 @@ class Member:
     owners: tuple[int, ...]
     #: level of all its groups
     level: int
+
+    @property
+    def ways(self) -> int:
+        """Number of combinations of the workload's pods by column: possibly beyond 64 bits."""
+        return math.prod((self.counts + 1).tolist())
 
     def kinds(self) -> list[int]:
         """Return the columns of groups that contain pods of the workload."""
@@ -238,8 +244,7 @@ def split_vectors(members: Sequence[Member], limits: Ints, bounds: Bounds) -> Sp
     for kinds in connect_kinds([member.kinds() for member in members], len(greatest)):
         involved = tuple(m for m in members if m.kinds() and m.kinds()[0] in kinds)
         shape = tuple(greatest[kind] + 1 for kind in kinds)
-        cells = int(np.prod(shape))
-        ways = sum(int(np.prod(member.counts + 1)) for member in involved)
+        cells, ways = math.prod(shape), sum(member.ways for member in involved)
         if cells * ways > bounds.steps or cells * len(involved) > bounds.states:
             return None
         layers = _convolve(involved, kinds, shape, bounds.deadline)
@@ -260,8 +265,7 @@ def _convolve(
     layer[(0,) * len(shape)] = 0
     layers = [layer]
     for member in members:
-        ways = int(np.prod(member.counts + 1))
-        if deadline.spend(ways * (_WAY_STEPS + _CELL_STEPS * layer.size)):
+        if deadline.spend(member.ways * (_WAY_STEPS + _CELL_STEPS * layer.size)):
             return None
         following = np.full(shape, _IMPOSSIBLE, dtype=np.int64)
         for taken in member.takes(kinds, (size - 1 for size in shape)):

@@ -124,6 +124,14 @@ def test_pods_follow_the_latency_matrix_among_many_sites():
     assert set(by_site(case, decided(case))) == {("cart", site) for site in ("s07", "s12", "s37")}
 
 
+def test_more_combinations_than_64_bits_count_are_not_tried():
+    sites = dict.fromkeys((f"s{i:02}" for i in range(17)), 1)
+    case = at_sites(sites, pods_of("cart", 15), {"cart": plain_target(**sites)})
+    decision = decided(case)  # 16 to the power of 17
+    assert len(by_site(case, decision)) == 15
+    assert not decision.proof.preferences
+
+
 def test_too_few_replicas_are_divided_in_proportion_to_demand():
     cpus = {f"s{i:02}": 8 for i in range(40)}
     weights = {site: 3 if site < "s20" else 1 for site in cpus}
