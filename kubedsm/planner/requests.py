@@ -50,10 +50,9 @@ class PlanningContext:
         The work of an urgent request is limited as if `Deadline.within` had the budget. On a busy
         machine more time may pass: pods wait, and are placed as well as on an idle one.
         """
+        deadline = Deadline.within(time_limit(request), self.clock.monotonic, PATIENT_SHARE)
         if request.urgent:
-            seconds = request.budget * URGENT_SHARE / PATIENT_SHARE
-            return Deadline.within(seconds, self.clock.monotonic, PATIENT_SHARE)
-        deadline = Deadline.within(request.budget, self.clock.monotonic, PATIENT_SHARE)
+            return deadline
         return attrs.evolve(
             deadline, spent=lambda: max(deadline.spent(), float(self.interrupted()))
         )
@@ -78,6 +77,11 @@ class Request(Protocol[R_co]):
 
     def solve(self, context: PlanningContext) -> R_co:
         """Compute the response to the request in the planner process."""
+
+
+def time_limit(request: Request[Any]) -> float:
+    """Return the time limit for solving the request on a busy machine, in seconds."""
+    return request.budget * (URGENT_SHARE / PATIENT_SHARE if request.urgent else 1)
 
 
 class Planner(Protocol):

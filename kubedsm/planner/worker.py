@@ -21,7 +21,7 @@ import attrs
 import structlog
 
 from kubedsm.model.model import Pod, Uid
-from kubedsm.planner.requests import NoResponseError, PlanningContext, Request
+from kubedsm.planner.requests import NoResponseError, PlanningContext, Request, time_limit
 from kubedsm.process.clock import SystemClock
 from kubedsm.process.log_throttle import LogThrottle
 from kubedsm.solvers.forked_process import ForkedProcess, fork
@@ -31,7 +31,7 @@ log = structlog.get_logger()
 
 R = TypeVar("R")
 
-#: seconds after the end of the budget until a request is considered stuck
+#: seconds after the time limit until a request is considered stuck
 PATIENCE = 30.0
 #: seconds for the process to end by itself
 GRACE = 1.0
@@ -121,14 +121,16 @@ class Worker:
                 raise
 
     async def _solve_apart(self, request: Request[R], precedence: int) -> R:
-        pods, seconds = self._context.mirror.snapshot().pods, request.budget + PATIENCE
+        pods, seconds = self._context.mirror.snapshot().pods, time_limit(request) + PATIENCE
         child = self._start_child(request, precedence)
         for other in self._children:
             if other.precedence < precedence:
                 other.interrupt()
         self._children.append(child)
         try:
-            async with asyncio.timeout(seconds), self._turn:
+            # Pods wait for an urgent response; any other request may wait as long as those before.
+            async with asyncio.timeout(seconds if request.urgent else None) as limit, self._turn:
+                limit.reschedule(asyncio.get_running_loop().time() + seconds)
                 output = await child.read_output()
         except TimeoutError:
             raise NoResponseError(f"the planner took more than {seconds:g} s") from None
@@ -137,10 +139,10 @@ class Worker:
         finally:
             self._children.remove(child)
             await child.end()
+        if child.process.status or not output.endswith((RESPONSE, FAILURE)):
+            raise NoResponseError(f"the planner process ended: status {child.process.status}")
         if output.endswith(FAILURE):
             raise RequestFailedError(output[:-1].decode())
-        if child.process.status or not output.endswith(RESPONSE):
-            raise NoResponseError(f"the planner process ended: status {child.process.status}")
         # By the pods of the request, because some may be deleted by now.
         response: R = load_response(output, pods.__getitem__)
         return response

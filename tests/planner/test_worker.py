@@ -6,6 +6,7 @@ import random
 import signal
 import socket
 import sys
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -30,13 +31,13 @@ from kubedsm.planner.requests import (
     PlanningContext,
     PreemptRequest,
 )
-from kubedsm.planner.worker import RequestFailedError, Worker
+from kubedsm.planner.worker import FAILURE, RESPONSE, RequestFailedError, Worker
 from kubedsm.process.clock import SystemClock
 from kubedsm.process.log_throttle import LogThrottle
 from kubedsm.solvers.process import stop_all
 from support import drawing
 from support.histories import happen, happen_beside
-from support.questions import Broken, Dawdle, Files, PodNamed, Ponder, Process, Solve, State
+from support.questions import Broken, Dawdle, Files, PodNamed, Ponder, Process, Repeat, Solve, State
 from support.suggest_instances import drawn_case
 
 pytestmark = pytest.mark.http
@@ -198,6 +199,16 @@ async def test_after_a_killed_process_the_next_request_has_another(on, find_chil
     assert await on.worker.solve(State()) == await on.here.solve(State())
 
 
+@pytest.mark.parametrize("last", [RESPONSE, FAILURE])
+async def test_part_of_an_answer_is_no_response(on, find_child, last):
+    asking = asyncio.ensure_future(on.worker.solve(Repeat(last)))
+    await asyncio.sleep(0)
+    time.sleep(0.5)  # noqa: ASYNC251 - nothing is to be read meanwhile
+    os.kill(find_child(), signal.SIGKILL)
+    with pytest.raises(NoResponseError, match="status -9"):
+        await asking
+
+
 async def test_no_process_is_no_response(on, monkeypatch):
     def fails():
         raise BlockingIOError("no memory")
@@ -222,6 +233,19 @@ async def test_one_that_takes_too_long_is_ended_and_nothing_else_waits_for_it(
     assert turns > 3
     assert on.counts.unanswered_of == {"dawdle": 1}
     assert find_child() is None
+
+
+async def test_a_request_that_waits_for_its_turn_has_its_time_then(on, monkeypatch):
+    monkeypatch.setattr(worker_module, "PATIENCE", 1.0)
+    first = asyncio.ensure_future(on.worker.solve(Dawdle(1.5)))
+    await asyncio.sleep(0.1)
+    assert await on.worker.solve(Dawdle(0.0, budget=0.1), idle=True) == 0.0
+    assert first.done()
+
+
+async def test_an_urgent_request_has_the_time_that_it_may_take_on_a_busy_machine(on, monkeypatch):
+    monkeypatch.setattr(worker_module, "PATIENCE", 0.2)
+    assert await on.worker.solve(Dawdle(1.5, budget=1.0, urgent=True)) == 1.5
 
 
 async def test_a_request_that_is_given_up_leaves_no_process(on, find_child):

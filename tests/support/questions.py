@@ -85,6 +85,16 @@ class Broken(Question):
 
 
 @attrs.frozen
+class Repeat(Question):
+    """Request for some bytes, many times."""
+
+    what: bytes
+
+    def solve(self, known):
+        return self.what * 10**7
+
+
+@attrs.frozen
 class PodNamed(Question):
     """Request for the pod of a uid."""
 
