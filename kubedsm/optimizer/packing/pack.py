@@ -107,12 +107,12 @@ def trim_plan(problem: ClusterProblem, plan: Plan, deadline: Deadline) -> Plan:
     pods, until the deadline.
     """
     gone = (*plan.evicted, *(move.pod for move in plan.moves))
-    room, needless = problem.room_after(count_loads_after(problem, plan)), set[Uid]()
+    room, needless = problem.room_after(count_loads_after(problem, plan)), list[Uid]()
     for pod in gone:
         row, asks = problem.row_of[pod.node_name or ""], problem.asks_of(pod)
         if (room[row] >= asks).all():
             room[row] -= asks
-            needless.add(pod.uid)
+            needless.append(pod.uid)
     fewer = _drop_disruptions(problem, plan, needless)
     if fewer is not None:
         return fewer
