@@ -192,11 +192,9 @@ class KubeDSM:
         edge = {node.name for node in snapshot.of_tier(Tier.EDGE)}
         gone = [uid for uid in leaving if snapshot.placed.get(uid) in edge]
         sources = {snapshot.placed[uid] for uid in gone}
-        ahead = None
-        if gone:
-            ahead = self.decide_batch(snapshot.without(gone), pods, deadline, sources, start)
-        if ahead is None or not ahead.plain:
+        if not (gone and is_plain(snapshot, pods)):
             return self.decide_batch(snapshot, pods, deadline, start=start), ()
+        ahead = self.decide_batch(snapshot.without(gone), pods, deadline, sources, start)
         bound, waiting, free = [], [], dict(snapshot.free)
         for binding in ahead.bindings:
             if shortages(binding.pod.requests, free[binding.node]):

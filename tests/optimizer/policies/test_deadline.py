@@ -295,3 +295,15 @@ def test_pods_that_keep_apart_are_decided_on_in_few_looks():
     decision = POLICY.decide_batch(cluster(ZONED, pods), pods, looks.deadline)
     assert len(decision.bindings) == 128
     assert looks.number <= 8 * 128
+
+
+def test_pods_with_rules_are_decided_on_once_while_others_leave():
+    old = pod("old", {"app": "b"}, on="e0")
+    pods = [pod(f"p{n}", {"app": "a"}, anti_affinity=(near(app("a"), key=HOST),)) for n in range(8)]
+    shot, deadlines = cluster(ZONED, [old, *pods]), (limit_work(10**9), limit_work(10**9))
+    decisions = [
+        POLICY.decide_ahead(shot, pods, leaving, deadline)
+        for leaving, deadline in zip(([], [old.uid]), deadlines, strict=True)
+    ]
+    assert decisions[0] == decisions[1]
+    assert deadlines[0].meter.steps == deadlines[1].meter.steps > 0
