@@ -100,8 +100,9 @@ class Worker:
     _context: PlanningContext
     _throttle: LogThrottle
     _listener: WorkerListener
-    #: one request at a time that is neither urgent nor idle
+    #: one child at a time of the requests that are neither urgent nor idle, and of those idle
     _requesting: asyncio.Lock = attrs.field(factory=asyncio.Lock, init=False)
+    _idling: asyncio.Lock = attrs.field(factory=asyncio.Lock, init=False)
     #: one child at a time solves, in the order of the requests
     _turn: asyncio.Lock = attrs.field(factory=asyncio.Lock, init=False)
     _children: list[_Child] = attrs.field(factory=list, init=False)
@@ -112,7 +113,8 @@ class Worker:
         Pods of the response are as they were at the time of the request. Raises NoResponseError and
         RequestFailedError.
         """
-        async with nullcontext() if request.urgent or idle else self._requesting:
+        lock = self._idling if idle else self._requesting
+        async with nullcontext() if request.urgent else lock:
             try:
                 return await self._solve_apart(request, 2 if request.urgent else 1 - idle)
             except NoResponseError as error:

@@ -297,6 +297,16 @@ async def test_an_idle_question_is_interrupted_by_any_and_they_are_not(on):
         assert await on.worker.solve(Ponder(0.1), idle=True) is False
 
 
+@pytest.mark.parametrize("idle", [True, False])
+async def test_so_many_questions_that_are_not_urgent_have_one_process_at_a_time(on, idle):
+    earlier = set(children_of(os.getpid()))
+    asking = [asyncio.ensure_future(on.worker.solve(Dawdle(0.1), idle=idle)) for _ in range(4)]
+    while not all(question.done() for question in asking):
+        assert len(set(children_of(os.getpid())) - earlier) <= 1
+        await asyncio.sleep(0.02)
+    assert [await question for question in asking] == [0.1] * 4
+
+
 async def test_the_solver_of_a_question_that_is_interrupted_stops_and_ends(on, find_child):
     solving = asyncio.ensure_future(on.worker.solve(Solve(600.0)))
     async with asyncio.timeout(60):
