@@ -74,8 +74,7 @@ async def test_an_administrator_reads_everything_of_an_installation():
 async def test_a_mistyped_pause_is_named():
     async with emulated(EDGE, CLOUD, admin_token=ADMIN_TOKEN) as world:
         install(world.cluster)
-        switch = {"metadata": {"name": OWN}, "data": {"paused": "ture"}}
-        world.api.create(CONFIGMAPS, switch, namespace=OWN)
+        world.config_map(paused="ture")
         state = await gatherer(world).gather(["configuration"])
         assert (state.configured, state.pause_reason) == (
             False,
