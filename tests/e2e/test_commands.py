@@ -33,8 +33,9 @@ def test_the_emulated_cluster_lets_in_holders_of_the_token_of_the_file_alone(tmp
     with Server("--token-file", tmp_path / "token", "--kubeconfig", tmp_path / "config") as server:
         token = (tmp_path / "token").read_text().strip()
         assert token not in Path(f"/proc/{server.process.pid}/cmdline").read_text()
-        with pytest.raises(urllib.error.HTTPError, match="403"):
+        with pytest.raises(urllib.error.HTTPError, match="403") as refused:
             server.call("GET", "/api/v1/nodes")
+        refused.value.close()
         server.headers["Authorization"] = f"Bearer {token}"
         assert server.call("GET", "/api/v1/nodes")["items"]
         assert command_line.kubedsm("suggest", "--kubeconfig", server.kubeconfig).returncode == 0

@@ -155,8 +155,9 @@ def test_health_readiness_and_metrics_are_served_where_asked(server, scheduler):
     host = server.url.removeprefix("http://")
     bound = total(text, "rest_client_requests_total", method="POST", code="201", host=host)
     assert bound >= 3
-    with pytest.raises(urllib.error.HTTPError, match="404"):
+    with pytest.raises(urllib.error.HTTPError, match="404") as refused:
         get(f"{scheduler.url}/decisions")
+    refused.value.close()
 
 
 def test_an_address_that_is_taken_ends_it_only_if_it_was_asked_for(server, scheduler):

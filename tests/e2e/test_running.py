@@ -126,8 +126,9 @@ def test_it_is_served_beside_the_decisions_and_ends_with_its_viewers(server):
 
         assert b'<script type="module" src="page/live.js">' in asked("/").read()
         assert json.load(asked("/decisions")) == {"decisions": []}
-        with pytest.raises(urllib.error.HTTPError, match="421"):
+        with pytest.raises(urllib.error.HTTPError, match="421") as refused:
             asked("/decisions", Host="evil.example")
+        refused.value.close()
         with asked("/page/stream") as stream:
             assert stream.readline().startswith(b'data: {"type":"snapshot"')
             code, _, _ = scheduler.stop(signal.SIGTERM)
