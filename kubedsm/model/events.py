@@ -29,6 +29,9 @@ class PodDeleted:
 class HistoryRewound:
     """Event: the cluster was restored from a backup, so observed resource versions are void."""
 
+    #: kind of the objects; None for pods
+    kind: type[Surrounding] | None = None
+
 
 @attrs.frozen(slots=True)
 class NodeApplied:

@@ -165,13 +165,8 @@ class ClusterMirror:
                 return self._apply_pod(pod)
             case PodDeleted(uid):
                 return self._forget_pod(uid)
-            case HistoryRewound():
-                # Any state is newer than a pod without a version.
-                self._published = None
-                self._pods = {
-                    uid: attrs.evolve(pod, resource_version="") for uid, pod in self._pods.items()
-                }
-                self.surroundings = self.surroundings.without_versions()
+            case HistoryRewound(kind):
+                self._void_versions(kind)
                 return Change()
             case NodeApplied(node):
                 return self._apply_node(node)
@@ -186,6 +181,16 @@ class ClusterMirror:
                 return Change(measured_before=known, measured_after=self.measured)
             case _:
                 return self._apply_surrounding(event)
+
+    def _void_versions(self, kind: type[Surrounding] | None) -> None:
+        """Have any state of a pod (None), or of an object of the kind, be newer than the known."""
+        if kind is not None:
+            self.surroundings = self.surroundings.without_versions(kind)
+            return
+        self._published = None
+        self._pods = {
+            uid: attrs.evolve(pod, resource_version="") for uid, pod in self._pods.items()
+        }
 
     def _apply_node(self, node: Node) -> Change:
         before = self._nodes.get(node.name)

@@ -153,6 +153,8 @@ Key = tuple[str, ...]
 _SHARED_MODES = frozenset({"ReadWriteMany", "ReadOnlyMany"})
 #: kinds of objects inside namespaces
 NAMESPACED = (Claim, StorageCapacity)
+#: kinds whose resource versions the mirror remembers
+VERSIONED = (Claim, Volume)
 
 
 def key_of(thing: Surrounding) -> Key:
@@ -195,21 +197,13 @@ class Surroundings:
         left = {other: thing for other, thing in self.of(kind).items() if other != key}
         return attrs.evolve(self, **{_FIELDS[kind]: left})
 
-    def without_versions(self) -> Self:
+    def without_versions(self, kind: type[Surrounding]) -> Self:
         """Return a copy in which any observed state of a claim or volume is newer than the known
         state.
         """
-        return attrs.evolve(
-            self,
-            **{
-                _FIELDS[kind]: {
-                    key: attrs.evolve(thing, resource_version="")
-                    for key, thing in self.of(kind).items()
-                }
-                for kind in (Claim, Volume)
-                if getattr(self, _FIELDS[kind]) is not None
-            },
-        )
+        known = self.of(kind).items()
+        void = {key: attrs.evolve(thing, resource_version="") for key, thing in known}
+        return attrs.evolve(self, **{_FIELDS[kind]: void}) if void else self
 
     def of(self, kind: type[Surrounding]) -> Mapping[Key, Any]:
         """Return the observed objects of a kind, such as volumes; none for an unobserved kind."""

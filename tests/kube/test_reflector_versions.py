@@ -7,7 +7,8 @@ import pytest
 
 from kubedsm.kube.client.port import Unreachable
 from kubedsm.kube.watching.reflector import STALE_LISTS, Reflector
-from kubedsm.kube.wire.decoding import PODS
+from kubedsm.kube.wire.decoding import PODS, SURROUNDINGS
+from kubedsm.model.surroundings import Claim
 from kubedsm_lab.replay.virtual_time import VirtualClock
 from support.scripted_cluster import (
     EXPIRED,
@@ -185,6 +186,29 @@ async def test_what_was_deleted_is_there_again_after_the_history_was_rewound():
         seconds=100,
     )
     assert played.told == ["+a@9", "-a:uid-a", "rewound", "+a@4"]
+
+
+async def test_what_was_deleted_is_there_again_in_a_restored_cluster_of_higher_versions():
+    """As `etcdutl snapshot restore --bump-revision` leaves it."""
+    played = await play(
+        listed(10, pod("a", 9)),
+        stream(line("DELETED", pod("a", 11)), line("ERROR", EXPIRED)),
+        listed(1000, pod("a", 9)),
+        seconds=10,
+    )
+    assert played.told == ["+a@9", "-a:uid-a", "rewound", "+a@9"]
+
+
+async def test_a_rewound_history_is_told_of_claims_too():
+    """The mirror compares their versions, and pods may be listed later."""
+    played = await play(
+        listed(100, pod("c", 70)),
+        stream(line("ERROR", EXPIRED)),
+        listed(200, pod("c", 3)),
+        watched=SURROUNDINGS[Claim],
+        seconds=10,
+    )
+    assert played.told == ["+c@70", "rewound", "+c@3"]
 
 
 async def test_who_asks_for_a_list_waits_for_one_that_is_begun_afterwards():

@@ -24,10 +24,11 @@ from kubedsm.model.model import (
     Uid,
     Workload,
 )
-from kubedsm.model.surroundings import Namespace
+from kubedsm.model.surroundings import Claim, Namespace
 from kubedsm.optimizer.moving.movable import default_movable
 
 ONE_CORE = PodClass(Resources(cpu=1000, memory=2**30, pods=1), SchedulingRules())
+DATA = "shop", "data"
 WEB = Workload("shop", "Deployment", "web")
 
 
@@ -202,6 +203,17 @@ def test_a_state_of_a_rewound_history_is_taken_though_its_version_is_older():
     made.check_invariants()
     assert made.apply(PodApplied(pod("a", node_name="n2", resource_version="8"))).freed is None
     assert made.pod(Uid("a")).node_name is None
+
+
+def test_a_claim_of_a_rewound_history_is_taken_though_its_version_is_older():
+    made = mirror(SurroundingApplied(Claim("shop", "data", bound=True, resource_version="10")))
+    older = SurroundingApplied(Claim("shop", "data", resource_version="9"))
+    for event in (older, HistoryRewound(), older):
+        made.apply(event)
+        assert made.surroundings.of(Claim)[DATA].bound
+    made.apply(HistoryRewound(Claim))
+    made.apply(older)
+    assert not made.surroundings.of(Claim)[DATA].bound
 
 
 def test_a_claim_takes_the_next_new_pod_of_its_workload_only():

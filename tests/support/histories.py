@@ -142,7 +142,7 @@ def happen_beside(mirror, rng):
             if rng.random() < 0.1:
                 mirror.apply(KindKnown(StorageClass))
         case 8:
-            mirror.apply(HistoryRewound())
+            mirror.apply(HistoryRewound(rng.choice((None, Claim, Volume))))
         case 9:
             usage = {NodeName("n0"): Usage(cpu=float(rng.randrange(4000)))}
             sample = Measured(rng.randrange(1, 99), usage)

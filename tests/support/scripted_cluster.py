@@ -18,7 +18,14 @@ from kubedsm.kube.client.port import (
 )
 from kubedsm.kube.watching.reflector import Reflector, ReflectorStatistics
 from kubedsm.kube.wire.decoding import PODS
-from kubedsm.model.events import HistoryRewound, NodeApplied, NodeDeleted, PodApplied, PodDeleted
+from kubedsm.model.events import (
+    HistoryRewound,
+    NodeApplied,
+    NodeDeleted,
+    PodApplied,
+    PodDeleted,
+    SurroundingApplied,
+)
 from kubedsm_lab.replay.virtual_time import VirtualClock
 
 FOREVER = 1e9
@@ -147,6 +154,8 @@ def told(event):
             return f"+{pod.name}@{pod.resource_version}"
         case PodDeleted(uid, _, name):
             return f"-{name}:{uid}"
+        case SurroundingApplied(thing):
+            return f"+{thing.name}@{thing.resource_version}"
         case HistoryRewound():
             return "rewound"
         case NodeApplied(applied):

@@ -434,9 +434,9 @@ class KnownObjects:
         return (known,)
 
     def is_outdated(self, seen: Identity) -> bool:
-        """Return True if a later resourceVersion of the same object is known."""
+        """Return True if a later resourceVersion of the same object, or its deletion, is known."""
         known = self._known.get((seen.namespace, seen.name))
-        return (
+        return seen.uid in self._gone or (
             known is not None
             and known.uid == seen.uid
             and is_older(seen.resource_version, known.resource_version)

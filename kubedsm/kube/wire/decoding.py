@@ -34,6 +34,7 @@ from kubedsm.model.quantities import QuantityError, parse_units
 from kubedsm.model.selectors import NodeSelectorTerm, Requirement
 from kubedsm.model.surroundings import (
     NAMESPACED,
+    VERSIONED,
     Claim,
     CSIDriver,
     CSINode,
@@ -380,7 +381,8 @@ def _watch_surrounding(
         key = (gone.namespace, gone.name) if namespaced else (gone.name,)
         return SurroundingDeleted(of, key)
 
-    return Watched(reader, path, SurroundingApplied, deleted, namespaced)
+    rewound = HistoryRewound(of) if of in VERSIONED else None
+    return Watched(reader, path, SurroundingApplied, deleted, namespaced, rewound=rewound)
 
 
 SURROUNDINGS: Mapping[type[Surrounding], Watched[Any, ClusterEvent]] = {
