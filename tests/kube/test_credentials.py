@@ -49,6 +49,7 @@ def test_a_command_that_asks_no_cluster_does_not_wait_for_kubernetes_asyncio():
             "cluster 'c': 'nowhere' is no URL",
         ),
         (ONE_CONTEXT + b"clusters: [{name: c, cluster: {server: 'https://a:99999'}}]", "is no URL"),
+        (ONE_CONTEXT + b"clusters: [{name: c, cluster: {server: 'https://a..b'}}]", "is no URL"),
         (ONE_USER + b"clusters: [{name: c, cluster: {server: 'https://a'}}]", "unknown user"),
     ],
 )
@@ -83,6 +84,15 @@ async def test_credentials_that_cannot_be_read_are_told_in_one_line(tmp_path, us
     assert str(raised.value).startswith(f"kubeconfig {path}, context lab: ")
     assert told in str(raised.value)
     assert "\n" not in str(raised.value)
+
+
+@pytest.mark.parametrize("proxy", ["socks5://u:secret@p:1080", "u:secret@p:3128", "http://a..b"])
+async def test_a_proxy_that_cannot_be_used_is_told_in_one_line(tmp_path, proxy):
+    path = config(tmp_path, "https://127.0.0.1:1", cluster={"proxy-url": proxy})
+    with pytest.raises(CredentialsError) as raised:
+        await KubernetesCluster.from_kubeconfig(path, environ={})
+    assert "proxy-url" in str(raised.value)
+    assert "secret" not in str(raised.value)
 
 
 async def test_certificates_that_are_none_are_told_in_one_line(tmp_path):
@@ -276,9 +286,9 @@ async def test_tls_with_a_clusters_own_authority_and_a_client_certificate(tmp_pa
 
         assert await status({**encoded, "tls-server-name": "lab"}) == 200
         assert await status({"insecure-skip-tls-verify": True}) == 200
-        with pytest.raises(Unreachable):  # the certificate is not for 127.0.0.1
+        with pytest.raises(Unreachable, match=r"not accepted: IP address mismatch, .*127\.0"):
             await status(encoded)
-        with pytest.raises(Unreachable):  # nor is it known
+        with pytest.raises(Unreachable, match="not accepted: self-signed certificate; check"):
             await status({"tls-server-name": "lab"})
 
 
@@ -286,7 +296,7 @@ async def test_tls_to_a_server_without_it_is_unreachable(tmp_path):
     async with Server(says(200, "{}")) as server:
         path = config(tmp_path, server.url.replace("http:", "https:"))
         async with await KubernetesCluster.from_kubeconfig(path, environ={}) as cluster:
-            with pytest.raises(Unreachable):
+            with pytest.raises(Unreachable, match=r": no TLS: .*; check the URL"):
                 await cluster.request(POST, timeout=PATIENCE)
 
 

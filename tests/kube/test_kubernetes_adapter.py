@@ -21,7 +21,7 @@ from kubedsm.kube.client.port import (
     Unreachable,
 )
 from kubedsm.kube.wire import decoding
-from support.loopback import POST, config, says, talking
+from support.loopback import POST, Server, config, says, talking
 from support.processes import PATIENCE, free_port
 
 pytestmark = pytest.mark.http
@@ -129,10 +129,14 @@ async def test_an_answer_is_an_answer_whatever_it_says(tmp_path, status):
 
 @BOTH_WAYS
 async def test_a_server_that_is_not_there_is_unreachable(tmp_path, asked):
-    for url in (f"http://127.0.0.1:{free_port()}", "http://no-such-host.invalid"):
+    for url, why in (
+        (f"http://127.0.0.1:{free_port()}", "connection refused; check that the API server runs"),
+        (f"http://localhost:{free_port()}", "connection refused; check that the API server runs"),
+        ("http://no-such-host.invalid", "name or service not known; check the host name"),
+    ):
         path = config(tmp_path, url)
         async with await KubernetesCluster.from_kubeconfig(path, environ={}) as cluster:
-            with pytest.raises(Unreachable, match=url):
+            with pytest.raises(Unreachable, match=f"^{url}: {why}"):
                 await cluster.request(asked, timeout=5.0)
             with pytest.raises(Unreachable):
                 await lines_of(cluster)
@@ -181,7 +185,7 @@ async def test_a_connection_that_does_not_come_about_in_time_is_unreachable(tmp_
             other.connect_ex(deaf.getsockname())
         path = config(tmp_path, f"http://127.0.0.1:{deaf.getsockname()[1]}")
         async with await KubernetesCluster.from_kubeconfig(path, environ={}) as cluster:
-            with pytest.raises(Unreachable):
+            with pytest.raises(Unreachable, match="check that the API server runs"):
                 await cluster.request(asked, timeout=0.4)
 
 
@@ -286,6 +290,26 @@ async def test_what_may_not_leave_any_more_when_its_connection_is_there_does_not
         assert len(asked) == 1
         await cluster.request(POST, timeout=5)
         assert arrived == ["POST"]
+
+
+@BOTH_WAYS
+async def test_of_a_proxy_that_refuses_no_password_is_told(tmp_path, asked):
+    async with Server(says(407, "")) as server:
+        at = server.url.replace("//", "//user:secret@")
+        path = config(tmp_path, "https://api.invalid", cluster={"proxy-url": at})
+        async with await KubernetesCluster.from_kubeconfig(path, environ={}) as cluster:
+            with pytest.raises(Unreachable) as refused:
+                await cluster.request(asked, timeout=PATIENCE)
+    why = "the proxy answered 407 Proxy Authentication Required; check the proxy"
+    assert str(refused.value) == f"https://api.invalid: {why}"
+
+
+async def test_a_proxy_that_is_not_there_is_named(tmp_path):
+    proxy = f"127.0.0.1:{free_port()}"
+    path = config(tmp_path, "https://api.invalid", cluster={"proxy-url": f"http://{proxy}"})
+    async with await KubernetesCluster.from_kubeconfig(path, environ={}) as cluster:
+        with pytest.raises(Unreachable, match=f"invalid: proxy {proxy}: connection refused; check"):
+            await cluster.request(POST, timeout=PATIENCE)
 
 
 async def test_writes_go_by_way_of_a_proxy_too(tmp_path):

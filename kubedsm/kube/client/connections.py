@@ -10,15 +10,17 @@ connection, and the refusal of unsolicited responses.
 
 import asyncio
 import os
+import re
 import socket
 import ssl
 import struct
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager, suppress
 from http import HTTPStatus
-from typing import Any, NoReturn, cast
+from typing import NoReturn, cast
 
 import aiohappyeyeballs
+import aiohttp
 import attrs
 import httptools
 from yarl import URL
@@ -46,6 +48,7 @@ NO_LINGERING = struct.pack("ii", 1, 0)
 #: error message for an incomplete response
 CLOSED = "the server closed the connection"
 
+_ERRNO = re.compile(r"\[Errno (\d+)\]")
 _SAYS_WHERE_IT_ENDS = frozenset({b"content-length", b"transfer-encoding"})
 
 
@@ -183,9 +186,9 @@ class Connections:
                     is_of_few = await self._acquire_place(min(SOON, within / 2))
                     connection = self._pop_idle() or await self._open_connection()
             except TimeoutError:
-                raise Unreachable(f"{self.url}: no connection within {within:g} s") from None
+                raise unreachable(self.url, f"no connection within {within:g} s") from None
             except OSError as error:
-                raise Unreachable(f"{self.url}: {describe_error(error)}") from error
+                raise unreachable(self.url, error) from error
             yield connection
         finally:
             if connection is not None:
@@ -280,10 +283,38 @@ async def _close_all(connections: Collection[Connection]) -> None:
     await asyncio.gather(*(connection.gone for connection in connections))
 
 
+def unreachable(url: URL, failure: Exception | str) -> Unreachable:
+    """Return the error for a failed connection: URL, cause, and what to check."""
+    where, check = str(url), "that the API server runs, and that this machine can reach it"
+    if isinstance(failure, aiohttp.ClientConnectorError):
+        if (failure.host, failure.port) != (url.host, url.port):
+            where, check = f"{url}: proxy {failure.host}:{failure.port}", "the proxy"
+        failure = (
+            failure.certificate_error
+            if isinstance(failure, aiohttp.ClientConnectorCertificateError)
+            else failure.os_error
+        )
+    match failure:
+        case aiohttp.ClientHttpProxyError():  # its text has the proxy's password
+            failure, check = f"the proxy answered {failure.status} {failure.message}", "the proxy"
+        case ssl.SSLError():
+            check = "the URL, and the certificate authority"
+        case socket.gaierror():
+            check = "the host name, and DNS"
+    cause = failure if isinstance(failure, str) else describe_error(failure)
+    return Unreachable(f"{where}: {cause}; check {check}")
+
+
 def describe_error(error: Exception) -> str:
-    """Format an exception's text on one line; for a failed connection, the system's words."""
-    cause: Any = getattr(error, "os_error", None) or getattr(error, "certificate_error", error)
-    text = getattr(cause, "verify_message", "") or getattr(cause, "strerror", "") or str(cause)
-    if "Connect call failed" in text:  # asyncio's own words
-        text = os.strerror(cause.errno).lower()
-    return " ".join(text.split()) or type(error).__name__
+    """Return the cause of a failed connection or exchange on one line, as the system names it."""
+    text = " ".join(str(error).split())
+    match error:
+        case ssl.SSLCertVerificationError():
+            return f"certificate not accepted: {error.verify_message.rstrip('.')}"
+        case ssl.SSLError(reason=str(reason)):
+            return f"no TLS: {reason.replace('_', ' ').lower()}"
+        case socket.gaierror():
+            return str(error.strerror).lower()
+    # One for each address of the host, in the text that asyncio makes.
+    numbers = dict.fromkeys(map(int, _ERRNO.findall(text)))
+    return ", ".join(map(os.strerror, numbers)).lower() or text or type(error).__name__

@@ -98,7 +98,7 @@ def choose_context(paths: Sequence[Path], name: str | None) -> str:
     if reference.cluster not in clusters:
         raise CredentialsError(f"{where}: context {name!r} is of an unknown cluster")
     server = clusters[reference.cluster].cluster.server
-    if not _is_url(server):
+    if not is_url(server):
         raise CredentialsError(f"{where}: cluster {reference.cluster!r}: {server!r} is no URL")
     if reference.user and reference.user not in _by_name(config.users for config in configs):
         raise CredentialsError(f"{where}: context {name!r} is of an unknown user")
@@ -126,11 +126,13 @@ def _by_name(lists: Iterable[Sequence[N] | None]) -> dict[str, N]:
     return {entry.name: entry for entries in reversed(list(lists)) for entry in entries or ()}
 
 
-def _is_url(server: str) -> bool:
+def is_url(text: str) -> bool:
+    """Return True for an http or https URL with a syntactically valid host and port."""
     try:
-        parts = urlsplit(server)
-        return parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:  # an invalid port
+        parts = urlsplit(text)
+        host = (parts.hostname or "").encode("idna")
+        return parts.scheme in ("http", "https") and bool(host) and parts.port != 0
+    except ValueError:  # an invalid port, or a host name with an empty or overlong label
         return False
 
 

@@ -26,8 +26,14 @@ from yarl import URL
 
 import kubedsm
 from kubedsm.kube.client.api_errors import api_error
-from kubedsm.kube.client.connections import CLOSED, NO_LINGERING, Connections, describe_error
-from kubedsm.kube.client.environment import is_in_cluster, proxy_for, service_account_in
+from kubedsm.kube.client.connections import (
+    CLOSED,
+    NO_LINGERING,
+    Connections,
+    describe_error,
+    unreachable,
+)
+from kubedsm.kube.client.environment import is_in_cluster, is_url, proxy_for, service_account_in
 from kubedsm.kube.client.port import (
     CredentialsError,
     OutcomeUnknown,
@@ -90,6 +96,7 @@ class KubernetesCluster:
     def __init__(
         self, server: "Credentials", proxy: str | None = None, *, in_pod: bool = False
     ) -> None:
+        """Send no request. Raises CredentialsError for an unusable proxy."""
         #: connected to the cluster of this pod
         self.in_pod = in_pod
         #: name of the kubeconfig's context; empty in a pod
@@ -98,6 +105,11 @@ class KubernetesCluster:
         self._base = server.server
         self._url = URL(self._base)
         self._proxy = server.proxy or proxy
+        if self._proxy is not None and not is_url(self._proxy):
+            raise CredentialsError(  # without the proxy's URL, which may have a password
+                f"the proxy of {self._base} is no http or https URL;"
+                " check proxy-url in the kubeconfig, and HTTPS_PROXY"
+            )
         self._session: aiohttp.ClientSession | None = None
         #: pool for writes; None behind a proxy
         self._connections: Connections | None = None
@@ -194,7 +206,7 @@ class KubernetesCluster:
             async with response:
                 body = await response.read()
         except _NOT_SENT as error:
-            raise Unreachable(f"{self._base}: {describe_error(error)}") from error
+            raise unreachable(self._url, error) from error
         except (aiohttp.ClientError, OSError) as error:
             if sent is not None and sent.kept_back:
                 raise not_sent(request) from error
@@ -234,7 +246,7 @@ class KubernetesCluster:
                     async with response:
                         refusal = await response.read()
         except _NOT_SENT as error:
-            raise Unreachable(f"{self._base}: {describe_error(error)}") from error
+            raise unreachable(self._url, error) from error
         except (aiohttp.ClientError, OSError) as error:
             raise self._outcome_unknown(request, error, timeout) from error
         if response.status != HTTPStatus.OK:
