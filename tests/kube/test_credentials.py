@@ -1,11 +1,14 @@
 """How the adapter finds and renews its credentials, and what it says of bad ones."""
 
+import asyncio
 import base64
 import json
 import shutil
 import ssl
 import subprocess
 import sys
+import time
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from aiohttp import web
@@ -51,6 +54,11 @@ def test_a_command_that_asks_no_cluster_does_not_wait_for_kubernetes_asyncio():
         (ONE_CONTEXT + b"clusters: [{name: c, cluster: {server: 'https://a:99999'}}]", "is no URL"),
         (ONE_CONTEXT + b"clusters: [{name: c, cluster: {server: 'https://a..b'}}]", "is no URL"),
         (ONE_USER + b"clusters: [{name: c, cluster: {server: 'https://a'}}]", "unknown user"),
+        (
+            ONE_USER + b"clusters: [{name: c, cluster: {server: 'https://a'}}]\n"
+            b"users: [{name: u, user: {token: t, as: viewer}}]",
+            "user 'u' impersonates: not supported",
+        ),
     ],
 )
 async def test_a_bad_kubeconfig_is_told_in_one_line(tmp_path, content, told):
@@ -200,6 +208,7 @@ print(json.dumps({"kind": "ExecCredential", "apiVersion": "v1", "status": status
 
 
 FAR, PAST = "2999-01-01T00:00:00Z", "2020-01-01T00:00:00Z"
+SOON = (datetime.now(UTC) + timedelta(seconds=240)).isoformat()
 
 
 @pytest.mark.parametrize(
@@ -209,6 +218,8 @@ FAR, PAST = "2999-01-01T00:00:00Z", "2020-01-01T00:00:00Z"
         ({"expirationTimestamp": FAR}, "token-", [1, 1, 1]),
         # about to expire: renewed before every request; the first time while connecting
         ({"expirationTimestamp": PAST}, "token-", [2, 3, 4]),
+        # lives for less than other tokens are renewed before their end
+        ({"expirationTimestamp": SOON}, "token-", [1, 1, 1]),
         # refused: renewed before the next one
         ({}, "token-2", [1, 2, 2]),
         ({"expirationTimestamp": FAR}, "token-2", [1, 2, 2]),
@@ -227,6 +238,18 @@ async def test_a_plugins_token_is_renewed(tmp_path, expiry, accepted, tokens):
         for _ in tokens:
             await cluster.request(POST, timeout=PATIENCE)
     assert seen == [f"token-{token}" for token in tokens]
+
+
+async def test_a_plugin_that_hangs_keeps_all_waiting_for_the_same_time(monkeypatch):
+    async def load():
+        await asyncio.sleep(60)
+
+    monkeypatch.setattr(credentials, "LOAD_TIMEOUT", 1.0)
+    known, begun = credentials.Credentials("plugin", load), time.monotonic()
+    waiting = (known.authorization() for _ in range(3))
+    failures = await asyncio.gather(*waiting, return_exceptions=True)
+    assert list(map(str, failures)) == ["plugin: no answer within 1 s"] * 3
+    assert time.monotonic() - begun < 2.5
 
 
 async def test_credentials_that_cannot_be_renewed_send_nothing(tmp_path):

@@ -9,7 +9,9 @@ Import this module lazily: commands that connect to no cluster need no credentia
 
 import asyncio
 import logging
+import math
 import ssl
+import time
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 
@@ -27,6 +29,8 @@ from kubedsm.kube.client.port import CredentialsError
 
 #: seconds for reading credentials; exec plugins may query a cloud provider
 LOAD_TIMEOUT = 30.0
+#: seconds before its expiry from which a plugin's token is renewed, unless it lives for less
+EARLY = 300.0
 #: Exceptions of kubernetes_asyncio for invalid credentials: ConfigException, exceptions from files,
 #: base64, JSON and plugins, and, for values of unexpected types, from library code.
 _FAILURES = (
@@ -56,6 +60,8 @@ class Credentials:
         self._rejected = True
         self._renewal = asyncio.Lock()
         self._header: str | None = None
+        #: seconds from the last renewal to the token's expiry
+        self._lifetime = math.inf
 
     @property
     def server(self) -> str:
@@ -96,8 +102,7 @@ class Credentials:
         Raises CredentialsError if a necessary renewal fails.
         """
         try:
-            loader = self._loaded.kubeconfig
-            if self._rejected or hasattr(loader, "exec_plugin_expiry"):
+            if self._rejected or self._is_expiring():
                 await self._renew_token()
             header = await self._loaded.configuration.get_api_key_with_prefix("BearerToken")
         except _FAILURES as error:
@@ -116,15 +121,23 @@ class Credentials:
 
     async def _renew_token(self) -> None:
         # Concurrent callers wait for a single renewal.
-        async with self._renewal, asyncio.timeout(LOAD_TIMEOUT):
+        async with asyncio.timeout(LOAD_TIMEOUT), self._renewal:
+            loader = self._loaded.kubeconfig
             if self._rejected:
                 self._loaded = await self._load()
                 self._rejected = False
-                return
-            loader = self._loaded.kubeconfig
-            if loader is not None:
-                await loader.load_from_exec_plugin()  # only if the last token is about to expire
+            elif loader is not None and self._is_expiring():
+                await loader.load_from_exec_plugin()
                 self._loaded.configuration.api_key["BearerToken"] = loader.token
+            self._lifetime = self._time_left()
+
+    def _is_expiring(self) -> bool:
+        """Return True for a plugin's token in its last minutes, or in the last half of its life."""
+        return self._time_left() < min(EARLY, self._lifetime / 2)
+
+    def _time_left(self) -> float:
+        expiry = getattr(self._loaded.kubeconfig, "exec_plugin_expiry", None)
+        return math.inf if expiry is None else expiry.timestamp() - time.time()
 
 
 async def from_kubeconfig(

@@ -100,8 +100,12 @@ def choose_context(paths: Sequence[Path], name: str | None) -> str:
     server = clusters[reference.cluster].cluster.server
     if not is_url(server):
         raise CredentialsError(f"{where}: cluster {reference.cluster!r}: {server!r} is no URL")
-    if reference.user and reference.user not in _by_name(config.users for config in configs):
+    users = _by_name(config.users for config in configs)
+    if reference.user and reference.user not in users:
         raise CredentialsError(f"{where}: context {name!r} is of an unknown user")
+    if reference.user and (users[reference.user].user or {}).get("as"):
+        # Otherwise requests would have the user's own rights, which may be greater.
+        raise CredentialsError(f"{where}: user {reference.user!r} impersonates: not supported")
     return name
 
 
