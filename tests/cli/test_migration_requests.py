@@ -227,7 +227,7 @@ async def read(plural, answer):
 @pytest.mark.parametrize(
     ("answer", "line"),
     [
-        (refusal(403, "you cannot list"), "no right to list {}"),
+        (refusal(403, 'User "u" cannot list'), "no right to list {}"),
         (refusal(404, "no such path"), "serves no {} at"),
         (refusal(500, "etcd is away"), "etcd is away"),
         (refusal(410, "too old"), "too old"),
@@ -242,7 +242,7 @@ async def test_what_must_be_seen_and_cannot_ends_it_at_once(plural, answer, line
 
 
 async def test_what_need_not_be_seen_is_done_without_and_that_is_said(capsys):
-    snapshot = await read("storageclasses", refusal(403, "you cannot list"))
+    snapshot = await read("storageclasses", refusal(403, 'User "u" cannot list'))
     assert not snapshot.nodes
     said = capsys.readouterr().err
     assert said.startswith("kubedsm: decided without knowing them: no right to list storageclasses")

@@ -24,6 +24,7 @@ async def asked(answer, path, method="GET"):
     return await cluster.request(Request(method, path), timeout=1.0)
 
 
+DENIED = 'User "u" cannot do that'
 OURS = "; `kubedsm rbac` lists what each right is for, and with -o yaml prints roles that grant it"
 OTHERS = "; a cluster administrator can grant it"
 
@@ -54,12 +55,16 @@ OTHERS = "; a cluster administrator can grant it"
 )
 async def test_the_right_that_is_missing_is_named_with_who_gives_it(method, path, right):
     with pytest.raises(MissingRightError) as refused:
-        await asked(refusal(403, "you cannot do that"), path, method)
-    assert str(refused.value) == f"no right to {right.replace('you cannot', 'you cannot do that')}"
+        await asked(refusal(403, DENIED), path, method)
+    assert str(refused.value) == f"no right to {right.replace('you cannot', DENIED)}"
 
 
-async def test_who_refuses_for_another_reason_is_left_to_say_so():
-    answer = refusal(403, "exceeded quota: pods")
+@pytest.mark.parametrize(
+    "message",
+    ["exceeded quota: pods", 'admission webhook "w" denied the request: "a" cannot be a tag'],
+)
+async def test_who_refuses_for_another_reason_is_left_to_say_so(message):
+    answer = refusal(403, message)
     assert await asked(answer, "/api/v1/namespaces/shop/pods", "POST") is answer
 
 

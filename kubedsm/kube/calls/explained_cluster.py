@@ -3,6 +3,7 @@
 Explained causes: a missing right, with the grantor, and a server other than an API server.
 """
 
+import re
 from http import HTTPStatus
 
 import attrs
@@ -25,6 +26,7 @@ _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete
 #: statuses whose body may be plain text: overloaded servers and authenticating proxies
 _MAY_BE_ANYTHING = (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.UNAUTHORIZED)
 _SERVER_ERRORS = 500
+_OF_AUTHORIZER = re.compile(r'\bUser ".*" cannot ')
 
 
 class MissingRightError(Forbidden):
@@ -106,8 +108,8 @@ class ExplainedCluster(ClusterFront):
             )
         if answer.status == HTTPStatus.FORBIDDEN:
             error = api_error(answer.status, answer.body)
-            # Quotas and admission refuse, too, in other words.
-            if " cannot " in error.message:
+            # Quotas and admission plugins refuse, too, in words of their own.
+            if _OF_AUTHORIZER.search(error.message):
                 raise missing_right(request, error)
         if answer.status == HTTPStatus.NOT_FOUND and request.method == "GET":
             right, _ = right_for(request)
