@@ -205,7 +205,7 @@ COMMANDS = {
     "explain pod x y": "pod x y cannot be explained: name POD",
     "explain Deployments.apps/cart --from d": "no deployment cart has pods",
     **{
-        f"{command} --kubeconfig k": "connection refused: does the API server run, and is this its"
+        f"{command} --kubeconfig k": "connection refused; check that the API server runs, and that"
         for command in ("status", "check", "explain x", "suggest", "uninstall")
     },
     "explain shop/x -n web": "shop/x is not in namespace web",

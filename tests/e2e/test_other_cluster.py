@@ -57,7 +57,7 @@ def test_a_wrong_kubeconfig_fails_though_a_scheduler_answers(scheduled, tmp_path
     for given, why in (
         (("--kubeconfig", server.kubeconfig, "--context", "nope"), "no context 'nope'"),
         (("--kubeconfig", tmp_path / "nope"), "no such file"),
-        (("--kubeconfig", unreachable(tmp_path)), "connection refused: does the API server run"),
+        (("--kubeconfig", unreachable(tmp_path)), "connection refused; check that the API server"),
     ):
         done = kubedsm(*ASKING[command](server), *given, "--server", url)
         assert (done.returncode, done.stdout) == (1, "")

@@ -19,7 +19,6 @@ from kubedsm.kube.client.port import (
     OutcomeUnknown,
     Request,
     Response,
-    Unreachable,
 )
 
 _VERBS = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
@@ -90,14 +89,7 @@ class ExplainedCluster(ClusterFront):
         Additionally raises MissingRightError, NotFound for listing an unknown resource, and
         OutcomeUnknown for responses from other servers than API servers.
         """
-        try:
-            answer = await self.cluster.request(request, timeout=timeout)
-        except Unreachable as failure:
-            if not isinstance(failure.__cause__, OSError):  # missing credentials
-                raise
-            raise Unreachable(
-                f"{failure}: does the API server run, and is this its address (--kubeconfig)?"
-            ) from failure
+        answer = await self.cluster.request(request, timeout=timeout)
         if not answer.body.lstrip().startswith(b"{") and not (
             answer.status >= _SERVER_ERRORS or answer.status in _MAY_BE_ANYTHING
         ):

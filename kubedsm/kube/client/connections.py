@@ -285,7 +285,7 @@ async def _close_all(connections: Collection[Connection]) -> None:
 
 def unreachable(url: URL, failure: Exception | str) -> Unreachable:
     """Return the error for a failed connection: URL, cause, and what to check."""
-    where, check = str(url), "that the API server runs, and that this machine can reach it"
+    where, check = str(url), "that the API server runs, and that this is its address"
     if isinstance(failure, aiohttp.ClientConnectorError):
         if (failure.host, failure.port) != (url.host, url.port):
             where, check = f"{url}: proxy {failure.host}:{failure.port}", "the proxy"
