@@ -2,7 +2,7 @@
 
 The request rate of a service at a site is its popularity times the users of the site, times a
 random regional bias, times the daily curve of the site. The curve is a cosine; its peak wanders
-from west to east over the day. A day has 24 hours of `HOUR` seconds, with constant rates.
+from west to east over the day. Rates are constant within an hour.
 """
 
 import math
@@ -21,8 +21,8 @@ from kubedsm_lab.replay.workload_model import Server
 from loadgen.scenario import Api, Interval, Scenario
 
 HOURS = 24
-#: seconds of an hour: a day lasts 48 minutes
-HOUR = 120.0
+#: seconds; not compressed, as neither are the durations and the price of migrations
+HOUR = 3600.0
 #: nodes of the edge, and their cores; at least one node per site
 EDGE_NODES, EDGE_CORES = 24, 2
 #: mean demand for cores, as a multiple of the edge's

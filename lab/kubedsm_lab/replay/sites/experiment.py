@@ -15,7 +15,6 @@ from kubedsm_lab.replay.findings import (
 )
 from kubedsm_lab.replay.rankings import Ranking
 from kubedsm_lab.replay.runner import Workers
-from kubedsm_lab.replay.sites.demand import HOUR, HOURS
 from kubedsm_lab.replay.sites.trial import CONTENDERS, OURS, ZONE_SPREAD, Outcome, Trial, play
 from kubedsm_lab.replay.tables import Section, Table, fill_sections, mean, number, with_interval
 
@@ -23,7 +22,6 @@ METHOD = (
     "A model, not a measurement: the scheduler ran on an emulated cluster in virtual time, and the"
     " places that serve requests are computed from its Ready pods"
 )
-_MINUTES = HOURS * HOUR / 60
 #: relative difference of two means over few trials
 _NOISE = 0.01
 
@@ -51,7 +49,7 @@ def run(plan: Plan, workers: Workers) -> Findings:
         play,
         plan.all,
         workers,
-        method=f"{METHOD}; trials of each kind: {plan.seeds}, of {_MINUTES:g} minutes",
+        method=f"{METHOD}; trials of each kind: {plan.seeds}, of one day",
         answer=answer,
         sections=sections,
         rankings=rankings,

@@ -150,7 +150,7 @@ class Outcome(msgspec.Struct, frozen=True, rename="camel"):
 
     @property
     def migrations_per_hour(self) -> float:
-        return self.migrations * 3600 / (HOURS * HOUR)
+        return self.migrations / HOURS
 
     @property
     def response_ms(self) -> float:
