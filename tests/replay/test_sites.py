@@ -100,12 +100,12 @@ def test_one_pod_for_a_busy_site_is_overloaded_by_zone_routing():
 
 
 def test_a_day_is_split_where_pods_or_demand_change():
-    life = Life("svc-00", 0.0, 1.0, Tier.EDGE, ((10.0, 130.0),), node=NodeName("e"))
-    timeline = Timeline(200.0, (life,), {"svc-00": ((0.0, 1),)})
+    life = Life("svc-00", 0.0, 1.0, Tier.EDGE, ((10.0, HOUR + 10),), node=NodeName("e"))
+    timeline = Timeline(HOUR + 80, (life,), {"svc-00": ((0.0, 1),)})
     found = list(split_timeline(timeline, {NodeName("e"): 1}, 2))
     assert [(each.seconds, each.hour, each.pods[0, 1]) for each in found] == [
         (10.0, 0, 0),
-        (110.0, 0, 1),
+        (HOUR - 10, 0, 1),
         (10.0, 1, 1),
         (70.0, 1, 0),
     ]
