@@ -10,14 +10,15 @@ from functools import cache, partial
 
 import aiohttp
 import attrs
+import looptime
 import pytest
 
-from kubedsm.process.clock import SystemClock
 from kubedsm_lab.emulator.access.access import Access
 from kubedsm_lab.emulator.access.rbac import User
 from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster, Timing
 from kubedsm_lab.emulator.http.routes import Routes
 from kubedsm_lab.emulator.http.server import HttpFront
+from kubedsm_lab.replay.virtual_time import VirtualClock
 from support.playing import Player, Write
 from support.recorded import MORE_OF_API_SERVER
 from support.transcripts import load
@@ -30,7 +31,7 @@ JSON = "application/json"
 async def play(spec, exchanges, access, elsewhere, *, token=None, **how):
     """Play a recording; `elsewhere` has the headers of requests to a server with that access."""
     async with (
-        EmulatedCluster(spec, SystemClock(), random.Random(0), token=token) as cluster,
+        EmulatedCluster(spec, VirtualClock(), random.Random(0), token=token) as cluster,
         HttpFront(Routes(cluster.api) if token else cluster.routes) as front,
         HttpFront(Routes(cluster.api, access(cluster))) as guarded,
         aiohttp.ClientSession() as session,
@@ -152,7 +153,8 @@ SCENES = [
 
 @cache
 def find_differences(version):
-    return asyncio.run(RECORDINGS[version]())
+    with asyncio.Runner(loop_factory=looptime.new_event_loop) as runner:
+        return runner.run(RECORDINGS[version]())
 
 
 @pytest.mark.parametrize(("version", "scene"), SCENES)
