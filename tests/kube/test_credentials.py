@@ -208,7 +208,6 @@ print(json.dumps({"kind": "ExecCredential", "apiVersion": "v1", "status": status
 
 
 FAR, PAST = "2999-01-01T00:00:00Z", "2020-01-01T00:00:00Z"
-SOON = (datetime.now(UTC) + timedelta(seconds=240)).isoformat()
 
 
 @pytest.mark.parametrize(
@@ -219,7 +218,7 @@ SOON = (datetime.now(UTC) + timedelta(seconds=240)).isoformat()
         # about to expire: renewed before every request; the first time while connecting
         ({"expirationTimestamp": PAST}, "token-", [2, 3, 4]),
         # lives for less than other tokens are renewed before their end
-        ({"expirationTimestamp": SOON}, "token-", [1, 1, 1]),
+        ({"expirationTimestamp": timedelta(seconds=240)}, "token-", [1, 1, 1]),
         # refused: renewed before the next one
         ({}, "token-2", [1, 2, 2]),
         ({"expirationTimestamp": FAR}, "token-2", [1, 2, 2]),
@@ -232,7 +231,8 @@ async def test_a_plugins_token_is_renewed(tmp_path, expiry, accepted, tokens):
         seen.append(request.headers["Authorization"].removeprefix("Bearer "))
         return web.Response(status=200 if seen[-1].startswith(accepted) else 401)
 
-    arguments = ["-c", PLUGIN, str(tmp_path / "runs"), json.dumps(expiry)]
+    issued = json.dumps(expiry, default=lambda life: (datetime.now(UTC) + life).isoformat())
+    arguments = ["-c", PLUGIN, str(tmp_path / "runs"), issued]
     plugin = {"exec": {"command": sys.executable, "apiVersion": "v1", "args": arguments}}
     async with talking(tmp_path, handler, user=plugin) as (cluster, _):
         for _ in tokens:
