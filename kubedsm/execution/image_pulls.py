@@ -82,7 +82,7 @@ class ImagePulls(Controller):
 
     def _observe_pull(self, node: NodeName, size: int, seconds: float) -> None:
         if size >= LEAST_OBSERVED and seconds > 0:
-            self.mirror.pull_speeds = {**self.mirror.pull_speeds, node: size / seconds}
+            self.mirror.pull_speeds = self.mirror.pull_speeds.set(node, size / seconds)
 
     # Pulls ahead of migrations.
 

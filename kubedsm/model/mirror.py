@@ -44,6 +44,7 @@ from kubedsm.model.model import (
     Workload,
 )
 from kubedsm.model.node_index import FreeCapacity, NodeIndex
+from kubedsm.model.persistent_map import Map
 from kubedsm.model.residents import MOST_SELECTIONS, Residents, Step, is_seen_alike, standing
 from kubedsm.model.snapshot import Counted, Snapshot
 from kubedsm.model.surroundings import Claim, Surrounding, Surroundings, Volume, key_of
@@ -119,22 +120,19 @@ class ClusterMirror:
         self._on_released = on_released
         #: tier labels for nodes that are applied from now on
         self.tiers = tiers or Tiers()
+        # Published values are immutable: updates replace them.
         self._nodes: Mapping[NodeName, Node] = {}
-        self._pods: dict[Uid, Pod] = {}
+        self._pods: Map[Uid, Pod] = Map()
         #: free capacity of each node, changed by the mirror only; negative if over-committed
-        self.free: dict[NodeName, Resources] = {}
+        self.free: Map[NodeName, Resources] = Map()
         #: node of each pod, and pods of each node; unknown nodes included
-        self._placed: dict[Uid, NodeName] = {}
-        #: copies of these three maps for snapshots, which never change; None after an update
-        self._published: (
-            tuple[dict[Uid, Pod], dict[NodeName, Resources], dict[Uid, NodeName]] | None
-        ) = None
+        self._placed: Map[Uid, NodeName] = Map()
         self._here: dict[NodeName, set[Uid]] = defaultdict(set)
         self.surroundings = Surroundings()
         #: last sample
         self.measured = NOTHING_MEASURED
         #: bytes per second of the last observed image pull, by node
-        self.pull_speeds: Mapping[NodeName, float] = {}
+        self.pull_speeds: Map[NodeName, float] = Map()
         #: used and reserved capacity
         self._taken: dict[NodeName, Resources] = {}
         self._tally = Tally(scheduler_name)
@@ -176,8 +174,7 @@ class ClusterMirror:
                     self._set_node(name, None)
                 return Change(node_before=before)
             case MeasuredApplied(sample):
-                known = self.measured
-                self.measured = sample.after(known, self._placed.copy())
+                known, self.measured = self.measured, sample.after(self.measured, self._placed)
                 return Change(measured_before=known, measured_after=self.measured)
             case _:
                 return self._apply_surrounding(event)
@@ -187,10 +184,9 @@ class ClusterMirror:
         if kind is not None:
             self.surroundings = self.surroundings.without_versions(kind)
             return
-        self._published = None
-        self._pods = {
-            uid: attrs.evolve(pod, resource_version="") for uid, pod in self._pods.items()
-        }
+        self._pods = self._pods.update(
+            {uid: attrs.evolve(pod, resource_version="") for uid, pod in self._pods.items()}
+        )
 
     def _apply_node(self, node: Node) -> Change:
         before = self._nodes.get(node.name)
@@ -422,8 +418,7 @@ class ClusterMirror:
         self._index = None
         if node is None:
             self._nodes = {n: other for n, other in self._nodes.items() if n != name}
-            self._published = None
-            del self.free[name]
+            self.free = self.free.delete(name)
         else:
             self._nodes = {**self._nodes, name: node}
             self._book_capacity(name, NOTHING)
@@ -437,18 +432,15 @@ class ClusterMirror:
             self._touched[uid] = before, source
             if len(self._touched) > 2 * len(self._pods) + _MANY:
                 self._residents = None
-        self._published = None
-        if pod is None:
-            del self._pods[uid]
-        else:
-            self._pods[uid] = pod
+        if before is not pod:
+            self._pods = self._pods.delete(uid) if pod is None else self._pods.set(uid, pod)
         if source is not None and source != node:
             self._here[source].discard(uid)
             if not self._here[source]:
                 del self._here[source]
-            del self._placed[uid]
+            self._placed = self._placed.delete(uid)
         if node is not None and source != node:
-            self._placed[uid] = node
+            self._placed = self._placed.set(uid, node)
             self._here[node].add(uid)
         if source != node or before is None or pod is None or not counts_alike(before, pod):
             # The new state first: a count that fell to zero would lose its place in the order.
@@ -487,35 +479,31 @@ class ClusterMirror:
                 self._taken[name] = taken
         node = self._nodes.get(name)
         if node is not None:
-            self._published = None
-            self.free[name] = node.allocatable - taken
+            self.free = self.free.set(name, node.allocatable - taken)
             self._refilled.add(name)
 
     # Snapshots.
 
     def snapshot(self, at: float = 0.0) -> Snapshot:
-        if self._published is None:
-            self._published = self._pods.copy(), self.free.copy(), self._placed.copy()
-        pods, free, placed = self._published
-        census = self._tally.census()
+        pods, census = self._pods, self._tally.census()
         if self._marked and (unproven := self._list_unproven()):
-            pods = {**pods, **unproven}
+            pods = pods.update(unproven)
             self._recount_pods(self._pods, pods, unproven)
             census = self._tally.census()
             self._recount_pods(pods, self._pods, unproven)
         if self._index is None or self._room is None:
             self._index = NodeIndex(self._nodes)
-            self._room = FreeCapacity(self._index, free)
+            self._room = FreeCapacity(self._index, self.free)
         elif self._refilled:
-            self._room = self._room.now(free, self._refilled)
+            self._room = self._room.now(self.free, self._refilled)
         self._refilled.clear()
         index, room = self._index, self._room
         residents = self._count_residents(census.looked_at, index)
         return Snapshot(
             nodes=self._nodes,
             pods=pods,
-            free=free,
-            placed=placed,
+            free=self.free,
+            placed=self._placed,
             scheduler_name=self._scheduler_name,
             surroundings=self.surroundings,
             measured=self.measured,
@@ -536,7 +524,7 @@ class ClusterMirror:
         return {pod.uid: attrs.evolve(pod, detached=False) for pod in doubtful}
 
     def _recount_pods(
-        self, before: Mapping[Uid, Pod], after: Mapping[Uid, Pod], uids: Iterable[Uid]
+        self, before: Map[Uid, Pod], after: Map[Uid, Pod], uids: Iterable[Uid]
     ) -> None:
         for uid in uids:
             self._tally_pod(after[uid], self._placed.get(uid))

@@ -20,6 +20,7 @@ from kubedsm.model.model import (
     SchedulingRules,
     Tier,
 )
+from kubedsm.model.persistent_map import Map
 from kubedsm.model.selectors import NodeSelectorTerm, Requirement, is_name_field
 
 #: fewest nodes to examine
@@ -382,7 +383,7 @@ class FreeCapacity:
     def with_free(self, position: int, free: Resources) -> Self:
         """Return a copy in which one node has the given free capacity."""
         name = self._nodes.names[position]
-        return self.now({**self._free, name: free}, (name,))
+        return self.now(Map(self._free).set(name, free), (name,))
 
     def now(self, free: Mapping[NodeName, Resources], changed: Iterable[NodeName]) -> Self:
         """Return a copy with the current free capacity of the nodes that changed."""
