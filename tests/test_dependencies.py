@@ -59,7 +59,8 @@ def distributions(*packages):
     """Return the normal names of all distributions that the packages import."""
     modules = (module for package in packages for module in (ROOT / package).rglob("*.py"))
     names = {name.partition(".")[0] for module in modules for name in imported(module)}
-    by_name = packages_distributions()
+    # immutables is not there on Python 3.14
+    by_name = {"immutables": ["immutables"], **packages_distributions()}
     elsewhere = names - sys.stdlib_module_names - OURS
     return {normal(distribution) for name in elsewhere for distribution in by_name[name]}
 
