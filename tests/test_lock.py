@@ -71,6 +71,8 @@ def test_a_lock_has_hashes_and_the_versions_of_the_constraints(lock):
 
 def test_native_dependencies_have_upper_bounds():
     for requirement in map(Requirement, [*DEPENDENCIES, *OF_LAB, *EXTRAS["exact"]]):
+        if requirement.marker and not requirement.marker.evaluate():
+            continue
         native = any(file.suffix == ".so" for file in files(requirement.name) or ())
         bounds = {each.operator for each in requirement.specifier}
         assert not native or bounds & {"<", "<=", "==", "~="}, requirement
