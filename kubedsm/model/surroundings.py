@@ -198,8 +198,8 @@ class Surroundings:
         return attrs.evolve(self, **{_FIELDS[kind]: left})
 
     def without_versions(self, kind: type[Surrounding]) -> Self:
-        """Return a copy in which any observed state of a claim or volume is newer than the known
-        state.
+        """Return a copy in which any observed state of an object of the kind, claims or volumes, is
+        newer than the known state.
         """
         known = self.of(kind).items()
         void = {key: attrs.evolve(thing, resource_version="") for key, thing in known}

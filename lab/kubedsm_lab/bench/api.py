@@ -1,7 +1,6 @@
 """Kubernetes API requests that create load for a scheduler, and watches of the result."""
 
 import asyncio
-import math
 import random
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
@@ -91,11 +90,11 @@ async def follow_cluster(
     clock: Clock,
     handle: Callable[[ClusterEvent], None],
     *kinds: Watched[Any, ClusterEvent],
-    patience: float = math.inf,
+    patience: float | None = None,
     report: Callable[[str], None] = lambda _: None,
 ) -> AsyncIterator[None]:
     """Call `handle` with the existing objects of the given kinds, then during the block with their
-    changes. Raises TimeoutError if a list takes longer than `patience` seconds.
+    changes. Raises TimeoutError if a list takes longer than `patience` seconds; None is no limit.
     """
     async with asyncio.TaskGroup() as tasks:
         watching = []
@@ -103,7 +102,7 @@ async def follow_cluster(
             synced, rng = asyncio.Event(), random.Random()
             reflector = Reflector(cluster, watched, clock, rng, handle, synced.set, report)
             watching.append(tasks.create_task(reflector.run()))
-            async with asyncio.timeout(patience if math.isfinite(patience) else None):
+            async with asyncio.timeout(patience):
                 await synced.wait()
         yield
         for task in watching:
