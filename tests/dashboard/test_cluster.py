@@ -72,7 +72,7 @@ async def test_a_sites_name_leads_to_the_site_and_to_what_its_loss_would_cause(b
     async with page_of_made(MadeCluster(14, 120, sites=2)) as url, browser.page(url) as page:
         await page.get_by_role("button", name="site-1", exact=True).click()
         await expect(page.locator("[data-node]")).to_have_count(6)
-        assert page.url.endswith("#site=site-1")
+        await expect(page).to_have_url(re.compile("#site=site-1$"))
         await expect(page.get_by_role("button", name="What if it is lost?")).to_be_visible()
 
 
@@ -133,7 +133,7 @@ async def test_many_sites_are_a_grid_and_one_is_zoomed_into(browser):
         await expect(tiles).to_have_count(0)
         await expect(page.locator("[data-node]")).to_have_count(10)
         await expect(page.locator("[data-pod]").first).to_be_attached()
-        assert "#site=site-2" in page.url
+        await expect(page).to_have_url(re.compile("#site=site-2"))
         assert await violations(page) == []
         await page.get_by_role("button", name="All sites").click()
         await expect(tiles).to_have_count(40)

@@ -139,7 +139,8 @@ async def test_what_if_is_answered_and_nothing_is_changed(browser):
         await panel.get_by_label(re.compile("^Remove: .*replicas")).click()
         await assume("drain node", "e1")
         await expect(panel).to_contain_text("1 pod would start again")
-        # The question is in the address: a link leads to it.
+        # The question is in the address, a moment after it was asked: a link leads to it.
+        await expect(page).to_have_url(re.compile("drain"))
         async with browser.page(page.url) as other:
             await expect(other.get_by_label("Assumed changes")).to_contain_text("drain node e1")
             await expect(other.locator(".why")).to_contain_text("1 pod would start again")

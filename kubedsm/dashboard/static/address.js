@@ -37,8 +37,9 @@ function describeStep({ chosen, moment, site }, opening) {
 }
 
 /**
- * Keep the URL and a state equal. `opening`: the moment of a page without one in its URL. `onOpen` gets the state of the URL: now, and after back or
- * forward. Return the function to be called with each new state.
+ * Keep the URL and a state equal. `opening`: the moment of a page without one in its URL. `onOpen`
+ * gets the state of the URL: now, and after back or forward. Return the function to be called with
+ * each new state.
  */
 export function address(onOpen, opening) {
   const read = (fragment) => parse(fragment, opening);
