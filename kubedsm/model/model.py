@@ -189,8 +189,8 @@ class ClaimReference:
 
     namespace: str
     name: str
-    #: generic ephemeral volume: the claim is created for the pod
-    ephemeral: bool = False
+    #: uid of the pod whose generic ephemeral volume it is, which must own the claim; else None
+    owner: str | None = None
 
     @property
     def key(self) -> tuple[str, str]:

@@ -51,6 +51,8 @@ class Claim:
     selected_node: str = ""
     #: nodes on which provisioning failed a moment ago; remembered by the scheduler alone
     failed_on: frozenset[str] = frozenset()
+    #: uid of the controller: the pod of a generic ephemeral volume; empty without
+    owner: str = ""
     uid: str = attrs.field(default="", eq=False)
     resource_version: str = attrs.field(default="", eq=False)
 

@@ -49,6 +49,9 @@ def _claims_rejected(rules: SchedulingRules, surroundings: Surroundings) -> str:
         claim = surroundings.claims.get(reference.key)
         if claim is None:
             return _missing_claim(reference)
+        if reference.owner and reference.owner != claim.owner:
+            # left by a former pod of the name, or created by a user
+            return f'persistentvolumeclaim "{claim.name}" was not created for the pod'
         if reason := _unusable_claim(claim):
             return reason
         if not claim.bound:
@@ -83,7 +86,7 @@ def _unusable_claim(claim: Claim) -> str:
 
 
 def _missing_claim(reference: ClaimReference) -> str:
-    if reference.ephemeral:
+    if reference.owner is not None:
         return (
             "waiting for ephemeral volume controller to create the"
             f' persistentvolumeclaim "{reference.name}"'

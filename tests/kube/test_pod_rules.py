@@ -204,7 +204,7 @@ def test_claims_and_disks():
     )
     assert given.claims == (
         ClaimReference("shop", "data"),
-        ClaimReference("shop", "db-0-tmp", ephemeral=True),
+        ClaimReference("shop", "db-0-tmp", owner="u"),
     )
     assert given.disks == (
         Disk("gcePersistentDisk", ("d",), read_only=True),
@@ -364,6 +364,9 @@ def test_namespaces_claims_volumes_and_storage_classes():
     spec = {"accessModes": ["ReadWriteOncePod"], "volumeName": "pv", "storageClassName": "fast"}
     bound = {"annotations": {"pv.kubernetes.io/bind-completed": "yes"}}
     assert other(Claim, {"metadata": {**metadata, **bound}, "spec": spec}).bound
+    owner = {"apiVersion": "v1", "kind": "Pod", "name": "db-0", "uid": "u", "controller": True}
+    owned = {**metadata, "ownerReferences": [owner]}
+    assert other(Claim, {"metadata": owned, "spec": spec}).owner == "u"
     lost = {"metadata": metadata, "spec": spec, "status": {"phase": "Lost"}}
     assert other(Claim, lost).lost
     terms = [{"matchExpressions": [{"key": "zone", "operator": "In", "values": ["x"]}]}]

@@ -237,6 +237,7 @@ def test_an_empty_selector_counts_nobody_but_the_pod_itself():
 
 MOUNTS = (ClaimReference("shop", "data"),)
 BOUND = Claim("shop", "data", volume="pv", bound=True)
+OTHERS = 'persistentvolumeclaim "a-data" was not created for the pod'
 
 
 def only_in(zone):
@@ -297,10 +298,20 @@ def test_a_claim_that_is_not_ready_keeps_the_pod_from_every_node(known, reason):
 
 
 def test_a_claim_made_for_the_pod_is_waited_for():
-    newcomer = pod("a", claims=(ClaimReference("shop", "a-data", ephemeral=True),))
+    newcomer = pod("a", claims=(ClaimReference("shop", "a-data", owner="uid-a"),))
     assert set(reasons(newcomer, XYZ, (), knowing()).values()) == {
         'waiting for ephemeral volume controller to create the persistentvolumeclaim "a-data"'
     }
+
+
+@pytest.mark.parametrize(
+    ("owner", "reason"),
+    [("uid-a", ""), ("uid-of-the-former", OTHERS), ("", OTHERS)],
+)
+def test_a_claim_made_for_another_pod_of_the_name_is_not_used(owner, reason):
+    newcomer = pod("a", claims=(ClaimReference("shop", "a-data", owner="uid-a"),))
+    given = attrs.evolve(BOUND, name="a-data", owner=owner)
+    assert set(reasons(newcomer, XYZ, (), knowing(given, Volume("pv"))).values()) == {reason}
 
 
 def test_what_is_unknown_of_bound_volumes_is_no_obstacle():

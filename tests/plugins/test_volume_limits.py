@@ -90,7 +90,7 @@ def test_pods_that_terminate_count_and_those_that_finished_do_not():
 
 def test_a_generic_ephemeral_volume_counts():
     known = knowing(ONE, **{"new-a": (FAST, "a"), "b": (FAST, "b")})
-    new = pod("new", claims=(ClaimReference("shop", "new-a", ephemeral=True),))
+    new = pod("new", claims=(ClaimReference("shop", "new-a", owner=""),))
     assert refused(new, [mounting("there", "b", on="n1")], known) == {"n1"}
 
 

@@ -230,6 +230,7 @@ def _read_claim(shape: schema.Claim) -> Claim:
     spec, status = shape.spec or schema.ClaimSpec(), shape.status or schema.Phase()
     annotations = metadata.annotations or schema.Annotations()
     modes = tuple(sorted(spec.access_modes or ()))
+    owner = pods.controller_of(metadata)
     requests = (spec.resources.requests if spec.resources else None) or {}
     return Claim(
         namespace=metadata.namespace,
@@ -247,6 +248,7 @@ def _read_claim(shape: schema.Claim) -> Claim:
         attributes_class=spec.volume_attributes_class_name or "",
         selector=pods.selector_of(spec.selector),
         selected_node=annotations.selected_node or "",
+        owner=(owner.uid or "") if owner else "",
         uid=metadata.uid or "",
         resource_version=metadata.resource_version or "",
     )

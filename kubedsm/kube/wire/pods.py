@@ -234,7 +234,7 @@ def _read_demands(
 ) -> Demands | None:
     """Return the pod's rarely used scheduling fields (Demands); None if all are empty."""
     ports = _host_ports(spec)
-    claimed, mounted = _claims_and_disks(spec.volumes or (), namespace, metadata.name)
+    claimed, mounted = _claims_and_disks(spec.volumes or (), namespace, metadata)
     affinity, spread = bytes(spec.affinity), bytes(spec.topology_spread_constraints)
     affinity = b"" if affinity in (b"{}", b"null") else affinity
     spread = b"" if spread in (b"[]", b"null") else spread
@@ -437,7 +437,7 @@ def _read_spread(
 
 
 def _claims_and_disks(
-    volumes: Iterable[schema.PodVolume], namespace: str, pod_name: str
+    volumes: Iterable[schema.PodVolume], namespace: str, metadata: schema.Metadata
 ) -> tuple[tuple[ClaimReference, ...], tuple[Disk, ...]]:
     """Return the persistent volume claims and the network disks among a pod's volumes."""
     claims, disks = [], []
@@ -445,7 +445,8 @@ def _claims_and_disks(
         if volume.persistent_volume_claim is not None:
             claims.append(ClaimReference(namespace, volume.persistent_volume_claim.claim_name))
         elif volume.ephemeral is not None:
-            claims.append(ClaimReference(namespace, f"{pod_name}-{volume.name}", ephemeral=True))
+            name = f"{metadata.name}-{volume.name}"
+            claims.append(ClaimReference(namespace, name, owner=metadata.uid or ""))
         if (gce := volume.gce_persistent_disk) is not None:
             disks.append(_disk_of("gcePersistentDisk", gce, gce.get("pdName")))
         if (ebs := volume.aws_elastic_block_store) is not None:
