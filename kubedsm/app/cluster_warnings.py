@@ -20,6 +20,7 @@ from kubedsm.explain.event_notes import Note
 from kubedsm.model.events import Change
 from kubedsm.model.measured import Measured
 from kubedsm.model.model import Tier, Workload
+from kubedsm.planner.plurals import short_number
 from kubedsm.process.log_throttle import LogThrottle
 
 log = structlog.get_logger()
@@ -152,7 +153,7 @@ class SlowerEdges:
 def _note_comparison(workload: Workload, sample: Measured) -> Note:
     answers = sample.answers.get(workload, {})
     times = " and ".join(
-        f"{1000 * answers[tier].seconds:.3g} ms {where}"
+        f"{short_number(1000 * answers[tier].seconds)} ms {where}"
         for tier, where in ((Tier.EDGE, "at the edge"), (Tier.CLOUD, "in the cloud"))
         if tier in answers
     )

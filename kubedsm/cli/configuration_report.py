@@ -20,6 +20,7 @@ from kubedsm.explain.facts import QosTargetFacts
 from kubedsm.kube.client.port import ObjectName
 from kubedsm.model.model import MIGRATION_ANNOTATION, QOS_ANNOTATION, RATE_ANNOTATION, Pod
 from kubedsm.objective.qos_targets import newest_pods
+from kubedsm.planner.plurals import short_number
 from kubedsm.planner.rebalancing_requests import migration_mode
 from kubedsm.terminal.console import Console
 from kubedsm.terminal.echo import echo
@@ -177,7 +178,7 @@ def _targets_table(targets: Sequence[QosTargetFacts]) -> FittedTable:
 
 
 def _show_time(seconds: float | None) -> str:
-    return "" if seconds is None else f"{1000 * seconds:.3g}ms"
+    return "" if seconds is None else f"{short_number(1000 * seconds)}ms"
 
 
 def _show_value(value: object) -> str:

@@ -9,6 +9,7 @@ import msgspec
 from kubedsm.model.measured import Answers
 from kubedsm.model.model import Share, Tier
 from kubedsm.objective.qos_targets import ResponseTimes
+from kubedsm.planner.plurals import short_number
 
 T = TypeVar("T")
 
@@ -91,8 +92,4 @@ def expect_change(times: ResponseTimes, share: Share, more: int) -> Around[float
 
 
 def _format_change(before: float, after: float) -> str:
-    return f"{_format_milliseconds(before)} -> {_format_milliseconds(after)}"
-
-
-def _format_milliseconds(seconds: float) -> str:
-    return f"{1000 * seconds:.3g}" if seconds < 1 else f"{1000 * seconds:.0f}"
+    return f"{short_number(1000 * before)} -> {short_number(1000 * after)}"

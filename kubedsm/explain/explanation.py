@@ -9,6 +9,7 @@ from typing import Generic, Literal, TypeAlias, TypeVar
 
 import msgspec
 
+from kubedsm.planner.plurals import short_number
 from kubedsm.process.clock import rfc3339
 
 F_co = TypeVar("F_co", covariant=True)
@@ -103,10 +104,10 @@ def amount(resource: str, number: int, of: int | None = None) -> str:
     scale, unit = 1.0, resource
     if resource == "cpu":
         scale = 1000.0
-    elif resource in ("memory", "ephemeral-storage"):
+    elif resource in ("memory", "ephemeral-storage") or resource.startswith("hugepages-"):
         scale, unit = 2.0**30, f"GiB {resource}"
-    text = f"{number / scale:.3g}"
-    return f"{text} {unit}" if of is None else f"{text} of {of / scale:.3g} {unit}"
+    text = short_number(number / scale)
+    return f"{text} {unit}" if of is None else f"{text} of {short_number(of / scale)} {unit}"
 
 
 def table(headings: Sequence[str], rows: Iterable[Sequence[str | Link | Words]]) -> Table | None:

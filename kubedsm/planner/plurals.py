@@ -10,6 +10,11 @@ def counted(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
+def short_number(number: float) -> str:
+    """Format a number with three significant digits, and all digits before the point: `1234`."""
+    return f"{number:.3g}" if abs(number) < 999.5 else f"{number:.0f}"  # noqa: PLR2004
+
+
 def named(names: Sequence[str]) -> str:
     """Join the first few names, and the number of remaining names, for a message: `a, b, c and 2
     more`.

@@ -8,6 +8,7 @@ import pytest
 from kubedsm.cli.live_view import NewsCursor, news_line
 from kubedsm.dashboard.rows import NewsRow, Snapshot, StatusRow, WorkloadRow
 from kubedsm.dashboard.terminal.browser import NUMBERED, VIEWS, Browser
+from kubedsm.dashboard.terminal.cells import format_memory
 from kubedsm.dashboard.terminal.following import Away
 from kubedsm.dashboard.terminal.seen import SPAN, ShareHistory, news_text
 from kubedsm.dashboard.terminal.summary import clock_of
@@ -128,6 +129,22 @@ def test_measured_response_times_are_columns():
     row = WorkloadRow("Deployment", 1, 2, edge_answers=12.34, cloud_answers=43.0)
     said = drawn(browsing(small(workloads={"shop/cart": row})), 120)
     assert re.search("edge ms +cloud ms\n.* 12.3 +43$", said, re.MULTILINE)
+
+
+def test_a_table_sorted_by_a_column_that_disappears_stays():
+    """Measured response times may end while the table is sorted by them."""
+    row = WorkloadRow("Deployment", 1, 2, edge_answers=12.34, cloud_answers=1234.5)
+    browser = browsing(small(workloads={"shop/cart": row}))
+    assert re.search(" 1234$", drawn(browser, 120), re.MULTILINE)
+    for _ in range(9):
+        browser.sort()
+    assert browser.level.column == 8
+    browser.observe(small())
+    assert rows_of(browser) == rows_of(browsing())
+
+
+def test_a_node_of_a_terabyte_has_all_digits():
+    assert format_memory(1 << 33, 1008 << 30) == "8.0 of 1008 Gi"
 
 
 def test_sites_with_demand_show_the_share_served_there():

@@ -194,7 +194,8 @@ class Browser:
         level, entries = self.level, listing.entries
         if level.words:
             entries = [entry for entry in entries if entry.has_words(level.words)]
-        if (at := level.column) is not None:
+        # Columns of unknown values are absent, also after a choice of them.
+        if (at := level.column) is not None and at < len(listing.headings):
             entries = sorted(entries, key=lambda entry: entry.order(at))
         return entries[::-1] if level.backwards else entries
 

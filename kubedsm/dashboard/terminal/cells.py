@@ -7,6 +7,7 @@ from rich.console import RenderableType
 from rich.progress_bar import ProgressBar
 from rich.text import Text
 
+from kubedsm.planner.plurals import short_number
 from kubedsm.terminal.console import Console
 
 #: colours: target met, slightly missed, considerably missed
@@ -21,13 +22,13 @@ def format_age(seconds: float) -> str:
 
 
 def format_cores(millicores: int) -> str:
-    return f"{millicores / 1000:.3g}"
+    return short_number(millicores / 1000)
 
 
 def format_memory(used: int, of: int) -> str:
     """Format a node's requested and allocatable memory, in a suitable unit."""
     unit, name = (1 << 30, "Gi") if of >= 1 << 30 else (1 << 20, "Mi")
-    return f"{used / unit:.1f} of {of / unit:.3g} {name}"
+    return f"{used / unit:.1f} of {short_number(of / unit)} {name}"
 
 
 def count_lines(what: RenderableType, width: int) -> int:

@@ -32,6 +32,7 @@ from kubedsm.dashboard.terminal.summary import (
     order_moves,
 )
 from kubedsm.model.model import Tier
+from kubedsm.planner.plurals import short_number
 
 View = Literal["services", "sites", "nodes", "pods", "migrations", "news", "status", "namespaces"]
 #: characters of a trend, in narrow and in wide terminals; minimum width of the latter
@@ -186,8 +187,8 @@ def _list_services(source: Source, scope: Scope) -> Listing:
         _SHORTFALL,
         _number("waiting", use=3),
         Heading("last 10 min", least=trend, use=5),
-        _number("edge ms", ".3g", 2),
-        _number("cloud ms", ".3g", 1),
+        Heading("edge ms", short_number, 7, 2, number=True),
+        Heading("cloud ms", short_number, 8, 1, number=True),
     )
     # Without measured response times, the last two columns would be empty.
     measured = any(row.edge_answers or row.cloud_answers for row in workloads.values())
