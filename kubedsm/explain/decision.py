@@ -59,7 +59,7 @@ def _describe_batch(entry: Entry) -> str:
     places = (
         (tiers[Tier.EDGE], "to the edge"),
         (tiers[Tier.CLOUD], "to the cloud"),
-        (tiers[None], "to no node, because none is feasible"),
+        (tiers[None], "to no node"),
     )
     parts = [f"{number} {place}" for number, place in places if number]
     return f" scheduled {counted(len(entry.pods), 'new pod')}: {', '.join(parts)}."

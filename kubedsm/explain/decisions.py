@@ -177,9 +177,17 @@ class Decisions:
             if pod.scheduler_name != ours:
                 return facts_of_other_scheduler(pod, ours)
             recalled = self._recall_pod(pod.uid, str(pod), moves)
-            facts = PodFacts(str(pod), ()) if recalled is None else recalled.facts
-            awaits = self.record.reason_to_wait(pod.uid) or None
-            return msgspec.structs.replace(facts, awaits=awaits)
+            if recalled is not None:
+                facts = recalled.facts
+            else:
+                state = pod_state(pod, None)
+                facts = PodFacts(str(pod), (), state=state, gates=pod.gates, recorded=True)
+            return msgspec.structs.replace(
+                facts,
+                awaits=self.record.reason_to_wait(pod.uid) or None,
+                # A failed bind's node is not what would be chosen now.
+                chosen=facts.chosen if facts.state == "binding" else None,
+            )
 
         return PendingPods(tuple((pod.uid, find_recorded(pod)) for pod in waiting))
 

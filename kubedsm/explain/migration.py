@@ -27,8 +27,10 @@ from kubedsm.model.images import estimate_pull, list_missing
 from kubedsm.model.model import NodeName, Pod, Share
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.optimizer.moving.movable import find_volume_reason
+from kubedsm.planner.plurals import counted
 from kubedsm.planner.rebalancing_requests import migration_mode, reason_to_stay
 from kubedsm.planner.what_if import describe_purpose
+from plans.steps import StepKind
 
 _VERBS = {
     "proposed": "would be migrated",
@@ -142,10 +144,13 @@ class MigrationExplainer:
         source: Words = (" from ", node_link(move.source)) if move.source else ()
         target = node_link(move.target)
         yield pod_link(move.pod), f" {self._verb}", *source, " to ", target, f": {self._purpose}."
-        step, _ = self.progress.describe_current(self._names)
-        if step:
+        text, _ = self.progress.describe_current(self._names)
+        step = self.progress.current
+        if step is not None and step.kind is StepKind.RESTORE:
+            yield (f"It is being rolled back: {text}.",)
+        elif step is not None:
             done, count = self.progress.count_steps()
-            yield (f"Step {done + 1} of {count} is in progress: {step}.",)
+            yield (f"Step {done + 1} of {count} is in progress: {text}.",)
         if outcome.outcome in (Outcome.FAILED, Outcome.DROPPED, Outcome.ROLLED_BACK):
             reason = f": {outcome.reason}" if outcome.reason else ""
             yield (f"It was {outcome.outcome}{reason}.",)
@@ -175,7 +180,7 @@ class MigrationExplainer:
         if self.basis is not None and workload in self.basis.shares_after:
             before = self.basis.shares_before.get(workload, Share())
             after = self.basis.shares_after[workload]
-            had = f" had {before.edge} of its {before.total} pods at the edge"
+            had = f" had {before.edge} of its {counted(before.total, 'pod')} at the edge"
             then = f"all migrations of the decision together make that {after.edge}"
             yield workload_link(workload), f"{had}; {then} of {after.total}."
         group = [
@@ -206,5 +211,5 @@ class MigrationExplainer:
             yield (f"Mean response time of the service: {effect}.",)
         share = self.snapshot.census.shares.get(workload)
         if share is not None:
-            now = f" has {share.edge} of its {share.total} pods at the edge now."
+            now = f" has {share.edge} of its {counted(share.total, 'pod')} at the edge now."
             yield (workload_link(workload), now)

@@ -75,7 +75,7 @@ def explain_pod(facts: PodFacts) -> Explanation[PodFacts]:
 
 
 def _make_title(facts: PodFacts) -> str:
-    if facts.gone:
+    if facts.gone or facts.state == "finished":
         return f"State of {facts.pod}"
     return f"Why {facts.pod} is on {facts.chosen}" if _has_node(facts) else f"Why {facts.pod} waits"
 
@@ -115,7 +115,8 @@ def _lines_of_waiting(facts: PodFacts) -> Iterator[Words]:
         yield (f"{facts.pod} is being deleted before it got a node.",)
     elif facts.state == "gated":
         gates = " and ".join(facts.gates) or "its scheduling gates"
-        yield (f"{facts.pod} is gated: it waits until {gates} is removed.",)
+        are = "are" if facts.gates[1:] else "is"
+        yield (f"{facts.pod} is gated: it waits until {gates} {are} removed.",)
     elif facts.awaits:
         yield (f"{facts.pod} {facts.awaits}. Afterwards it starts in the cloud.",)
     elif feasible:
@@ -125,8 +126,10 @@ def _lines_of_waiting(facts: PodFacts) -> Iterator[Words]:
         if facts.chosen:
             yield ("It would be scheduled to ", node_link(facts.chosen), " now.")
     else:
-        rules = count_rejections(map(rejected_by, facts.nodes))
-        yield (f"{facts.pod} waits for a node: {rules or 'there are no nodes'}.",)
+        why = count_rejections(map(rejected_by, facts.nodes))
+        if not why and not (facts.recorded and facts.nodes_as_of is None):
+            why = "there are no nodes"
+        yield (f"{facts.pod} waits for a node{why and f': {why}'}.",)
     if facts.message:
         yield (facts.message,)
     if facts.decided_at:
@@ -144,8 +147,8 @@ def _lines_of_placed(facts: PodFacts) -> Iterator[Words]:
     if facts.state == "binding" and facts.message:
         yield (facts.message,)
     if facts.decided_at and facts.recorded:
-        others = f", together with {facts.others} more" if facts.others else ""
-        yield (*_link_decision(facts), f" scheduled it there{others}.")
+        others = f", a decision about {facts.others + 1} pods," if facts.others else ""
+        yield (*_link_decision(facts), f"{others} scheduled it there.")
         if not facts.nodes:
             yield ("The input of that decision is no longer kept.",)
     elif facts.decided_at and facts.summary:
@@ -172,7 +175,12 @@ def _migration_line(move: MigrationFacts, pod: str) -> Words:
     if not move.id:
         return (f"Event {move.outcome} at ", moment(move.at), f"{why}.")
     link = move_link(move.id, "A migration" if removes else f"The migration of {move.pod}")
-    done = {"planned": "removes it" if removes else "creates it", "proposed": "is proposed"}
+    done = {
+        "planned": "removes it" if removes else "creates it",
+        "proposed": "is proposed",
+        "dropped": "was dropped",
+        "rolled back": "was rolled back",
+    }
     helped = f"; {move.helped}" if move.helped else ""
     outcome = done.get(move.outcome, move.outcome)
     return link, f" to {move.target} {outcome}, decided at ", moment(move.at), f"{why}{helped}."

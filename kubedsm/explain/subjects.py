@@ -44,6 +44,8 @@ _OWNERS = {
 }
 #: limit of comparisons for a suggestion
 _COMPARED = 2000
+#: digits that no decision's number has
+_DIGITS = 20
 
 
 class SubjectError(ValueError):
@@ -222,7 +224,9 @@ class Explanations:
             case "migration":
                 migration = MigrationExplainer.find(record, name, snapshot, configuration)
                 return None if migration is None else migration.explain
-        entry = record.entry(int(name)) if name.isascii() and name.isdecimal() else None
+        # Python refuses to convert thousands of digits.
+        is_number = name.isascii() and name.isdecimal() and len(name) < _DIGITS
+        entry = record.entry(int(name)) if is_number else None
         if entry is None:
             return None
         states = [record.state_of(outcome) for outcome in entry.moves]

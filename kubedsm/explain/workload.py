@@ -25,13 +25,23 @@ from kubedsm.explain.facts import (
     WorkloadFacts,
 )
 from kubedsm.explain.verdicts import count_rejections
-from kubedsm.model.model import DEMAND_ANNOTATION, NodeName, Pod, PodClass, Share, Tier, Workload
+from kubedsm.model.model import (
+    DEMAND_ANNOTATION,
+    QOS_ANNOTATION,
+    NodeName,
+    Pod,
+    PodClass,
+    Share,
+    Tier,
+    Workload,
+)
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.objective import QosTarget, count_target_pods
 from kubedsm.objective.qos_targets import newest_pods
 from kubedsm.objective.site_shares import SiteShare, list_sites, list_worst_losses
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.planner.plurals import counted
+from kubedsm.planner.rebalancing_requests import reason_to_stay
 from kubedsm.planner.what_if import WhatIfResponse
 
 #: pods shown
@@ -103,12 +113,12 @@ class WorkloadExplainer:
         has = f"{workload} has {share.edge} of its {counted(share.total, 'pod')} at the edge"
         lines: list[Words] = [
             (f"{has} and targets {wanted} ({percent(target.qos)}): {met}.",),
-            (self._describe_source(),),
+            (self._describe_source(target.qos),),
         ]
         if self.deferral:
             lines.append((f"{self.deferral[:1].upper()}{self.deferral[1:]}.",))
         if target.most is not None and target.most < wanted:
-            most = f"No more than {target.most} are scheduled to the edge"
+            most = f"No more than {counted(target.most, 'pod')} may be at the edge"
             lines.append((f"{most}: its response time is longer there.",))
         near = None
         if target.demand is not None and target.has_users and share.sites is not None:
@@ -135,9 +145,12 @@ class WorkloadExplainer:
         sections = (*_section_sites(sites), *self._list_sections(missing))
         return Explanation(title, tuple(lines), sections, facts)
 
-    def _describe_source(self) -> str:
-        """Describe the `services` entry that sets the workload's QoS target, or the default."""
-        entries = self._find_entries()
+    def _describe_source(self, qos: float) -> str:
+        """Describe the annotation or `services` entry that sets the QoS target, or the default."""
+        newest, entries = self._newest_pod, self._find_entries()
+        if newest is not None and newest.wishes is not None and newest.wishes.qos is not None:
+            capped = f", at most {percent(qos)}" if qos < newest.wishes.qos else ""
+            return f"Its QoS target is set by annotation {QOS_ANNOTATION} of {newest}{capped}."
         for field, key in (("qos", "qos"), ("latency_target", "latencyTarget")):
             if field in entries:
                 entry, found = entries[field]
@@ -156,10 +169,14 @@ class WorkloadExplainer:
             return "Its demand by site is measured by Prometheus: site.demand."
         return f"Its demand by site is declared by its pods: annotation {DEMAND_ANNOTATION}."
 
+    @property
+    def _newest_pod(self) -> Pod | None:
+        """The workload's newest pod: its annotations and labels count."""
+        return newest_pods(self.snapshot, (self.workload,)).get(self.workload)
+
     def _find_entries(self) -> Mapping[str, tuple[str, Service]]:
         """Return the `services` entry that sets each field of the workload, with its value."""
-        newest = newest_pods(self.snapshot, (self.workload,))
-        labels = newest[self.workload].labels if newest else {}
+        labels = {} if self._newest_pod is None else self._newest_pod.labels
         return entries_for(self.configuration.services, self.workload, labels)
 
     def _list_sections(self, missing: int) -> Iterator[Section]:
@@ -190,7 +207,7 @@ class WorkloadExplainer:
             targets = {each.pod: each.target for each in self.suggested.moves}
         explainer = Explainer(self.snapshot, self.configuration.policy)
         # Pods of a class share the expensively computed reason.
-        alike: dict[PodClass, str] = {}
+        alike: dict[tuple[PodClass, bool], str] = {}
         for pod in pods:
             name = self.snapshot.placed.get(pod.uid)
             where: Words = (node_link(name),) if name else ("waiting",)
@@ -200,9 +217,10 @@ class WorkloadExplainer:
             elif str(pod) in left:
                 why = (left[str(pod)],)
             else:
-                if pod.pod_class not in alike:
-                    alike[pod.pod_class] = self._describe_rejection(explainer, pod)
-                why = (alike[pod.pod_class],)
+                group = pod.pod_class, name is None
+                if group not in alike:
+                    alike[group] = self._describe_rejection(explainer, pod)
+                why = (alike[group],)
             yield (pod_link(pod),), where, why
 
     def _describe_start(self) -> str:
@@ -219,9 +237,19 @@ class WorkloadExplainer:
         if not edge:
             return "there is no edge node"
         if len(rules) < len(edge):
-            below = "an edge node would accept it; the benefit of a migration is below its cost now"
-            return self.deferral or below
+            return f"an edge node would accept it{self._describe_stay(pod)}"
         return f"no edge node is feasible: {count_rejections(rules)}"
+
+    def _describe_stay(self, pod: Pod) -> str:
+        """Return a clause with the reason why a pod is not migrated; empty for a pending pod, or
+        if unknown.
+        """
+        if pod.uid not in self.snapshot.placed:
+            return ""
+        stays = reason_to_stay(pod, self.configuration, self.snapshot.surroundings)
+        unknown = "" if self.suggested is None else "no migration of it is suggested now"
+        why = stays or self.deferral or unknown
+        return f", but {why}" if why else ""
 
     def _find_tier(self, name: NodeName | None) -> str:
         node = self.snapshot.nodes.get(name) if name else None

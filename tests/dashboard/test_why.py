@@ -4,18 +4,29 @@ import asyncio
 from contextlib import asynccontextmanager
 
 import attrs
+import pytest
 
 from kubedsm.config.settings import load
 from kubedsm.explain.decision_record import DecisionRecord
+from kubedsm.explain.explanation import amount
+from kubedsm.explain.facts import PodFacts
+from kubedsm.explain.migration import MigrationExplainer
+from kubedsm.explain.migration_outcome import MoveOutcome, Outcome
 from kubedsm.explain.node import NodeExplainer
 from kubedsm.explain.pod import NOT_RECORDED, explain_pod
 from kubedsm.explain.subjects import Subject, find_workload
 from kubedsm.explain.workload import WorkloadExplainer
 from kubedsm.model.events import PodApplied
 from kubedsm.model.sites import Away
+from kubedsm.optimizer.moving.suggestion import ClusterScore, Move, MoveKind, Suggestion
 from kubedsm.planner.hypothesis import Hypothesis
 from kubedsm_lab.replay.judgement.scene import run_job
+from kubedsm_lab.replay.virtual_time import VirtualClock
+from plans.migration import MoveMode, MoveOrder, migration_plan
+from plans.steps import StepKind, StepState
 from support.asked import lines_of, links_of, section
+from support.placement_instances import pod as made_pod
+from support.placement_instances import resources, snapshot
 from support.worlds import CLOUD, EDGE, emulated
 
 #: the edge goes to `log` first, to which nothing is promised
@@ -140,6 +151,20 @@ async def test_a_surplus_at_the_edge_is_told_and_so_is_a_kind_without_a_target()
         ]
 
 
+async def test_an_annotation_that_sets_a_target_is_named_with_its_limit():
+    configuration = load("tenants: {maxQos: 0.5}", "test")
+    async with emulated(EDGE, configuration=configuration) as world, world.scheduler() as runtime:
+        for name, qos in (("full", "1"), ("half", "0.5")):
+            world.create_pod(name, annotations={"kubedsm.io/qos": qos})
+        await world.until_bound(2, 10)
+        sources = [
+            lines_of(explained(runtime, "workload", f"default/{name}"))[1]
+            for name in ("full", "half")
+        ]
+        said = "Its QoS target is set by annotation kubedsm.io/qos of default"
+        assert sources == [f"{said}/full, at most 50%.", f"{said}/half."]
+
+
 async def test_a_migration_in_progress_is_told_with_its_step():
     async with (
         emulated(EDGE, CLOUD, configuration=CONFIGURATION) as world,
@@ -179,6 +204,42 @@ async def test_what_keeps_the_missing_ones_away_is_told_of_each():
         }
 
 
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("migration: {mode: 'off'}", "its migration mode is off"),
+        ("migration: {price: 1h}", "no migration of it is suggested now"),
+    ],
+)
+async def test_a_pod_that_an_edge_node_would_accept_is_told_why_it_stays(text, why):
+    """The suggestion names one of several equal pods, with its own reason."""
+    configuration = load(f"{text}\nbatch: {{migrationWait: 0s}}", "test")
+    async with (
+        emulated(EDGE, CLOUD, configuration=configuration) as world,
+        world.scheduler() as runtime,
+    ):
+        world.deploy("log", 4)
+        await world.until_bound(4, 10)
+        world.deploy("web", 2)
+        await world.until_bound(6, 10)
+        world.scale("log", 1)
+        await asyncio.sleep(5)
+        snapshot = runtime.mirror.snapshot()
+        web = find_workload(snapshot, "default/web")
+        suggested = await runtime.planner.solve(runtime.migrator.what_if(Hypothesis()))
+        accepts = "an edge node would accept it"
+        for known, end in ((suggested, f", but {why}"), (None, f", but {why}" * ("off" in why))):
+            found = WorkloadExplainer(snapshot, configuration, web, known).explain()
+            rows = section(found, "Pods kept off the edge")
+            assert f"{accepts}{end}" in {row.split(" | ")[2] for row in rows}
+        pending = [attrs.evolve(p, node_name=None) for p in snapshot.pods.values()]
+        for pod in pending:
+            runtime.mirror.apply(PodApplied(pod))
+        found = WorkloadExplainer(runtime.mirror.snapshot(), configuration, web, None).explain()
+        rows = section(found, "Pods kept off the edge")
+        assert {row.split(" | ")[1:][1] for row in rows} == {accepts}
+
+
 def named(runtime, app, node=None):
     """A pod of the app that is on the node."""
     snapshot = runtime.mirror.snapshot()
@@ -206,7 +267,9 @@ async def test_where_a_pod_is_is_told_with_its_reason_first():
         assert lines_of(edge)[0].endswith(
             "an edge node: default/web targets 5 of its 5 pods at the edge (100%) and had 0."
         )
-        assert lines_of(edge)[1].endswith("scheduled it there, together with 4 more.")
+        assert (
+            lines_of(edge)[1] == "Decision 1 at then, a decision about 5 pods, scheduled it there."
+        )
         assert {("decision", "1"), ("node", "e1"), ("workload", "default/web")} <= links_of(edge)
         assert section(edge, "Nodes by rule") == ["2: e1, c1 | feasible | "]
         assert lines_of(cloud)[0].endswith(
@@ -255,3 +318,50 @@ async def test_what_is_not_remembered_or_of_another_scheduler_is_told_from_what_
         assert "its schedulerName is default-scheduler, so KubeDSM leaves it alone." in theirs
         assert opt_in.startswith("To opt in, set spec.template.spec.schedulerName")
         assert about_pod(runtime.decisions, "default/nobody") is None
+        assert runtime.explanations.collect(Subject("decision", "9" * 5000)) is None
+
+
+def test_sentences_about_a_pod_hold_in_every_state():
+    """Nodes that were not evaluated are no missing nodes, and a finished pod is on no node."""
+
+    def first(state, **more):
+        told = explain_pod(PodFacts("shop/a", (), state=state, **more))
+        return told.title, lines_of(told)[0]
+
+    waits = "Why shop/a waits"
+    assert first("waiting", nodes_as_of="now", recorded=True) == (
+        waits,
+        "shop/a waits for a node: there are no nodes.",
+    )
+    assert first("waiting", recorded=True) == (waits, "shop/a waits for a node.")
+    gated = "shop/a is gated: it waits until"
+    assert first("gated", gates=("x",)) == (waits, f"{gated} x is removed.")
+    assert first("gated", gates=("x", "y")) == (waits, f"{gated} x and y are removed.")
+    finished = ("State of shop/a", "shop/a has finished.")
+    assert first("finished", bound=True, chosen="e1") == first("finished") == finished
+
+
+def test_amounts_have_all_digits_before_the_point():
+    gib = 2**30
+    assert amount("ephemeral-storage", 1777 * gib, 1862 * gib) == (
+        "1777 of 1862 GiB ephemeral-storage"
+    )
+    assert amount("hugepages-2Mi", gib, 2 * gib) == "1 of 2 GiB hugepages-2Mi"
+    assert amount("cpu", 999_600) == "1000 cpu"
+    assert amount("pods", 7, 1100) == "7 of 1100 pods"
+
+
+async def test_a_rollback_is_no_step_after_the_last():
+    web = made_pod("web", "web", resources(1))
+    outcome = MoveOutcome("m", Move(web, "c1", "e1", MoveKind.CLOUD_TO_EDGE), Outcome.PLANNED)
+    record = DecisionRecord(VirtualClock())
+    here, before = snapshot([], [web]), ClusterScore(0, {}, 0)
+    record.suggestion(here, Suggestion(before, before), [outcome])
+    plan = migration_plan("p", [MoveOrder("m", web.uid, "e1", MoveMode.SURGE, 60.0)])
+    steps = [
+        attrs.evolve(step, state=StepState.ASKED if step.kind is StepKind.RESTORE else step.state)
+        for step in (attrs.evolve(step, state=StepState.CANCELLED) for step in plan.steps)
+    ]
+    record.plan_advanced(attrs.evolve(plan, steps=tuple(steps)), steps)
+    told = MigrationExplainer.find(record, "m", here, load("", "test")).explain()
+    assert lines_of(told)[1] == f"It is being rolled back: restoring {web} to its owner."

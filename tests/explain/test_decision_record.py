@@ -173,6 +173,19 @@ async def test_those_that_there_is_no_time_for_are_told_without_nodes():
         assert all(each["message"] and each["decidedAt"] for each in said)
 
 
+async def test_the_node_of_a_failed_bind_is_not_where_a_waiting_pod_would_go_now():
+    async with emulated(EDGE, CLOUD) as world, world.scheduler() as runtime:
+        world.deploy("web", 1, schedulingGates=[{"name": "x"}])
+        await asyncio.sleep(1)
+        snapshot = runtime.mirror.snapshot()
+        [web] = snapshot.pods.values()
+        bindings = (Binding(web, NodeName("e1"), Tier.EDGE),)
+        runtime.decisions.record.batch(snapshot, Decision(bindings), {})
+        [said] = await explained_pending(world)
+        assert said["decidedAt"]
+        assert said["chosen"] is None
+
+
 async def test_a_move_is_noted_with_its_end_and_explains_the_replacement():
     async with emulated(CLOUD, configuration=MOVING) as world, world.scheduler():
         world.deploy("web", 1)
