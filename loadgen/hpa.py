@@ -184,8 +184,8 @@ def hpa_report(played: Played) -> RenderableType:
 def line_of(clients: int, window: Window, sla: Sla) -> str:
     """Format one window's measurements as a line of text."""
     _, start, _, requests, errors, p99, verdict = _window_cells(clients, window, sla)
-    seen = f"{requests} requests, {errors} errors, p99 {p99} s, {verdict}"
-    return f"{start} s: {clients} clients, {seen}"
+    seen = f"requests {requests}, errors {errors}, p99 {p99} s: {verdict}"
+    return f"{start} s: clients {clients}, {seen}"
 
 
 def _window_cells(clients: int | None, window: Window, sla: Sla) -> list[str]:
@@ -205,7 +205,7 @@ def _list_remarks(played: Played) -> list[str]:
     if played.interrupted:
         lines.append("Stopped before its end; the window that was cut short is left out.")
     if played.ok_rate is not None:
-        good = f"HOLD: {played.clients} clients, {played.ok_rate:.0%} of the windows are good"
+        good = f"HOLD, clients {played.clients}: {played.ok_rate:.0%} of the windows are good"
         if p99s:
             good += f", p99 at most {max(p99s):.3f} s, on average {sum(p99s) / len(p99s):.3f} s"
         lines.append(f"{good}.")

@@ -6,6 +6,7 @@ import io
 import sys
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 from pathlib import Path
 
 import attrs
@@ -112,7 +113,9 @@ def outcomes_file(path: Path | None) -> Iterator[Callable[[Outcome], None]]:
     if path is None:
         yield lambda _: None
         return
-    with whole_file(path) as binary, io.TextIOWrapper(binary, encoding="utf-8", newline="") as file:
+    # A server may name itself in bytes that are no text.
+    text = partial(io.TextIOWrapper, encoding="utf-8", errors="backslashreplace", newline="")
+    with whole_file(path) as binary, text(binary) as file:
         rows = csv.writer(file, lineterminator="\n")
         rows.writerow(["service", "due_s", "latency_ms", "status", "error", "served_by"])
 

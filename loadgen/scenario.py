@@ -10,6 +10,8 @@ import itertools
 import json
 import math
 import sys
+from bisect import bisect_right
+from functools import cached_property
 from pathlib import Path
 
 import msgspec
@@ -62,7 +64,7 @@ class Interval(msgspec.Struct, frozen=True):
         return 0.0 if silent else round(1000 / self.api_call_period, 9)
 
 
-class Api(msgspec.Struct, frozen=True):
+class Api(msgspec.Struct, frozen=True, dict=True):
     name: str
     endpoint: str
     intervals: tuple[Interval, ...]
@@ -73,7 +75,7 @@ class Api(msgspec.Struct, frozen=True):
         if not self.intervals:
             raise ScenarioError("empty", "intervals")
 
-    @property
+    @cached_property
     def ends(self) -> tuple[float, ...]:
         """Return the end of each interval of the service's load, in seconds since the scenario's
         beginning.
@@ -83,12 +85,8 @@ class Api(msgspec.Struct, frozen=True):
 
     def rate(self, seconds: float) -> float:
         """Return the requests per second at a time; an interval excludes its end."""
-        if seconds < 0:
-            return 0.0
-        for interval, end in zip(self.intervals, self.ends, strict=True):
-            if seconds < end:
-                return interval.rate
-        return 0.0
+        at = bisect_right(self.ends, seconds)
+        return self.intervals[at].rate if 0 <= seconds < self.ends[-1] else 0.0
 
 
 class Scenario(msgspec.Struct, frozen=True):

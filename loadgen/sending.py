@@ -114,7 +114,7 @@ def closed(*, url: str, csv_path: Path | None, output: str, **given: Any) -> Non
         "url": url,
         **results.as_json(),
     }
-    show(summary if output == "json" else report(results, f"{load.number} clients"))
+    show(summary if output == "json" else report(results, f"Clients: {load.number}"))
 
 
 def hpa(*, clients: int | None, p99: float, errors: float, output: str, **given: Any) -> None:
@@ -201,8 +201,8 @@ def _list_remarks(results: Results) -> list[str]:
         lines.append(f"Stopped after {results.seconds:.1f} s.")
     if results.total.unfinished:
         lines.append(
-            f"{results.total.unfinished} requests had no answer when the run was stopped, the "
-            f"oldest for {results.oldest_unfinished:.1f} s; they are in no latency above."
+            f"Requests without an answer when the run was stopped: {results.total.unfinished}, the "
+            f"oldest for {results.oldest_unfinished:.1f} s; no latency above contains them."
         )
     pacing = results.pacing
     if pacing is not None:

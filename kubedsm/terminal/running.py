@@ -108,6 +108,8 @@ def _classify(error: BaseException) -> _Ended | None:
                 return _Ended(1, _describe(_first(problems)))
         case Problem() | OSError():
             return _Ended(1, _describe(error))
+        case MemoryError():
+            return _Ended(1, "out of memory")
     # Code executed during an import may convert the interrupt to another exception.
     if isinstance(error, click.Abort) or _began_as_interrupt(error):
         return _Ended(INTERRUPTED, "interrupted")

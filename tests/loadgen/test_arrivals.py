@@ -6,6 +6,7 @@ import json
 import math
 import statistics
 import sys
+import time
 
 import pytest
 from hypothesis import example, given
@@ -107,6 +108,15 @@ def test_rates_over_time_and_silence():
     silence = Interval.of(0, 90)
     assert silence.rate == 0
     assert silence.api_call_period > silence.cycle_length == 90_000
+
+
+def test_the_rate_in_a_long_scenario_is_found_at_once():
+    """The rate at a time was found by adding up all intervals before it."""
+    scenario = normal(1, 0.5, seed=0, cycles=20_000, cycle_seconds=1)
+    begun = time.process_time()
+    times = range(0, 20_000, 20)
+    assert sum(scenario.rate(name, at) > 0 for name in scenario.services for at in times) == 4_000
+    assert time.process_time() - begun < 1
 
 
 @given(st.integers(1, 10_000))

@@ -160,6 +160,7 @@ def test_show_cuts_where_any_rate_may_change(path, capsys):
             2,
             f"Invalid value for '--memory': 'much' is not a size{SIZES}{SERVE}",
         ),
+        ("serve --memory 999999999GB", 1, "out of memory"),
         ("serve --call cart", 2, f"Invalid value for '--call': 'cart'{NO_URL}{SERVE}"),
         (
             "serve --cpu-limit half",

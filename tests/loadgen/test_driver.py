@@ -9,6 +9,7 @@ from loadgen import measures
 from loadgen.arrivals import Arrival, schedule
 from loadgen.driver import Driver, Limits
 from loadgen.measures import Latency, Outcome, RequestRecorder
+from loadgen.playing import outcomes_file
 from loadgen.scenario import Api, Interval, Scenario
 from loadgen.sending import report
 from loadgen.transport import Answer, TransportError
@@ -229,6 +230,17 @@ def test_the_total_is_over_all_requests_not_over_services():
     assert results.services["b"].latency.mean == 50
 
 
+def test_a_server_whose_name_is_no_text_is_written_escaped(tmp_path):
+    path = tmp_path / "rows.csv"
+    with outcomes_file(path) as write:
+        write(
+            Outcome(
+                Arrival(1.0, "a"), 1.5, 200, served_by=b"p\xff".decode(errors="surrogateescape")
+            )
+        )
+    assert path.read_text().splitlines()[1] == r"a,1.000000,500.000,200,,p\udcff"
+
+
 def test_servers_that_say_who_they_are_are_told_apart(monkeypatch):
     monkeypatch.setattr(measures, "MOST_SERVERS", 2)
     recorder = RequestRecorder(["a", "b"])
@@ -256,8 +268,10 @@ def test_the_report_says_what_went_wrong_and_else_is_short():
     wrong, stopped, unanswered, pacing, advice = lines(recorder.results(4.0, interrupted=True))
     assert wrong == "a: 2 timeout"
     assert stopped == "Stopped after 4.0 s."
-    assert unanswered.startswith("1 requests had no answer when the run was stopped, the oldest")
-    assert "for 2.5 s" in unanswered
+    assert unanswered == (
+        "Requests without an answer when the run was stopped: 1, the oldest for 2.5 s; no latency"
+        " above contains them."
+    )
     assert pacing.endswith("within 500.0 ms of when they were due, all within 500.0 ms.")
     assert advice == "So the generator itself was late; latencies include its delay."
     recorder = RequestRecorder(["a"])

@@ -135,7 +135,7 @@ def test_the_report():
     rows = [line.split() for line in text(DONE).splitlines()]
     assert ["FIND", "10", "0", "30.0", "100", "1", "2.500", "bad"] in rows
     assert ["HOLD", "10", "30", "30.0", "1000", "0", "0.500", "good"] in rows
-    assert "10 clients, 50% of the windows are good, p99 at most 2.500 s, on average 1.500 s." in (
+    assert "clients 10: 50% of the windows are good, p99 at most 2.500 s, on average 1.500 s." in (
         text(DONE)
     )
     assert "Time to recover: 60.0 s." in text(DONE)
@@ -150,7 +150,7 @@ def test_the_report():
         "okRate": 0.5,
         "recovery": {"mode": "recovered", "seconds": 60.0},
     }
-    assert line_of(10, BAD, Sla()) == "0 s: 10 clients, 100 requests, 1 errors, p99 2.500 s, bad"
+    assert line_of(10, BAD, Sla()) == "0 s: clients 10, requests 100, errors 1, p99 2.500 s: bad"
 
 
 @pytest.mark.parametrize(

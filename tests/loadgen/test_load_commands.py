@@ -95,7 +95,7 @@ def test_a_short_hold_as_text_and_one_that_is_interrupted_still_reports(capsys):
         command = ("hpa", "--url", url, "--clients", "1", "--hold-time", "200ms")
         assert run(*command, "--window", "100ms", "--max-rate", "50", "--p99", "20s") == 0
     out, _ = capsys.readouterr()
-    assert "HOLD: 1 clients, 100% of the windows are good" in out
+    assert "HOLD, clients 1: 100% of the windows are good" in out
     assert "No window was bad: there was nothing to recover from." in out
     with serving(interrupted_at=12) as (url, _):
         command = ("hpa", "--url", url, "--clients", "1", "--window", "100ms", "--max-rate", "40")
