@@ -28,6 +28,7 @@ NAME = re.compile(r"`((?:kubedsm|kubedsm_lab|plans|loadgen)(?:\.\w+)+)`")
 PATH = re.compile(
     r"`((?!\S*NAME)(?:kubedsm|lab|plans|loadgen|docs|tests|manifests|k3s-lab)/[\w./-]+)`"
 )
+SCRIPT = re.compile(r"\.(?:ci|github)/[\w./-]*\w")
 TEXTS = "\n".join(page.read_text() for page in PAGES)
 
 by_page = pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
@@ -118,7 +119,7 @@ def test_a_name_is_found_in_the_code(name):
     pkgutil.resolve_name(name)
 
 
-@pytest.mark.parametrize("path", sorted(set(PATH.findall(TEXTS))))
+@pytest.mark.parametrize("path", sorted({*PATH.findall(TEXTS), *SCRIPT.findall(TEXTS)}))
 def test_a_path_exists(path):
     assert (ROOT / path).exists()
 
