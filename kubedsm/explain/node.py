@@ -169,6 +169,8 @@ class NodeExplainer:
 
     def _describe_target(self, workload: Workload, pods: Sequence[Pod]) -> str:
         share = self.snapshot.census.shares.get(workload)
+        if share is None and pods[0].scheduler_name == self.snapshot.scheduler_name:
+            return "none: its pods are being removed"
         if share is None:
             return f"none: its scheduler is {pods[0].scheduler_name}"
         qos = self.policy.qos_targets_in(self.snapshot)(workload).qos

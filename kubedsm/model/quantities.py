@@ -71,6 +71,8 @@ def format_amount(name: str, amount: int) -> str:
     """Return the amount of the resource in words: 1500m cpu, 8Gi memory, 2 pods."""
     if name == "cpu":
         return f"{amount}m cpu" if amount % 1000 else f"{amount // 1000} cpu"
+    if name == "pods" and amount == 1:
+        return "1 pod"
     if name not in ("memory", "ephemeral-storage"):
         return f"{amount} {name}"
     for suffix, size in _BYTE_UNITS:

@@ -8,6 +8,7 @@ import pytest
 
 from kubedsm.config.settings import load
 from kubedsm.explain.decision_record import DecisionRecord
+from kubedsm.explain.explainer import Explainer
 from kubedsm.explain.explanation import amount
 from kubedsm.explain.facts import PodFacts
 from kubedsm.explain.migration import MigrationExplainer
@@ -17,6 +18,7 @@ from kubedsm.explain.pod import NOT_RECORDED, explain_pod
 from kubedsm.explain.subjects import Subject, find_workload
 from kubedsm.explain.workload import WorkloadExplainer
 from kubedsm.model.events import PodApplied
+from kubedsm.model.model import Tier
 from kubedsm.model.sites import Away
 from kubedsm.optimizer.moving.suggestion import ClusterScore, Move, MoveKind, Suggestion
 from kubedsm.planner.hypothesis import Hypothesis
@@ -25,8 +27,8 @@ from kubedsm_lab.replay.virtual_time import VirtualClock
 from plans.migration import MoveMode, MoveOrder, migration_plan
 from plans.steps import StepKind, StepState
 from support.asked import lines_of, links_of, section
+from support.placement_instances import node, resources, snapshot
 from support.placement_instances import pod as made_pod
-from support.placement_instances import resources, snapshot
 from support.worlds import CLOUD, EDGE, emulated
 
 #: the edge goes to `log` first, to which nothing is promised
@@ -349,6 +351,19 @@ def test_amounts_have_all_digits_before_the_point():
     assert amount("hugepages-2Mi", gib, 2 * gib) == "1 of 2 GiB hugepages-2Mi"
     assert amount("cpu", 999_600) == "1000 cpu"
     assert amount("pods", 7, 1100) == "7 of 1100 pods"
+
+
+def test_a_node_that_holds_one_leaving_pod_is_told_so():
+    full = node("e1", Tier.EDGE, pods=1)
+    leaving = attrs.evolve(made_pod("a", "a", resources(1), on="e1"), terminating=True)
+    new = made_pod("b", "b", resources(1))
+    there = snapshot([full], [leaving, new])
+    told = NodeExplainer(full, there, CONFIGURATION.policy, ()).explain()
+    assert section(told, "Pods on it") == [
+        "shop/a | 1 | 1 cpu, 0 GiB memory | none: its pods are being removed"
+    ]
+    [verdict] = Explainer(there, CONFIGURATION.policy).explain(new).nodes
+    assert verdict.change == "free 1 pod on the node"
 
 
 async def test_a_rollback_is_no_step_after_the_last():
