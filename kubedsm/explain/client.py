@@ -21,6 +21,9 @@ T = TypeVar("T")
 SILENCE = 5.0
 #: seconds; a response over loopback begins at once, and a long one may take a while
 _TIMEOUT = aiohttp.ClientTimeout(total=60.0, sock_connect=2.0, sock_read=SILENCE)
+#: an explanation may begin after a search for migrations (`suggester.budget`), or after all pending
+#: pods are evaluated; whether a scheduler listens is known before
+_PATIENT = aiohttp.ClientTimeout(total=60.0, sock_connect=2.0, sock_read=20.0)
 _EVENTS_TIMEOUT = 10.0
 _DECIDED = ("Scheduled", "FailedScheduling")
 _MOVED = ("Migrated", "MigrationFailed", "MigrationProposed")
@@ -48,12 +51,12 @@ async def explain(server: str, subject: Subject) -> Explanation[dict[str, Any]] 
     Raise RequestRefusedError, or SilentError.
     """
     form = Explanation[dict[str, Any]]
-    return await _get(server, "explain", form, **{subject.kind: subject.name})
+    return await _get(server, "explain", form, _PATIENT, **{subject.kind: subject.name})
 
 
 async def explain_pending(server: str) -> list[PodFacts] | None:
     """Request the facts about all pending pods. Raise the same errors as `explain`."""
-    waiting = await _get(server, "pending", _Pending)
+    waiting = await _get(server, "pending", _Pending, _PATIENT)
     return None if waiting is None else waiting.pending
 
 
@@ -82,16 +85,24 @@ async def get_if_understood(server: str, what: str, form: type[T], **query: str)
         return None
 
 
-async def _get(server: str, what: str, form: type[T], **query: str) -> T | None:
+async def _get(
+    server: str,
+    what: str,
+    form: type[T],
+    timeout: aiohttp.ClientTimeout | None = None,
+    /,
+    **query: str,
+) -> T | None:
+    timeout = timeout or _TIMEOUT
     url = f"{server.rstrip('/')}/decisions/{what}".rstrip("/")
     try:
         async with (
-            aiohttp.ClientSession(timeout=_TIMEOUT) as session,
+            aiohttp.ClientSession(timeout=timeout) as session,
             session.get(url, params=query) as answer,
         ):
             body, status = await answer.read(), answer.status
     except aiohttp.SocketTimeoutError:
-        raise SilentError(f"{server} has not responded for {SILENCE:g} s") from None
+        raise SilentError(f"{server} has not responded for {timeout.sock_read:g} s") from None
     except (aiohttp.ClientError, OSError):
         return None
     if status == HTTPStatus.BAD_REQUEST:

@@ -10,7 +10,7 @@ from kubedsm.config.settings import Configuration
 from kubedsm.explain import client
 from kubedsm.explain.client import answering
 from kubedsm.explain.decision_record import DecisionRecord
-from kubedsm.explain.decisions import Decisions
+from kubedsm.explain.decisions import Decisions, PendingPods
 from kubedsm.explain.effects import Around, Effect, Response
 from kubedsm.explain.facts import Answering
 from kubedsm.explain.migration_outcome import MoveOutcome, Outcome
@@ -118,12 +118,27 @@ async def test_without_a_scheduler_nothing_is_known_and_another_server_tells_not
 async def test_whoever_listens_and_says_nothing_is_not_waited_for(monkeypatch):
     assert client._TIMEOUT.sock_read == client.SILENCE <= 5
     monkeypatch.setattr(client, "_TIMEOUT", ClientTimeout(sock_read=0.02))
+    monkeypatch.setattr(client, "_PATIENT", ClientTimeout(sock_read=0.03))
 
     async def silent(_):
         await asyncio.Event().wait()
 
     async with Server(silent) as other:
-        with pytest.raises(client.SilentError, match="has not responded for 5 s"):
+        with pytest.raises(client.SilentError, match=r"has not responded for 0\.03 s"):
             await client.explain(other.url, Subject("pod", "web"))
-        with pytest.raises(client.SilentError, match="has not responded for 5 s"):
+        with pytest.raises(client.SilentError, match=r"has not responded for 0\.02 s"):
             await answering(other.url)
+
+
+async def test_an_explanation_may_take_as_long_as_its_search(monkeypatch):
+    patience = client._PATIENT.sock_read
+    assert patience > max(PendingPods.budget, Configuration().suggester.budget)
+    monkeypatch.setattr(client, "_TIMEOUT", ClientTimeout(sock_read=0.02))
+
+    async def think(_):
+        await asyncio.sleep(0.1)
+        return web.json_response({"pending": [], "title": "Why", "lines": []})
+
+    async with Server(think) as scheduler:
+        assert await client.explain_pending(scheduler.url) == []
+        assert (await client.explain(scheduler.url, Subject("workload", "web"))).title == "Why"
