@@ -11,7 +11,7 @@ import click
 from kubedsm.terminal.console import Console
 from kubedsm.terminal.echo import echo
 from kubedsm.terminal.fitted_table import table
-from kubedsm.terminal.running import Commands, run
+from kubedsm.terminal.running import Commands, raise_file_limit, run
 from kubedsm.terminal.whole_files import write_whole
 from loadgen import generators
 from loadgen.generators import (
@@ -239,4 +239,6 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the `loadgen` command line; exit with 0 on success, 2 for invalid arguments, or 1 after
     printing the error in one line.
     """
+    # Each client has a connection; the usual soft limit allows 1,024 files.
+    raise_file_limit()
     run(loadgen, "loadgen", arguments)

@@ -25,8 +25,8 @@ from kubedsm.process.http_limits import (
     PAGE,
     connections_allowed,
     listen,
-    raise_file_limit,
 )
+from kubedsm.terminal.running import raise_file_limit
 from support.waiting import until
 
 pytestmark = pytest.mark.http

@@ -123,7 +123,7 @@ def run(options: RunOptions) -> None:
     """
     from kubedsm.cli.console import Stop, log_to, until_interrupted
     from kubedsm.cli.scheduler_process import serve
-    from kubedsm.process.http_limits import raise_file_limit
+    from kubedsm.terminal.running import raise_file_limit
 
     log_format = options.log_format or ("console" if sys.stderr.isatty() else "json")
     printed = options.output == "json"

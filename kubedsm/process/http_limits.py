@@ -76,15 +76,6 @@ class AddressUnavailableError(Problem):
     """Error: the port is already in use, or the address is unavailable on this machine."""
 
 
-def raise_file_limit() -> None:
-    """Raise the process's soft limit of open files to the hard limit, as Go programs do."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    try:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    except (OSError, ValueError) as error:
-        log.warning("limit on open files not raised", error=str(error))
-
-
 def connections_allowed(limits: Limits, open_files: int) -> int:
     """Return the maximum number of HTTP connections, given the process's limit of open files."""
     if open_files == resource.RLIM_INFINITY:

@@ -4,6 +4,7 @@ import difflib
 import errno
 import io
 import os
+import resource
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -149,6 +150,13 @@ def _replace_closed_streams() -> None:
     ):
         if getattr(sys, name) is None:
             setattr(sys, name, os.fdopen(os.open(os.devnull, flags), mode, closefd=False))
+
+
+def raise_file_limit() -> None:
+    """Raise the process's soft limit of open files to the hard limit, as Go programs do."""
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(OSError, ValueError):  # some systems refuse an infinite limit
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def reserve_stdout() -> None:

@@ -3,6 +3,7 @@
 import http.server
 import json
 import os
+import resource
 import signal
 import socket
 import subprocess
@@ -73,6 +74,20 @@ def test_clients_that_wait_each_keep_a_connection(capsys, tmp_path):
     assert found["total"]["answered"] == len(asked) <= 18
     assert len(set(asked)) == 3
     assert len(rows.read_text().splitlines()) == 1 + len(asked)
+
+
+def test_more_clients_than_the_soft_limit_on_files_are_no_errors_of_the_service():
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with serving() as (url, _):
+        command = ("closed", "100", "--url", url, "--duration", "300ms", "--max-rate", "400")
+        ended = subprocess.run(
+            [sys.executable, "-m", "loadgen", *command, "-o", "json"],
+            preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_NOFILE, (64, hard)),
+            capture_output=True,
+            check=True,
+            timeout=PATIENCE,
+        )
+    assert json.loads(ended.stdout)["total"]["errors"] == {}
 
 
 def test_a_scenario_in_the_closed_loop_has_no_pacing_and_no_other_arrivals(capsys, tmp_path):

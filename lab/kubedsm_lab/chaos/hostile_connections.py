@@ -25,7 +25,8 @@ from kubedsm.explain.server import Diagnostics
 from kubedsm.observability.instruments import Instruments
 from kubedsm.observability.server import Monitoring
 from kubedsm.process.clock import SystemClock
-from kubedsm.process.http_limits import DIAGNOSTICS, METRICS, PAGE, Limits, raise_file_limit
+from kubedsm.process.http_limits import DIAGNOSTICS, METRICS, PAGE, Limits
+from kubedsm.terminal.running import raise_file_limit
 from kubedsm_lab.chaos.hands import Hands
 from kubedsm_lab.chaos.process import LEASE, Process
 from kubedsm_lab.emulator.api.object_state import node_of
