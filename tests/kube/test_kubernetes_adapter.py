@@ -159,7 +159,7 @@ async def no_http(request):
 @pytest.mark.parametrize(
     ("handler", "told"),
     [
-        (stall, r"no answer within 0\.5 s$"),
+        (stall, r"no answer from http://127\.0\.0\.1:\d+ within 0\.5 s$"),
         (reset, ""),
         (half_an_answer, r"the server closed the connection$"),
         (no_http, ""),

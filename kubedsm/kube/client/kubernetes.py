@@ -322,7 +322,7 @@ class KubernetesCluster:
         self, request: Request, error: Exception, timeout: float | None
     ) -> OutcomeUnknown:
         if timeout and isinstance(error, TimeoutError):
-            what = f"no answer within {timeout:g} s"
+            what = f"no answer from {self._base} within {timeout:g} s"
         elif isinstance(error, aiohttp.ClientPayloadError):
             what = CLOSED  # aiohttp's message is verbose
         else:
