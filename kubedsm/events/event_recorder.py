@@ -16,13 +16,6 @@ import attrs
 import structlog
 
 from kubedsm.events.event_writer import EventWriter, Occurrence
-from kubedsm.explain.event_notes import (
-    note_bind,
-    note_earlier_migration,
-    note_forged_label,
-    note_left_to_collector,
-    note_orphan,
-)
 from kubedsm.kube.calls import reads, writes
 from kubedsm.kube.client.port import (
     ClusterError,
@@ -35,7 +28,7 @@ from kubedsm.kube.wire.decoding import ConfigMap
 from kubedsm.kube.wire.errors import WireError
 from kubedsm.model.events import Change
 from kubedsm.model.mirror import ClusterMirror
-from kubedsm.model.model import NodeName, Pod, Uid
+from kubedsm.model.model import MIGRATING_LABEL, NodeName, Pod, Uid
 from kubedsm.process.backoff import TokenBucket
 from kubedsm.process.clock import RESOLUTION
 from kubedsm.process.supervisor import Supervisor
@@ -210,24 +203,25 @@ class EventRecorder:
         self.record_event(reason, pod, text)
 
     def record_orphan(self, pod: Pod, reason: str) -> None:
-        self.record_event("MigrationFailed", pod, note_orphan(reason))
+        text = f"Detached by a migration, and neither restored nor evicted yet: {reason}"
+        self.record_event("MigrationFailed", pod, text)
 
     def record_inherited_migration(self, pod: Pod, target: str, completed: bool) -> None:
         """Queue an Event about the completion of a migration that an earlier leader started."""
-        self.record_migration(
-            pod, note_earlier_migration(target, completed=completed), completed=completed
-        )
+        outcome = f"Migrated to {target}" if completed else f"Migration to {target} not completed"
+        self.record_migration(pod, f"{outcome}; begun by an earlier leader", completed=completed)
 
     def record_collection(self, pod: Pod, refused: str) -> None:
-        self.record_event(
-            "MigrationFailed", pod, note_left_to_collector(refused), topic=_COLLECTING
-        )
+        """Queue an Event about a detached pod without owner whose eviction is refused."""
+        text = f"Its owner was deleted during its migration; left to garbage collection: {refused}"
+        self.record_event("MigrationFailed", pod, text, topic=_COLLECTING)
 
     def record_preemption(self, victim: Pod, by: Pod, node: NodeName) -> None:
         self.record_event("Preempted", victim, f"Preempted by pod {by.uid} on node {node}")
 
     def record_forged_label(self, pod: Pod) -> None:
-        self.record_event("MigrationMarkIgnored", pod, note_forged_label())
+        text = f"Carries {MIGRATING_LABEL}, but no migration by KubeDSM detached it; ignored"
+        self.record_event("MigrationMarkIgnored", pod, text)
 
     def update_tier_labels(
         self, pod: Pod, labels: Mapping[str, str], annotations: Mapping[str, str]
@@ -383,7 +377,8 @@ class EventRecorder:
             return True
         pod, text, is_shown = entry.about, entry.text, False
         if isinstance(pod, Pod) and entry.node is not None:
-            text = note_bind(pod, entry.node, self._why(pod))
+            why = self._why(pod)
+            text = f"Successfully assigned {pod} to {entry.node}" + (f": {why}" if why else "")
         elif isinstance(pod, Pod) and entry.condition:
             written = self._written.get(entry_key(entry))
             is_shown = written is not None and written[0].is_same(entry)
