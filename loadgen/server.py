@@ -100,7 +100,7 @@ class Server:
 
     async def _answer_request(self, _: web.Request) -> web.Response:
         problem = await self.request()
-        answer = web.Response(body=self._body) if not problem else _failure_response(problem)
+        answer = web.Response(body=self._body) if not problem else _text_response(problem, 502)
         # hostname, which is the pod's name inside a Kubernetes container
         answer.headers[SERVED_BY] = socket.gethostname()
         return answer
@@ -151,10 +151,6 @@ class Server:
 
 def _text_response(text: str, status: int = 200) -> web.Response:
     return web.Response(text=f"{text}\n", status=status)
-
-
-def _failure_response(problem: str) -> web.Response:
-    return _text_response(problem, 502)
 
 
 def exposition(registry: CollectorRegistry) -> web.Response:

@@ -411,11 +411,6 @@ class Unschedulable:
         return cls(EquivalenceClass(pod.pod_class, pod.namespace, labels), rules)
 
 
-def is_concerned(hint: Hint, matters: set[Matter]) -> bool:
-    """Return True if the plugin's queueing hint applies to any of the changed properties."""
-    return not matters.isdisjoint(_HEARS[hint])
-
-
 def node_now_accepts(change: Change, candidate: EquivalenceClass, cluster: Cluster) -> bool:
     """Return True if the changed node rejected such pods before, and accepts them now."""
     pod_class, freed = candidate.pod_class, change.freed
@@ -526,7 +521,7 @@ class UnschedulablePods:
         matters, woken, new = change.matters, False, change.node_after
         for rejected in self.classes.values():
             for hint in rejected.why.hints if matters else ():
-                if is_concerned(hint, matters):
+                if not matters.isdisjoint(_HEARS[hint]):
                     more = rejected.awake > 0
                     count = count_helped(hint, rejected.why, change, mirror, more=more)
                     woken |= self._wake(rejected, count)

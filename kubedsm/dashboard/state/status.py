@@ -144,12 +144,8 @@ def status_row(
         edge_cpu_free=facts.edge.cpu_free,
         edge_memory=facts.edge.memory,
         edge_memory_free=facts.edge.memory_free,
-        share_deviation=_round_deviation(facts.share_deviation),
+        share_deviation=None if facts.share_deviation is None else round(facts.share_deviation, 3),
     )
-
-
-def _round_deviation(deviation: float | None) -> float | None:
-    return None if deviation is None else round(deviation, 3)
 
 
 def _collect_facts(

@@ -13,13 +13,13 @@ from kubedsm.dashboard.terminal.following import Away, EdgePods, list_edge_pods
 from kubedsm.dashboard.terminal.seen import ShareHistory, TypedSnapshot
 from kubedsm.dashboard.terminal.summary import describe_health, list_activity
 from kubedsm.dashboard.terminal.views import (
+    LISTS,
     Entry,
     Listing,
     Scope,
     Source,
     Subject,
     View,
-    list_rows,
 )
 from kubedsm.terminal.fitted_table import Column, FittedTable
 
@@ -186,7 +186,7 @@ class Browser:
         period = 1 if len(self.seen.pods) < _MANY else _SLOW
         of = (now // period, width, level.view, level.scope)
         if self._listing is None or self._listing[0] != of:
-            self._listing = of, list_rows(level.view, source, level.scope)
+            self._listing = of, LISTS[level.view](source, level.scope)
         return self._listing[1]
 
     def _arrange(self, listing: Listing) -> Sequence[Entry]:

@@ -155,11 +155,6 @@ class Source(NamedTuple):
         return partial(shorten, width=max(16, self.width - beside))
 
 
-def list_rows(view: View, source: Source, scope: Scope) -> Listing:
-    """Return the table of a view, restricted to the scope."""
-    return _LISTS[view](source, scope)
-
-
 def _number(text: str, form: str = "", use: int | None = None, least: int = 0) -> Heading:
     """Return the column of a number in Python's format; zeros are empty without a format."""
     show = (lambda value: format(value, form)) if form else (lambda value: str(value or ""))
@@ -444,7 +439,7 @@ def _list_namespaces(source: Source, _: Scope) -> Listing:
     )
 
 
-_LISTS: Mapping[View, Callable[[Source, Scope], Listing]] = {
+LISTS: Mapping[View, Callable[[Source, Scope], Listing]] = {
     "services": _list_services,
     "sites": _list_sites,
     "nodes": _list_nodes,

@@ -345,7 +345,9 @@ class _Course:
     def _list_unsettled(self, hands: Hands) -> Iterator[str]:
         pods = hands.list_pods()
         yield from out_of_place(self._api, pods, hands.namespace)
-        yield from (f"I5: {key_of(p)[1]} is detached" for p in pods if _is_left_detached(p))
+        yield from (
+            f"I5: {key_of(p)[1]} is detached" for p in pods if is_detached(p) and is_active(p)
+        )
         yield from list_selected(self._api)
         if self._clock.monotonic() - self._changed_at < _QUIET:
             yield f"I6: changes in the last {_QUIET:g} s"
@@ -369,10 +371,6 @@ def _name_nodes(run: str) -> dict[str, str]:
 
 def _build_node(name: str, cpu: str, run: str) -> Object:
     return build_node(name, cpu, run, {TIER: "edge" if "edge" in name else "cloud"})
-
-
-def _is_left_detached(pod: Object) -> bool:
-    return is_detached(pod) and is_active(pod)
 
 
 async def delete_all(api: WatchedApiServer, name: str, clock: Clock) -> list[str]:

@@ -26,7 +26,7 @@ def text(played: Played, failed: Mapping[str, str]) -> str:
             *_list_failures(failed),
             _tabulate_experiments(played),
             *chapters,
-            _describe_elsewhere(),
+            f"## Schedulers that do not run here\n\n{_read_about('elsewhere')}",
         ]
     )
 
@@ -89,10 +89,6 @@ def _render_chapter(experiment: Experiment, part: Part) -> Iterator[str]:
     if part.rankings:
         yield f"### Ranking\n\n{_BOLD}\n\n{markdown(*everyone(part.rankings))}\n"
     yield render_sections(part.tables, level=3)
-
-
-def _describe_elsewhere() -> str:
-    return f"## Schedulers that do not run here\n\n{_read_about('elsewhere')}"
 
 
 def _read_about(name: str) -> str:

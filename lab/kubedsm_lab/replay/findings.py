@@ -98,13 +98,9 @@ def play_trials(
         method=method,
         sections=sections(done),
         rankings=rankings(done),
-        results=encode_trials(done),
+        results=msgspec.json.encode({"emulated": True, "modelled": True, "trials": done}) + b"\n",
         draw=lambda: draw(done),
     )
-
-
-def encode_trials(done: Sequence[_Tried]) -> bytes:
-    return msgspec.json.encode({"emulated": True, "modelled": True, "trials": done}) + b"\n"
 
 
 def select_trials(outcomes: Iterable[Outcome], **chosen: object) -> list[Outcome]:

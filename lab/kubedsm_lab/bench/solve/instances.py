@@ -164,7 +164,12 @@ def _generate_batch(name: str) -> Instance:
         )
         for at, (c, m) in enumerate(sizes)
     ]
-    nodes = [_add_ssd_label(node, ssd=rng.choice((True, False))) for node in nodes]
+    nodes = [
+        attrs.evolve(node, labels={**node.labels, "disk": "ssd"})
+        if rng.choice((True, False))
+        else node
+        for node in nodes
+    ]
     running = _place_running(rng, services, nodes, rng.randint(0, 2 * len(services)))
     return _build_instance(name, rng, services, nodes, running, waiting)
 
@@ -248,10 +253,6 @@ def _make_node(at: int, edge_nodes: int, cores: float, gibibytes: float, pods: i
     tier = Tier.EDGE if at < edge_nodes else Tier.CLOUD
     room = Resources(int(cores * 1000), int(gibibytes * 1024) * MI, pods)
     return instances.node(f"{tier.value}-{at:02}", tier, room)
-
-
-def _add_ssd_label(node: Node, *, ssd: bool) -> Node:
-    return attrs.evolve(node, labels={**node.labels, "disk": "ssd"}) if ssd else node
 
 
 def _add_rules(plain: Instance) -> Instance:

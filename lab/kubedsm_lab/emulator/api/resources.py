@@ -30,10 +30,6 @@ class Resource:
     alias_of: "Resource | None" = None
 
     @property
-    def singular(self) -> str:
-        return self.kind.lower()
-
-    @property
     def stored(self) -> "Resource":
         """Return the resource that stores these objects, in case of several API versions."""
         return self.alias_of or self

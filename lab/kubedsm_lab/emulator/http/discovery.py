@@ -111,7 +111,7 @@ def _list_entries(resource: Resource) -> list[Object]:
     }
     entry = {
         "name": resource.plural,
-        "singularName": resource.singular,
+        "singularName": resource.kind.lower(),
         "namespaced": resource.namespaced,
         "kind": resource.kind,
         "verbs": list(resource.verbs),
