@@ -85,13 +85,13 @@ def moment(at: float | str) -> Link | str:
     return Link("moment", f"{seconds:.3f}")
 
 
-def join_links(links: Sequence[Link], most: int = _NAMED) -> Words:
+def join_links(links: Sequence[Link]) -> Words:
     """Join the first links of a list with commas, and count the others."""
     words: list[str | Link] = []
-    for link in links[:most]:
+    for link in links[:_NAMED]:
         words += [", ", link] if words else [link]
-    if len(links) > most:
-        words.append(f" and {len(links) - most} more")
+    if len(links) > _NAMED:
+        words.append(f" and {len(links) - _NAMED} more")
     return tuple(words)
 
 

@@ -39,7 +39,7 @@ from kubedsm.optimizer.moving.suggestion import (
     count_disruptions,
 )
 from kubedsm.optimizer.packing.packing_search import Search
-from kubedsm.optimizer.packing.phases import PLACED, GoalOrder, Phases
+from kubedsm.optimizer.packing.phases import PLACED, Phases
 from kubedsm.optimizer.packing.problem import ClusterProblem
 from kubedsm.optimizer.programming.in_order import Certificate, Found
 from kubedsm.optimizer.programming.programme import Solver
@@ -333,7 +333,6 @@ def pack_cluster(
     tier_share: float = 0.6,
     allow_evictions: bool = False,
     gaps: bool = False,
-    order: GoalOrder = "placed first",
     sites: Column | None = None,
 ) -> Packed:
     """Return a plan of migrations and evictions that makes more pending pods schedulable.
@@ -354,13 +353,13 @@ def pack_cluster(
     problem = ClusterProblem.pose(
         snapshot, stays, gains, allow_evictions=allow_evictions, sites=sites
     )
-    phases = Phases(problem, gains, tier_share, order)
+    phases = Phases(problem, gains, tier_share)
     choice = _Choice(problem, phases, gaps=gaps)
     known: list[Found] = []
     limited, tries = problem, _TRIES if problem.rules is not None else 1
     for left in reversed(range(tries if any(problem.waiting) else 0)):
         deadline = bounds.deadline.part(_EVEN if left else 1.0)
-        model = phases if limited is problem else Phases(limited, gains, tier_share, order)
+        model = phases if limited is problem else Phases(limited, gains, tier_share)
         refused = _search_loads(limited, model, choice, known, bounds.solver, deadline)
         if not refused:
             break

@@ -48,7 +48,7 @@ class _Found(NamedTuple):
 class Search:
     """State of the large-neighbourhood search: the current placement and unplaced pods."""
 
-    def __init__(self, problem: ClusterProblem, seed: int = 0) -> None:
+    def __init__(self, problem: ClusterProblem) -> None:
         #: scarce resources
         scarce = (problem.requests > 0).any(axis=0) & (
             problem.free.min(axis=0) < problem.counts @ problem.requests
@@ -68,7 +68,7 @@ class Search:
         self._spare_room: list[float] = []
         self._out: list[int] = []
         self._rounds = _ROUNDS + _ROUNDS_A_NODE * len(problem.names)
-        self._random = _random_numbers(seed)
+        self._random = _random_numbers()
 
     @property
     def loads(self) -> Ints:
@@ -273,7 +273,7 @@ class Search:
         return float(total)
 
 
-def _random_numbers(seed: int) -> Iterator[float]:
-    rng = np.random.default_rng(seed)
+def _random_numbers() -> Iterator[float]:
+    rng = np.random.default_rng(0)
     while True:
         yield from rng.random(_DRAWN).tolist()

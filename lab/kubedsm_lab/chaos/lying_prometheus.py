@@ -113,8 +113,8 @@ class LyingPrometheus:
     then none.
     """
 
-    def __init__(self, hands: Hands, clock: Clock, lies: Mapping[str, Lie] = LIES) -> None:
-        self._hands, self._clock, self._lies = hands, clock, list(lies.values())
+    def __init__(self, hands: Hands, clock: Clock) -> None:
+        self._hands, self._clock, self._lies = hands, clock, list(LIES.values())
         self._began: float | None = None
 
     async def ask(

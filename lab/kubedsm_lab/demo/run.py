@@ -28,13 +28,13 @@ from kubedsm_lab.demo.setting import (
     STABILIZATION_SECONDS,
     demo_cluster,
 )
+from kubedsm_lab.emulator import paper
 from kubedsm_lab.emulator.api.resources import (
     DEPLOYMENTS,
     HORIZONTAL_POD_AUTOSCALERS,
     SERVICES,
 )
 from kubedsm_lab.emulator.emulated_cluster import EmulatedCluster
-from kubedsm_lab.emulator.paper import paper_services
 from kubedsm_lab.replay.recording import TimelineRecorder
 from loadgen.scenario import Scenario
 
@@ -137,8 +137,15 @@ async def demo_world(scenario: Scenario, clock: Clock, rng: random.Random) -> As
 
 
 def create_services(world: World) -> None:
-    for obj in paper_services(stabilization_seconds=STABILIZATION_SECONDS, grace_seconds=1):
-        world.cluster.api.create(RESOURCES[obj["kind"]], obj, namespace="default")
+    for name, demand in paper.SERVICES.items():
+        for obj in paper.service_objects(
+            name,
+            str(demand.cores),
+            demand.memory,
+            stabilization_seconds=STABILIZATION_SECONDS,
+            grace_seconds=1,
+        ):
+            world.cluster.api.create(RESOURCES[obj["kind"]], obj, namespace="default")
 
 
 async def watch_demo(

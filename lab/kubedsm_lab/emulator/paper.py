@@ -115,33 +115,10 @@ def paper_cluster(timing: Timing | None = None, *, recorded: bool = False) -> Cl
     return ClusterSpec(nodes, timing or Timing())
 
 
-def paper_services(
-    scheduler_name: str = "kubedsm", *, stabilization_seconds: int = 5, grace_seconds: int = 2
-) -> list[Object]:
-    """Return Deployment, Service and HorizontalPodAutoscaler of each service, in order of creation.
-
-    Services have 1 to 10 pods of 5 requests/s each. Autoscalers scale at once, except that scaling
-    down waits for the stabilisation window. Pods have `grace_seconds` to stop.
-    """
-    return [
-        obj
-        for name, demand in SERVICES.items()
-        for obj in service_objects(
-            name,
-            str(demand.cores),
-            demand.memory,
-            scheduler_name,
-            stabilization_seconds=stabilization_seconds,
-            grace_seconds=grace_seconds,
-        )
-    ]
-
-
 def service_objects(
     name: str,
     cpu: str,
     memory: str,
-    scheduler_name: str = "kubedsm",
     *,
     replicas: tuple[int, int] = (1, 10),
     target: str = str(TARGET),
@@ -149,24 +126,23 @@ def service_objects(
     grace_seconds: int = 2,
 ) -> tuple[Object, Object, Object]:
     """Return Deployment, Service and HorizontalPodAutoscaler of one service of the paper's
-    workload.
+    workload, in order of creation.
 
     `cpu`, `memory` and `target` are quantities, the target in requests/s per pod. The lower of
-    `replicas` is the Deployment's initial size.
+    `replicas` is the Deployment's initial size. The autoscaler scales at once, except that scaling
+    down waits for the stabilisation window. Pods have `grace_seconds` to stop.
     """
     return (
-        _deployment(name, cpu, memory, scheduler_name, replicas[0], grace_seconds),
+        _deployment(name, cpu, memory, replicas[0], grace_seconds),
         _service(name),
         _autoscaler(name, replicas, target, stabilization_seconds),
     )
 
 
-def _deployment(
-    name: str, cpu: str, memory: str, scheduler_name: str, replicas: int, grace_seconds: int
-) -> Object:
+def _deployment(name: str, cpu: str, memory: str, replicas: int, grace_seconds: int) -> Object:
     spec = pod_spec(
         {"cpu": cpu, "memory": memory},
-        schedulerName=scheduler_name,
+        schedulerName="kubedsm",
         terminationGracePeriodSeconds=grace_seconds,
     )
     [container] = spec["containers"]

@@ -124,10 +124,10 @@ def beside(shown: str, published: float | None, form: str = ".2f") -> str:
 
 
 def bootstrap_interval(
-    values: Sequence[T], figure: Callable[[Sequence[T]], float], level: float = 0.95
+    values: Sequence[T], figure: Callable[[Sequence[T]], float]
 ) -> tuple[float, float] | None:
-    """Return the percentile bootstrap interval of a figure of independent values; None for fewer
-    than three.
+    """Return the 95% percentile bootstrap interval of a figure of independent values; None for
+    fewer than three.
 
     Source: Efron, "Bootstrap methods", 1979. The resampling draws are always the same.
     """
@@ -135,7 +135,7 @@ def bootstrap_interval(
         return None
     rng = random.Random(0)
     found = sorted(figure(rng.choices(values, k=len(values))) for _ in range(_DRAWS))
-    outside = round(_DRAWS * (1 - level) / 2)
+    outside = round(_DRAWS * (1 - 0.95) / 2)
     return found[outside], found[-1 - outside]
 
 

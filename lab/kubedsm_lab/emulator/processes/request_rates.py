@@ -39,9 +39,9 @@ class _Answer(msgspec.Struct):
 class RequestRates:
     """Custom metrics source for autoscalers: request rates, queried from Prometheus."""
 
-    def __init__(self, url: str, clock: Clock, window: str = "30s") -> None:
+    def __init__(self, url: str, clock: Clock) -> None:
         self._url = f"{url.rstrip('/')}/api/v1/query"
-        self._query = f"sum by (namespace, app) (rate(http_requests_total[{window}]))"
+        self._query = "sum by (namespace, app) (rate(http_requests_total[30s]))"
         self._clock = clock
         self._throttle = LogThrottle(clock)
         self._rates: dict[tuple[str, str], float] = {}

@@ -67,14 +67,14 @@ class Times:
         return statistics.stdev(self.values) if known else None
 
 
-def median_interval(values: Sequence[float], level: float = 0.95) -> tuple[float, float] | None:
-    """Return the confidence interval of the values' median by order statistics; None for too few
-    values.
+def median_interval(values: Sequence[float]) -> tuple[float, float] | None:
+    """Return the 95% confidence interval of the values' median by order statistics; None for too
+    few values.
 
     Source: sign test, each value is below the median with probability 0.5.
     """
     number, outside, cut = len(values), 0.0, 0
-    while cut < number / 2 and 2 * (outside + math.comb(number, cut) / 2**number) <= 1 - level:
+    while cut < number / 2 and 2 * (outside + math.comb(number, cut) / 2**number) <= 1 - 0.95:
         outside += math.comb(number, cut) / 2**number
         cut += 1
     ranked = sorted(values)
