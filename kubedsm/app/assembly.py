@@ -111,7 +111,9 @@ class Runtime:
             clock,
         )
         self.planner: Planner = (
-            Worker(context, throttle, listener) if apart else InProcessPlanner(context)
+            Worker(context, throttle, listener.request_unanswered)
+            if apart
+            else InProcessPlanner(context)
         )
 
         # Events, and the handle of all controllers.

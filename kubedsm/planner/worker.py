@@ -15,7 +15,7 @@ import traceback
 from collections.abc import Callable
 from contextlib import nullcontext, suppress
 from functools import partial
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import attrs
 import structlog
@@ -49,11 +49,6 @@ class RequestFailedError(Exception):
     """Error: the planner process raised an unexpected exception while solving a request; includes
     the traceback.
     """
-
-
-class WorkerListener(Protocol):
-    def request_unanswered(self, question: str) -> None:
-        """Callback: a request got no response: the process ended, or exceeded its limit."""
 
 
 # In the scheduler.
@@ -99,7 +94,9 @@ class Worker:
 
     _context: PlanningContext
     _throttle: LogThrottle
-    _listener: WorkerListener
+    #: callback with the name of a request that got no response: the process ended, or exceeded its
+    #: limit
+    _on_unanswered: Callable[[str], object]
     #: one child at a time of the requests that are neither urgent nor idle, and of those idle
     _requesting: asyncio.Lock = attrs.field(factory=asyncio.Lock, init=False)
     _idling: asyncio.Lock = attrs.field(factory=asyncio.Lock, init=False)
@@ -119,7 +116,7 @@ class Worker:
                 return await self._solve_apart(request, 2 if request.urgent else 1 - idle)
             except NoResponseError as error:
                 self._throttle.log(log.warning, "no response", str(error), request=request.name)
-                self._listener.request_unanswered(request.name)
+                self._on_unanswered(request.name)
                 raise
 
     async def _solve_apart(self, request: Request[R], precedence: int) -> R:

@@ -7,7 +7,7 @@ import orjson
 import pytest
 
 from kubedsm_lab.emulator.api.api_server import ApiServer
-from kubedsm_lab.emulator.api.pacing import CREATION, DELIVERY, Pacing
+from kubedsm_lab.emulator.api.pacing import CREATION, DELIVERY
 from kubedsm_lab.emulator.api.resources import PODS, REPLICA_SETS
 from kubedsm_lab.emulator.http.routes import ApiRequest, Routes
 from kubedsm_lab.emulator.paper import workload
@@ -51,7 +51,7 @@ async def test_a_replica_set_creates_one_pod_then_two_then_four(seed):
 async def test_watch_events_arrive_late_and_in_order_also_after_the_watch_has_ended():
     clock = VirtualClock()
     api = ApiServer(clock, random.Random(0))
-    routes = Routes(api, pacing=Pacing(random.Random(1)))
+    routes = Routes(api, pacing=random.Random(1))
     stream = routes.handle(
         ApiRequest("GET", "/api/v1/pods", {"watch": "1", "timeoutSeconds": "10"})
     )

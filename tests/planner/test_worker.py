@@ -15,7 +15,6 @@ import pytest
 import structlog
 
 from kubedsm.config.current import CurrentConfiguration
-from kubedsm.explain.listener import Listener
 from kubedsm.model.events import NodeApplied, NodeDeleted, PodApplied, PodDeleted
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import Uid
@@ -43,20 +42,12 @@ from support.suggest_instances import drawn_case
 pytestmark = pytest.mark.http
 
 
-class Counts(Listener):
-    def __init__(self):
-        self.unanswered_of = Counter()
-
-    def request_unanswered(self, question):
-        self.unanswered_of[question] += 1
-
-
 @attrs.define
 class Thinking:
     mirror: ClusterMirror
     followed: set
     configuration: CurrentConfiguration
-    counts: Counts
+    unanswered: Counter
     worker: Worker
     #: form that answers in this process
     here: InProcessPlanner
@@ -65,14 +56,14 @@ class Thinking:
 @pytest.fixture
 def on():
     stop_all()  # solver processes of other tests, so that the only child is the planner's
-    clock, counts, current = SystemClock(), Counts(), CurrentConfiguration()
+    clock, unanswered, current = SystemClock(), Counter(), CurrentConfiguration()
     followed = set()
     mirror = ClusterMirror(followed=followed)
     context = PlanningContext(
         mirror, followed, lambda: current.current, lambda: current.current.policy, clock
     )
-    worker = Worker(context, LogThrottle(clock), counts)
-    return Thinking(mirror, followed, current, counts, worker, InProcessPlanner(context))
+    worker = Worker(context, LogThrottle(clock), lambda name: unanswered.update([name]))
+    return Thinking(mirror, followed, current, unanswered, worker, InProcessPlanner(context))
 
 
 def alive(pid):
@@ -194,7 +185,7 @@ async def test_after_a_killed_process_the_next_request_has_another(on, find_chil
         os.kill(find_child(), signal.SIGKILL)
         with pytest.raises(NoResponseError, match="status -9"):
             await asking
-    assert on.counts.unanswered_of == {"dawdle": 1}
+    assert on.unanswered == {"dawdle": 1}
     assert [(line["event"], line["log_level"]) for line in logs] == [("no response", "warning")]
     assert await on.worker.solve(State()) == await on.here.solve(State())
 
@@ -216,7 +207,7 @@ async def test_no_process_is_no_response(on, monkeypatch):
     monkeypatch.setattr(os, "fork", fails)
     with pytest.raises(NoResponseError, match="did not start: no memory"):
         await on.worker.solve(State())
-    assert on.counts.unanswered_of == {"state": 1}
+    assert on.unanswered == {"state": 1}
 
 
 async def test_one_that_takes_too_long_is_ended_and_nothing_else_waits_for_it(
@@ -231,7 +222,7 @@ async def test_one_that_takes_too_long_is_ended_and_nothing_else_waits_for_it(
     with pytest.raises(NoResponseError, match="took more than"):
         await asking
     assert turns > 3
-    assert on.counts.unanswered_of == {"dawdle": 1}
+    assert on.unanswered == {"dawdle": 1}
     assert find_child() is None
 
 
@@ -321,7 +312,6 @@ async def test_the_solver_of_a_question_that_is_interrupted_stops_and_ends(on, f
 SCHEDULER = """
 import asyncio, sys
 from kubedsm.config.current import CurrentConfiguration
-from kubedsm.explain.listener import Listener
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.planner.requests import PlanningContext
 from kubedsm.planner.worker import Worker
@@ -330,7 +320,7 @@ from kubedsm.process.log_throttle import LogThrottle
 from support.questions import Solve
 current, clock = CurrentConfiguration().current, SystemClock()
 known = PlanningContext(ClusterMirror(), (), lambda: current, lambda: current.policy, clock)
-asyncio.run(Worker(known, LogThrottle(clock), Listener()).solve(Solve(600.0)))
+asyncio.run(Worker(known, LogThrottle(clock), print).solve(Solve(600.0)))
 """
 
 

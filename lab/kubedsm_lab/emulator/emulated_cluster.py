@@ -35,7 +35,6 @@ from kubedsm_lab.emulator.actors.stateful_set import StatefulSetController
 from kubedsm_lab.emulator.actors.volumes import LocalPathProvisioner, VolumeController
 from kubedsm_lab.emulator.api.api_server import ApiServer
 from kubedsm_lab.emulator.api.object_state import DISCONNECTED
-from kubedsm_lab.emulator.api.pacing import Pacing
 from kubedsm_lab.emulator.api.resources import NODES, Object
 from kubedsm_lab.emulator.http.routes import Routes
 
@@ -83,7 +82,7 @@ class EmulatedCluster:
         self.api = ApiServer(clock, rng)
         self.access = Access.enforced(self.api, token) if token else Access.open(self.api)
         runtime, timing = runtime or ContainerRuntime(), spec.timing
-        pacing = Pacing(random.Random(rng.getrandbits(64))) if paced else None
+        pacing = random.Random(rng.getrandbits(64)) if paced else None
         self.routes = Routes(self.api, self.access, runtime.output, pacing)
         self._cache = cache = Cache(self.api, normal_events=default_scheduler)
         server = None if usage is None else MetricsServer(cache, usage)

@@ -9,6 +9,7 @@ response. Sources: `slowStartBatch` of k8s.io/kubernetes/pkg/controller/replicas
 """
 
 import math
+import random
 from collections.abc import Iterable, Mapping
 
 import attrs
@@ -34,7 +35,7 @@ from kubedsm_lab.emulator.api.object_state import (
     ready_since,
     without_condition,
 )
-from kubedsm_lab.emulator.api.pacing import Pacing
+from kubedsm_lab.emulator.api.pacing import CREATION
 from kubedsm_lab.emulator.api.resources import PODS, REPLICA_SETS, Object
 from kubedsm_lab.emulator.api.values import seconds
 
@@ -59,7 +60,7 @@ class ReplicaSetController(Controller):
 
     component = "replicaset-controller"
 
-    def __init__(self, cache: Cache, pacing: Pacing | None = None) -> None:
+    def __init__(self, cache: Cache, pacing: random.Random | None = None) -> None:
         super().__init__(cache)
         self._pacing = pacing
         self._slow_starts: dict[Key, _SlowStart] = {}
@@ -126,7 +127,7 @@ class ReplicaSetController(Controller):
             start.size = max(1, 2 * start.size)
             now = self.clock.monotonic()
             batch = range(min(start.size, missing - due))
-            start.answers = sorted(now + self._pacing.draw_creation() for _ in batch)
+            start.answers = sorted(now + self._pacing.uniform(*CREATION) for _ in batch)
             self.has_come(start.answers[0], key)
         return due
 

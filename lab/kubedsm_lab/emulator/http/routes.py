@@ -3,6 +3,7 @@
 The socket server and the in-process connection share these routes.
 """
 
+import random
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, Protocol
@@ -19,7 +20,6 @@ from kubedsm_lab.emulator.access.admission_policies import (
 from kubedsm_lab.emulator.access.rbac import ANONYMOUS, User
 from kubedsm_lab.emulator.api import decoding, errors
 from kubedsm_lab.emulator.api.api_server import ApiServer
-from kubedsm_lab.emulator.api.pacing import Pacing
 from kubedsm_lab.emulator.api.resources import REVIEWS, Object, Resource
 from kubedsm_lab.emulator.http import bodies, discovery, listing, reviews
 from kubedsm_lab.emulator.http.paths import Target, attributes_of, check_emulated, target_of
@@ -98,7 +98,7 @@ class Routes:
         api: ApiServer,
         access: Access | None = None,
         output: Output = no_output,
-        pacing: Pacing | None = None,
+        pacing: random.Random | None = None,
     ) -> None:
         self._api = api
         self._access = access or Access.open(api)

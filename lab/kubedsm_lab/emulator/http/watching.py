@@ -5,6 +5,7 @@ streams of the same form.
 """
 
 import asyncio
+import random
 from collections import deque
 from collections.abc import Callable, Sequence
 from itertools import islice
@@ -16,7 +17,7 @@ import orjson
 from kubedsm.process.clock import Clock
 from kubedsm_lab.emulator.api.errors import ApiError
 from kubedsm_lab.emulator.api.forms import to_requested_form
-from kubedsm_lab.emulator.api.pacing import Pacing
+from kubedsm_lab.emulator.api.pacing import DELIVERY
 from kubedsm_lab.emulator.api.resources import Object, Resource
 from kubedsm_lab.emulator.api.selectors import Selection
 from kubedsm_lab.emulator.api.store import ExpiredError, ObjectChange, Store
@@ -119,7 +120,7 @@ class WatchStream:
         clock: Clock,
         revision: Callable[[], int],
         on_end: Callable[["WatchStream"], None],
-        pacing: Pacing | None = None,
+        pacing: random.Random | None = None,
     ) -> None:
         self._request = request
         self._clock = clock
@@ -162,7 +163,7 @@ class WatchStream:
             self._lines.append(line)
         else:
             # Lines of one connection never overtake each other.
-            arrival = self._clock.monotonic() + self._pacing.draw_delivery()
+            arrival = self._clock.monotonic() + self._pacing.uniform(*DELIVERY)
             last = self._on_the_way[-1][0] if self._on_the_way else 0.0
             self._on_the_way.append((max(arrival, last), line))
         self._wake()
@@ -256,7 +257,7 @@ class WatchStream:
 class WatchHub:
     """Registry of all watches on a store; `pacing` delays their events."""
 
-    def __init__(self, store: Store, clock: Clock, pacing: Pacing | None = None) -> None:
+    def __init__(self, store: Store, clock: Clock, pacing: random.Random | None = None) -> None:
         self._store = store
         self._clock = clock
         self._pacing = pacing
