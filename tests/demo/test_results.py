@@ -178,8 +178,6 @@ def test_wide_pictures_have_kube_scheduler_beside_and_tall_ones_the_last_moves()
     lines = printed(render(FRAME, 80, 24), 80).splitlines()
     assert [line.split()[-2:] for line in lines if line.startswith("b ")] == [["0.50", "0.79"]]
     assert "kube-scheduler" in printed(render(FRAME, 50, 30), 50)
-    alone = attrs.evolve(FRAME, theirs=None, replay="none")
-    assert "kube-scheduler" not in printed(render(alone, 100, 24), 100)
     moves = {name: msgspec.structs.replace(MOVE, pod=f"default/{name}") for name in "abcdef"}
     frame = attrs.evolve(FRAME, moves=moves)
     listed = {h: printed(render(frame, 80, h), 80).count("41 s  migrating") for h in (18, 24, 40)}

@@ -25,7 +25,7 @@ def folder(tmp_path):
         spans = ((Tier.EDGE, 0.0, edge_until), (Tier.CLOUD, edge_until, 10.0))
         lives = tuple(Life("a", -1.0, -0.5, tier, ((a, b),)) for tier, a, b in spans)
         record = Record(Timeline(10.0, lives, {"a": ((-1.0, 1),)}), (EDGE,), {"a": pod("a")})
-        times = ResponseTimes.of_seconds(mean, mean) if mean else ResponseTimes()
+        times = ResponseTimes(1000 * mean, 1000 * mean) if mean else ResponseTimes()
         answers = (
             Answers({"a": times}, times, 0, {"a": {Tier.EDGE: 1000 * mean}}) if mean else Answers()
         )

@@ -162,9 +162,9 @@ class DemoSession:
     async def _await_stop(self) -> None:
         await self.stop.asked.wait()
 
-    async def _finish(self, world: World, runtime: Runtime, replayed: Baseline | None) -> Frame:
+    async def _finish(self, world: World, runtime: Runtime, replayed: Baseline) -> Frame:
         interrupted = self.stop.asked.is_set()
-        if replayed is not None and not interrupted and not replayed.over.is_set():
+        if not interrupted and not replayed.over.is_set():
             self.console.print("Waiting for the replay of kube-scheduler.")
             await self._run_unless_stopped(replayed.wait(PATIENCE))
         return world.frame(runtime, replayed, interrupted=interrupted)

@@ -14,8 +14,8 @@ from kubedsm_lab.emulator.paper import NAMESPACE
 from kubedsm_lab.replay.measures import EdgeShares, Latency, list_counted_levels, lost_pod_seconds
 from kubedsm_lab.replay.timeline import Timeline
 
-#: state of kube-scheduler's replay; none without a baseline
-Replay = Literal["none", "going on", "ready", "failed"]
+#: state of kube-scheduler's replay
+Replay = Literal["going on", "ready", "failed"]
 
 
 @attrs.frozen(slots=True)

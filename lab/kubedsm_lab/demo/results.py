@@ -41,8 +41,6 @@ def _describe_kept(frame: Frame) -> str:
             f"{said}; kube-scheduler, replayed on the same load, came to"
             f" {theirs.edge_share:.2f} and {theirs.kept:.0%}."
         )
-    if frame.replay == "none":
-        return f"{said}."
     why = "failed" if frame.replay == "failed" else "has not ended yet"
     return f"{said}; kube-scheduler's replay of the same load {why}."
 

@@ -72,12 +72,8 @@ class World:
     def settled(self) -> bool:
         return all(pod.state in ("ready", "leaving") for pod in self.seen.pods.values())
 
-    def frame(
-        self, runtime: Runtime, beside: Baseline | None = None, *, interrupted: bool = False
-    ) -> Frame:
-        """Return the values to display now, next to kube-scheduler's results under the same load if
-        given.
-        """
+    def frame(self, runtime: Runtime, beside: Baseline, *, interrupted: bool = False) -> Frame:
+        """Return the values to display now, next to kube-scheduler's results under the same load."""
         epoch = self.clock.wall() - self.elapsed
         self.scene.look(runtime, Leadership(), self.clock.wall())
         self.begun.update((key, move) for key, move in self.scene.moves.items() if move.began)
@@ -85,7 +81,7 @@ class World:
         loaded = min(seconds, scenario.duration - CYCLE / 2)
         rates = {name: scenario.rate(name, loaded) for name in scenario.services}
         timeline = self.recorder.timeline(self.started, self.clock.monotonic())
-        replayed = None if beside is None else beside.timeline
+        replayed = beside.timeline
         bound, latency = bind_latency(timeline)
         return Frame(
             epoch=epoch,
@@ -106,9 +102,7 @@ class World:
         )
 
 
-def _state_of(beside: Baseline | None) -> Replay:
-    if beside is None:
-        return "none"
+def _state_of(beside: Baseline) -> Replay:
     if beside.timeline is not None:
         return "ready"
     return "failed" if beside.over.is_set() else "going on"
@@ -149,10 +143,7 @@ def create_services(world: World) -> None:
 
 
 async def watch_demo(
-    world: World,
-    runtime: Runtime,
-    show: Callable[[Frame], None],
-    beside: Baseline | None = None,
+    world: World, runtime: Runtime, show: Callable[[Frame], None], beside: Baseline
 ) -> None:
     """Show four frames a second until the load has ended and its pods are Ready."""
     while world.elapsed < world.scenario.duration:

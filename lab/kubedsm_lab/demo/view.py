@@ -142,10 +142,13 @@ def _services_table(frame: Frame) -> FittedTable:
             use=4,
             number=True,
         ),
+        Column(
+            "kube-scheduler mean",
+            [_format_share(theirs.get(name)) for name in services],
+            use=2,
+            number=True,
+        ),
     ]
-    if frame.replay != "none":
-        means = [_format_share(theirs.get(name)) for name in services]
-        columns.append(Column("kube-scheduler mean", means, use=2, number=True))
     return FittedTable(columns, look="plain")
 
 

@@ -83,14 +83,11 @@ class ResponseTimes(msgspec.Struct, frozen=True):
     network: float | None = None
 
     @classmethod
-    def of_seconds(cls, mean: float, p95: float, network: float | None = None) -> "ResponseTimes":
-        return cls(*(None if s is None else round(1000 * s, 3) for s in (mean, p95, network)))
-
-    @classmethod
     def of(cls, times: Floats, network: Floats) -> "ResponseTimes":
         """Summarise the requests' latencies and their network parts, both in seconds."""
         spread = Spread.of(times)
-        return cls.of_seconds(spread.mean, spread.p95, Spread.of(network).mean)
+        means = spread.mean, spread.p95, Spread.of(network).mean
+        return cls(*(round(1000 * seconds, 3) for seconds in means))
 
 
 class Answers(msgspec.Struct, frozen=True):

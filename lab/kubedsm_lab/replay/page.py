@@ -81,7 +81,7 @@ def write_report(
     title: str,
     text: str,
     results: bytes,
-    pictures: Pictures | None = None,
+    pictures: Pictures,
 ) -> None:
     """Write all files of a report into an existing directory; `text` is Markdown.
 
@@ -89,7 +89,7 @@ def write_report(
     """
     write_whole(out / "tables.md", text)
     write_whole(out / RESULTS, results)
-    for name, content in (pictures or {}).items():
+    for name, content in pictures.items():
         write_whole(out / name, content)
     write_whole(out / "index.html", render_page(title, text, pictures))
 

@@ -158,7 +158,7 @@ def processors() -> int:
     return os.cpu_count() or 1
 
 
-def progress(doing: str, done: Iterable[T], total: int | None) -> Iterator[T]:
+def progress(doing: str, done: Iterable[T], total: int) -> Iterator[T]:
     """Yield the elements of `done` unchanged, and display a progress bar if stderr is
     a terminal.
     """
