@@ -4,11 +4,10 @@ Section 2 of "Optimising Kubernetes pod placement with constraint programming", 
 kind. For each tier (priority), highest first: m1 is the number of placed pods; m2 adds for each
 running pod 3 if it remains, 1 if it migrates, 0 if it is evicted. (By the paper's text a remaining
 pod counts 2.) Here all tiers are placed before migrations are minimised, because migrations leave
-no gap; QoS ranks between the two. `by tier` is the paper's order.
+no gap; QoS ranks between the two. `by_tier` is the paper's order.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Literal
 
 import attrs
 import numpy as np
@@ -71,9 +70,6 @@ def _convex_weights(number: int) -> list[np.typing.NDArray[np.float64]]:
     return single + [s * single[a] + (1 - s) * single[b] for a, b in pairs for s in steps]
 
 
-#: Whether m2 of a tier comes after all tiers are placed, or before the next tier.
-GoalOrder = Literal["placed first", "by tier"]
-
 #: Goal names: placed pods of a priority; pods staying; and where
 #: pods may go too, m2.
 PLACED, STAYING, KEPT = "placed", "staying", "kept (3 per pod that stays, 1 per migrated pod)"
@@ -103,10 +99,14 @@ class Phases:
         problem: ClusterProblem,
         gains: Gains,
         tier_share: float = 0.6,
-        order: GoalOrder = "placed first",
+        *,
+        by_tier: bool = False,
     ) -> None:
-        """Build the programme; tier_share: part of the time budget divided equally among goals."""
-        self._problem, self._tier_share, self._order = problem, tier_share, order
+        """Build the programme; tier_share: part of the time budget divided equally among goals.
+
+        by_tier: m2 of a tier comes before the next tier is placed, not after all tiers are.
+        """
+        self._problem, self._tier_share, self._by_tier = problem, tier_share, by_tier
         old = problem.old
         rows = Rows()
         self._y = add_loads(rows, problem, problem.most)
@@ -200,7 +200,7 @@ class Phases:
             Goal(PLACED, self._placing_weights(tier), most=most, of=self._tier_name(tier))
             for tier, most in enumerate(bound_placed(self._problem, placed))
         ]
-        if self._order == "by tier":
+        if self._by_tier:
             then = [self._keeping_goal(tier, placed) for tier in range(len(placed))]
             goals = [goal for pair in zip(first, then, strict=True) for goal in pair]
         else:

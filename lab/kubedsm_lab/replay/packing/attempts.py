@@ -220,7 +220,7 @@ def place_by_paper(start: Snapshot, levels: Sequence[int], solver: Solver) -> Pl
     """
     gains = Gains.of(start, lambda _: _QOS_TARGET, _OBJECTIVE)
     problem = ClusterProblem.pose(start, default_movable(start), gains, allow_evictions=True)
-    phases = Phases(problem, gains, order="by tier")
+    phases = Phases(problem, gains, by_tier=True)
     loads, found = phases.solve_goals(solver, NO_DEADLINE, problem.old)
     placed = dict(zip(problem.priorities, problem.count_placed(loads), strict=True))
     return tuple(placed.get(level, 0) for level in levels) if found.proven else None
