@@ -136,7 +136,7 @@ def place(dump_path: str, config_path: str | None, output: str) -> None:
 
 
 @click.command(epilog=EXIT_CODES)
-@migration_options("Plan for", "Execute the migrations, and wait for their end.")
+@migration_options("Plan for")
 @click.option(
     "--budget",
     type=DurationType(),
@@ -180,7 +180,7 @@ def suggest(options: MigrationOptions, budget: float) -> None:
 
 
 @click.command(epilog=EXIT_CODES)
-@migration_options("Pack", "Execute the migrations, and wait for their end.")
+@migration_options("Pack")
 def pack(options: MigrationOptions) -> None:
     """Plan migrations that free capacity; --apply executes them.
 

@@ -457,7 +457,7 @@ class MigrationOptions:
         return configuration_in(self.config_map, self.kubeconfig_path, self.context)
 
 
-def migration_options(from_help: str, apply_help: str) -> Decorator:
+def migration_options(from_help: str) -> Decorator:
     """Decorator: add the options of MigrationOptions to a command, which receives `options`."""
     return collect(
         "options",
@@ -470,7 +470,12 @@ def migration_options(from_help: str, apply_help: str) -> Decorator:
         kubeconfig_file,
         kubeconfig_context,
         scheduler_address,
-        click.option("--apply", "carry_out", is_flag=True, help=apply_help),
+        click.option(
+            "--apply",
+            "carry_out",
+            is_flag=True,
+            help="Execute the migrations, and wait for their end.",
+        ),
         migration_requests,
         leader_election,
         output,

@@ -101,7 +101,7 @@ async def test_one_that_is_taken_back_says_why_and_is_a_trouble_for_a_while():
         # The clock is set back, or the failure is long ago.
         for now in (wall - 2 * REMEMBERED, wall + REMEMBERED):
             viewer.scene.look(world.runtime, viewer.leadership, now)
-            assert trouble not in viewer.scene.status.notices
+            assert trouble not in viewer.scene.snapshot().rows["status"]["now"].notices
 
 
 async def test_what_is_proposed_is_shown_as_long_as_it_stands():

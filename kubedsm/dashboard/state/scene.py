@@ -178,11 +178,6 @@ class Scene(Listener):
         return Changes(self._version, now, cast(Rows, rows))
 
     @property
-    def status(self) -> StatusRow:
-        """Dashboard row with the scheduler's status, as last computed."""
-        return self._status_table.rows["now"]
-
-    @property
     def moves(self) -> Mapping[str, MoveRow]:
         """Dashboard rows of migrations, as last computed."""
         return self._moves.rows

@@ -73,7 +73,7 @@ class World:
         return all(pod.state in ("ready", "leaving") for pod in self.seen.pods.values())
 
     def frame(self, runtime: Runtime, beside: Baseline, *, interrupted: bool = False) -> Frame:
-        """Return the values to display now, next to kube-scheduler's results under the same load."""
+        """Return the values to display now, with kube-scheduler's results under the same load."""
         epoch = self.clock.wall() - self.elapsed
         self.scene.look(runtime, Leadership(), self.clock.wall())
         self.begun.update((key, move) for key, move in self.scene.moves.items() if move.began)

@@ -296,7 +296,7 @@ def _tabulate_scenario_times(measured: Measured) -> Table:
     names = [*measured.scenarios, *map(equal_rates, EQUAL_RATE_SCENARIOS)]
     lines = []
     for scenario in names:
-        ours = [measured.longer(scenario, KUBEDSM, REFERENCE, service) for service in SERVICES]
+        ours = [measured.longer(scenario, KUBEDSM, service) for service in SERVICES]
         if any(value is not None for value in ours):
             lines.append([scenario, *map(percent, ours)])
     if lines:

@@ -60,16 +60,15 @@ class Measured:
         self,
         scenario: str,
         policy: str,
-        reference: str,
         service: str | None = None,
         part: str = "mean",
     ) -> float | None:
-        """Return by how many percent the policy's response latency exceeds the reference policy's.
+        """Return by how many percent the policy's response latency exceeds kube-scheduler's.
 
         `service=None` covers all requests; `part` is `mean`, or `network` for the network's share.
         """
         ours, theirs = (
-            self._response_time(scenario, name, service, part) for name in (policy, reference)
+            self._response_time(scenario, name, service, part) for name in (policy, REFERENCE)
         )
         return None if ours is None or theirs is None else 100 * (ours / theirs - 1)
 
@@ -79,7 +78,7 @@ class Measured:
         """Return by how many percent the policy's response latency exceeds kube-scheduler's, as the
         mean over all scenarios.
         """
-        return mean(self.longer(name, policy, REFERENCE, service, part) for name in self.scenarios)
+        return mean(self.longer(name, policy, service, part) for name in self.scenarios)
 
     def _response_time(
         self, scenario: str, policy: str, service: str | None, part: str

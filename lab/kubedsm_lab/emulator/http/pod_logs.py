@@ -105,7 +105,7 @@ class LogStream:
                 raise StopAsyncIteration
             await self._clock.sleep(_PERIOD)
             more = self._more()
-            self._ended = self._ended or more is None
+            self._ended = more is None
             self._next = more or b""
         part, self._next = self._next, b""
         return part

@@ -132,20 +132,11 @@ class Course:
             service in (None, move.service) and move.began >= since for move in self.timeline.moves
         )
 
-    def count_created(self, service: str) -> int:
-        return sum(life.service == service for life in self.timeline.lives)
-
     def longest_wait(self, service: str) -> float:
         """Return the longest time from the creation of a pod to its bind, in seconds."""
         lives = [life for life in self.timeline.lives if life.service == service]
         ends = (self.timeline.end if life.bound is None else life.bound for life in lives)
         return max((end - life.created for end, life in zip(ends, lives, strict=True)), default=0.0)
-
-    def count_events(self, reason: str, about: str) -> int:
-        return sum(
-            event["reason"] == reason and event["involvedObject"]["name"] == about
-            for event in self.events
-        )
 
     def count_pods(self, service: str) -> Counter[str]:
         """Return the number of pods of the service on each node at the end."""
@@ -232,10 +223,12 @@ def gathered(service: str, nodes: Sequence[str], *, at_least: int) -> Expectatio
 
 def reported(reason: str, about: str, *, at_most: int) -> Expectation:
     """Expect between one and `at_most` Events with a reason about an object."""
-    return Expectation(
-        f"at most {at_most} Event {reason} about {about}, and one at least",
-        lambda course: 1 <= course.count_events(reason, about) <= at_most,
-    )
+
+    def is_met(course: Course) -> bool:
+        events = ((event["reason"], event["involvedObject"]["name"]) for event in course.events)
+        return 1 <= sum(event == (reason, about) for event in events) <= at_most
+
+    return Expectation(f"at most {at_most} Event {reason} about {about}, and one at least", is_met)
 
 
 def replacements(service: str, at_most: int) -> Expectation:
@@ -243,7 +236,8 @@ def replacements(service: str, at_most: int) -> Expectation:
     return Expectation(
         f"at most {at_most} pods of {service} created for migrations",
         lambda course: (
-            course.count_created(service) - course.timeline.wanted(service, 1e9) <= at_most
+            sum(life.service == service for life in course.timeline.lives)
+            <= course.timeline.wanted(service, 1e9) + at_most
         ),
     )
 
