@@ -5,7 +5,6 @@ import sys
 from collections.abc import AsyncGenerator, Iterator
 from contextlib import aclosing
 from importlib.util import find_spec
-from typing import Any
 
 import msgspec
 
@@ -66,11 +65,6 @@ def news_line(row: NewsRow) -> str:
     return f"{rfc3339(row.at)}  {'warning: ' if row.warning else ''}{news_text(row)}"
 
 
-def news_json(row: NewsRow) -> dict[str, Any]:
-    """Convert a recent-activity row to JSON fields, with the time as RFC 3339."""
-    return {**msgspec.to_builtins(row), "at": rfc3339(row.at)}
-
-
 async def _print_news(updates: Updates, server: str, *, as_json: bool) -> None:
     """Print a line per scheduler activity on stdout; connection changes go to stderr."""
     cursor, connected = NewsCursor(), False
@@ -85,6 +79,6 @@ async def _print_news(updates: Updates, server: str, *, as_json: bool) -> None:
                 remark(f"{server}: {TypedSnapshot.of(update).status.headline}")
             for row in cursor.since(update):
                 if as_json:
-                    print_json(news_json(row))
+                    print_json({**msgspec.to_builtins(row), "at": rfc3339(row.at)})
                 else:
                     echo(news_line(row))

@@ -6,7 +6,6 @@ k8s.io/kubernetes/pkg/controller/podautoscaler/horizontal.go, scaling behavior t
 """
 
 import math
-from collections.abc import Sequence
 from typing import Literal
 
 import attrs
@@ -342,13 +341,10 @@ def limited(
 def _limit(history: ScalingHistory, rules: Rules, now: float, current: int, *, up: bool) -> int:
     if rules.select_policy == "Disabled" or not rules.policies:
         return current
-    sizes = [
-        policy.size(current - _sum_changes(history.events, now - policy.period_seconds), up=up)
-        for policy in rules.policies
-    ]
+    sizes = []
+    for policy in rules.policies:
+        since = now - policy.period_seconds
+        changes = sum(change for at, change in history.events if at > since)
+        sizes.append(policy.size(current - changes, up=up))
     farthest = (rules.select_policy == "Max") == up
     return max(sizes) if farthest else min(sizes)
-
-
-def _sum_changes(events: Sequence[tuple[float, int]], since: float) -> int:
-    return sum(change for at, change in events if at > since)
