@@ -67,4 +67,4 @@ async def test_killed_at_any_call_one_victim_goes_and_no_more(applied):
     assert calls.requests > 15
     for at in drawn(range(calls.requests)):
         fault = RequestFault(OutcomeUnknown("killed"), applied=applied)
-        await story(FaultAt(at, fault))
+        await story(FaultAt(at % calls.requests, fault))
