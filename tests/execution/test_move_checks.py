@@ -70,6 +70,14 @@ async def test_only_pods_that_are_ready_and_stay_count_as_the_others(lost):
     assert await still.check(RECREATE) == "it is the last Ready pod of its owner"
 
 
+async def test_pods_of_another_deployment_that_match_the_selector_are_no_others():
+    """A canary has the labels of the stable version, and one more."""
+    still = Still()
+    still.owner = {**still.owner, "name": "canary-h1", "uid": "another"}
+    still.new_pod("canary")
+    assert (await still.read_owner()).ready_others == 2
+
+
 def namesake(still, resource, name):
     """Another owner of the same name."""
     old = still.api.get(resource, "default", name)

@@ -416,8 +416,8 @@ async def _count_ready_others(
     return sum(
         pod.ready and not (pod.terminating or pod.finished or pod.detached)
         for pod in map(decoding.pod, items)
-        # A matching pod without an owner does not belong to the owner.
-        if pod.uid != live.pod.uid and pod.workload.kind != "Pod"
+        # Pods of another owner, or of none, may match as well.
+        if pod.uid != live.pod.uid and pod.workload == live.pod.workload
     )
 
 
