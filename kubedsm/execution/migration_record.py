@@ -102,9 +102,7 @@ class MigrationRecord(Controller):
         """
         if not self._is_read:
             try:
-                self._found = await leases.read(self.cluster, self.name, timeout=self.timeout)
-            except NotFound:
-                self._found = None
+                self._found = await self._read_lease()
             except Forbidden:
                 self.deferrals.restore(())
                 raise
@@ -136,7 +134,14 @@ class MigrationRecord(Controller):
                 timeout=self.timeout,
                 annotations={ANNOTATION: text},
             )
-        except Conflict:
-            self._found = await leases.read(self.cluster, self.name, timeout=self.timeout)
+        except (Conflict, NotFound):  # changed or deleted since, by a user
+            self._found = await self._read_lease()
             raise
         self._written = begun
+
+    async def _read_lease(self) -> leases.Lease | None:
+        """Read the Lease; None if absent. Raises ClusterError, WireError."""
+        try:
+            return await leases.read(self.cluster, self.name, timeout=self.timeout)
+        except NotFound:
+            return None

@@ -195,7 +195,8 @@ class Migrations(Controller):
     def cancel_unstarted(self) -> Iterator[str]:
         """Cancel groups in which no migration has started; yield their plan ids."""
         for plan_id, group in list(self.groups.items()):
-            if not (group.begun or group.for_others):
+            ended = plan_id not in self.groups  # refused in the turn of a cancelled group
+            if not (ended or group.begun or group.for_others):
                 group.cancelled = True
                 yield plan_id
 

@@ -209,6 +209,32 @@ async def test_an_odd_record_counts_as_empty(text):
         assert kept[ANNOTATION].startswith('[["default","Deployment","web",1767')
 
 
+async def test_a_deleted_record_is_written_anew():
+    async with emulated(LARGE_CLOUD, configuration=load(BUDGET, "test")) as world:
+        world.namespace("kubedsm")
+        async with world.scheduler() as runtime:
+            for _ in range(2):
+                await asyncio.sleep(1)
+                runtime.manager.migrations.deferrals.charge([WEB])
+                await asyncio.sleep(10)
+                # Fails if it is not there.
+                world.api.delete(LEASES, "kubedsm", "kubedsm-migrations")
+
+
+async def test_new_pods_and_a_spent_budget_end_the_groups_that_wait():
+    text = "suggester: {mode: 'off'}\nmigration: {maxConcurrent: 1, budget: {clusterPerHour: 1}}"
+    async with ready_to_move(2, SMALL_EDGE, load(text, "test")) as world:
+        world.namespace("kubedsm")
+        await asyncio.sleep(10)
+        for pod in world.pods("web"):
+            await hand_over(world, [(pod, "e1", ())], plan=pod["metadata"]["name"])
+        manager = world.runtime.manager
+        manager.migrations.deferrals.charge([API])
+        manager.cancel_unstarted("new pods arrived")
+        assert manager.quiet.is_set()
+        assert world.placed("web") == {"c1": 2}
+
+
 async def test_without_the_right_to_the_record_the_budget_counts_from_the_start():
     async with emulated(
         LARGE_CLOUD, configuration=load(BUDGET, "test"), admin_token=ADMIN_TOKEN
