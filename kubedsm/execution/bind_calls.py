@@ -95,8 +95,8 @@ class BindCalls:
         """Bind the pod to its node once fewer than `at_once` binds are in flight, unless the plan
         has given up the bind.
 
-        While volumes or a slot were awaited, the pods of others may have filled the node: then the
-        bind is refused here, since the kubelet would reject the pod.
+        While volumes or a slot were awaited, the node may have gone, or the pods of others may have
+        filled the node: then the bind is refused here. The API server checks neither.
         """
         self._under_way += 1
         self.none_under_way.clear()
@@ -109,11 +109,11 @@ class BindCalls:
                 if pod is None or not is_pending():
                     return
                 name = NodeName(step.node)
-                free = self._mirror.free.get(name, pod.requests)
-                is_over_committed = any(amount < 0 for _, amount in free.items())
-                shortage = self._find_shortage(pod, name) if is_over_committed else ""
-                if shortage:
-                    report(CallRefused(step.id, shortage))
+                free = self._mirror.free.get(name)
+                in_doubt = free is None or any(amount < 0 for _, amount in free.items())
+                obstacle = self._find_obstacle(pod, name) if in_doubt else ""
+                if obstacle:
+                    report(CallRefused(step.id, obstacle))
                 else:
                     await self._send_bind(step, pod, report)
         finally:
@@ -138,14 +138,14 @@ class BindCalls:
             else:
                 self._unlabelled.discard(pod.workload)
 
-    def _find_shortage(self, pod: Pod, name: NodeName) -> str:
-        """Return the reason why the pods on the node leave too little room for the pod, else "".
+    def _find_obstacle(self, pod: Pod, name: NodeName) -> str:
+        """Return the reason why the node cannot take the pod, gone or full meanwhile; else "".
 
         Reservations of other plans, which may yet be given up, do not count.
         """
         node = self._mirror.node(name)
         if node is None:
-            return ""
+            return f"node {name} is gone"
         free = node.allocatable
         for other in self._mirror.pods_on(name):
             if other.held is not None and other.uid != pod.uid:

@@ -9,7 +9,7 @@ import pytest
 
 from kubedsm.execution.limits import Limits
 from kubedsm.kube.client.port import OutcomeUnknown, Response, Unreachable
-from kubedsm.model.events import Change, NodeApplied, PodApplied, PodDeleted
+from kubedsm.model.events import Change, NodeApplied, NodeDeleted, PodApplied, PodDeleted
 from kubedsm.model.mirror import ClusterMirror, ReservationError
 from kubedsm.model.model import Node, NodeName, Resources, Tier, Uid, Workload
 from kubedsm.optimizer.placing.decision import Binding
@@ -291,6 +291,16 @@ async def test_a_bind_that_is_settled_before_its_turn_is_not_sent():
         scene.see(PodDeleted(Uid("u3"), "shop", "web-3"))
         await asyncio.sleep(3)
     assert [r.path.split("/")[-2] for r in scene.cluster.requests] == ["web-0", "web-1"]
+
+
+async def test_no_bind_is_sent_to_a_node_that_goes_while_its_pod_waits_for_its_turn():
+    async with Scene(ScriptedCluster([CREATED]), several(3)).running() as scene:
+        scene.place()
+        await asyncio.sleep(0.2)
+        scene.see(NodeDeleted(EDGE.name))
+        await asyncio.sleep(1)
+        assert scene.settled == [("web-2", "failed", "node n2 is gone")]
+    assert len(scene.cluster.requests) == 2
 
 
 async def test_a_bind_that_cannot_be_carried_out_leaves_the_others_of_its_batch_alone(caught):
