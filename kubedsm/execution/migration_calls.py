@@ -24,6 +24,7 @@ from kubedsm.kube.client.port import (
     Conflict,
     DisruptionBudgetExceeded,
     Forbidden,
+    Invalid,
     NotFound,
     OutcomeUnknown,
     ServerError,
@@ -46,6 +47,8 @@ RETRY = 1.0
 #: seconds: a pod that lost its readiness once seems to have started slowly
 SLACK, LONGEST_START = 2.0, 900.0
 REFUSED = Doubling(RETRY, most=16.0)
+#: refused evictions: by one budget, or several; by RBAC, a webhook, or an admission policy
+_MAY_LAST = (DisruptionBudgetExceeded, ServerError, Forbidden, Invalid)
 
 
 @attrs.frozen(slots=True)
@@ -141,9 +144,10 @@ class MigrationCalls(Controller):
     ) -> None:
         """Evict the pod; retry while a PodDisruptionBudget refuses, until the step's deadline.
 
-        A refusal by 403, from RBAC or a webhook, is final. The remaining Ready pods are counted
-        live before each attempt, because counters in status may be stale. A change of the pod since
-        then is a refusal, too: an eviction that arrives late finds what another leader has decided.
+        A refusal by RBAC, a webhook or an admission policy is final. The remaining Ready pods are
+        counted live before each attempt, because counters in status may be stale. A change of the
+        pod since then is a refusal, too: an eviction that arrives late finds what another leader
+        has decided.
         """
         ready_to_keep = 0 if accepted is None else accepted.ready_to_keep
         refusals = 0
@@ -167,7 +171,7 @@ class MigrationCalls(Controller):
                 )
             except (DisruptionBudgetExceeded, Conflict) as error:
                 refused = error.message
-            except Forbidden as error:
+            except (Forbidden, Invalid) as error:
                 self._warn_of_denial("eviction refused", error, pod)
                 report(CallRefused(step.id, f"evicting: {error}"))
             except (ClusterError, WireError) as error:
@@ -238,7 +242,7 @@ class MigrationCalls(Controller):
                     await writes.evict(
                         self.cluster, found.pod, timeout=self.timeout, unchanged=True
                     )
-                except (DisruptionBudgetExceeded, Forbidden) as error:
+                except _MAY_LAST as error:
                     self._warn_of_denial("eviction refused", error, found.pod)
                     return error.message
             case Fate.COLLECT:

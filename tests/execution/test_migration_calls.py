@@ -10,7 +10,6 @@ from kubedsm.kube.calls import writes
 from kubedsm.kube.client.port import Conflict, Invalid, Unreachable
 from kubedsm.kube.wire.annotations import MoveMark
 from kubedsm.model.model import Uid
-from kubedsm_lab.chaos.faults import answer
 from kubedsm_lab.emulator.api.resources import POD_DISRUPTION_BUDGETS, PODS
 from kubedsm_lab.emulator.front import EmulatedFront, Faults, RequestFault
 from kubedsm_lab.emulator.http.routes import Routes
@@ -191,12 +190,28 @@ async def test_a_replacement_is_not_awaited_when_pod_and_owner_are_gone():
     assert len(called.noted.requests) <= 3
 
 
-async def test_an_eviction_that_is_forbidden_is_refused_at_once():
-    called = Called(
-        lambda r: RequestFault(answer(403, "Forbidden")) if r.method == "POST" else None
-    )
+#: of rights and quotas; of a webhook that names no status; of a ValidatingAdmissionPolicy
+DENIALS = ("403", "400", "422")
+
+
+@pytest.mark.parametrize("denial", DENIALS)
+async def test_an_eviction_that_is_denied_is_refused_at_once(denial):
+    called = Called(lambda request: OUTCOMES[denial] if request.method == "POST" else None)
     await called.during(called.evicts(), 0.5)
     assert [type(event) for event in called.told] == [CallRefused]
+
+
+@pytest.mark.parametrize("denial", [*DENIALS, "two budgets"])
+async def test_a_detached_pod_that_can_never_be_evicted_is_given_back(denial):
+    called = Called(lambda request: OUTCOMES.get(denial) if request.method == "POST" else None)
+    called.still.detach(called.still.pod)
+    called.still.new_pod("web-3")  # enough without it
+    if denial == "two budgets":
+        called.still.budget(1)
+        called.still.budget(1, "another")
+    await called.during(called.restores(), 10)
+    assert [request.method for request in called.noted.writes()] == ["POST", "PATCH"]
+    assert not called.still.known().detached
 
 
 WRITES = {
