@@ -218,6 +218,8 @@ def _observe_pod(step: Step, seen: PodSeen) -> Meaning | None:
             return Trigger.CONTRADICT, "the pod is being deleted"
         case StepKind.AWAIT_READY if seen.terminating:
             return Trigger.CONTRADICT, "the replacement is being deleted"
+        case StepKind.AWAIT_READY if seen.ended:
+            return Trigger.CONTRADICT, "the replacement has ended, rejected or evicted by its node"
         case StepKind.SETTLE if seen.terminating or not seen.ready:
             return Trigger.CONTRADICT, "the replacement is no longer Ready"
     proof = {

@@ -21,6 +21,8 @@ class PodSeen:
     detached: bool = False
     #: live read for an overdue step: anything unobserved now is considered as failed
     live: bool = False
+    #: no container runs any more, as of a pod that the kubelet rejected or evicted
+    ended: bool = False
 
 
 @attrs.frozen(slots=True)

@@ -38,7 +38,13 @@ IsPending = Callable[[], bool]
 def observation(pod: Pod, *, live: bool = False) -> PodSeen:
     """Convert a pod's observed state to the plan event PodSeen."""
     return PodSeen(
-        pod.uid, pod.node_name or "", pod.ready, pod.terminating, pod.detached, live=live
+        pod.uid,
+        pod.node_name or "",
+        pod.ready,
+        pod.terminating,
+        pod.detached,
+        live=live,
+        ended=pod.finished,
     )
 
 

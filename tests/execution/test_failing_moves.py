@@ -32,6 +32,7 @@ from support.move_scenes import (
     on_cloud,
     open_edge,
     quiet,
+    ready_to_move,
     replacement,
     settle_on_cloud,
 )
@@ -80,6 +81,21 @@ async def test_a_replacement_that_is_never_ready_is_given_up():
         await world.until(lambda: world.placed("web") == {"c1": 1, "e1": 1}, 120)
         await quiet(world)
         assert ready.lowest == 2
+
+
+async def test_a_replacement_that_its_node_rejects_is_not_waited_for():
+    async with ready_to_move() as world:
+        rejected = {"status": {"phase": "Failed", "reason": "OutOfcpu"}}
+        bound = both(replacement(world), is_bound)
+        When(
+            world,
+            bound,
+            lambda pod: world.patch(PODS, name(pod), rejected, subresource="status"),
+        )
+        await hand_over(world, [(world.pods("web")[0], "e1", ())], deadline=600)
+        await quiet(world, 10)
+        [event] = world.events("MigrationFailed")
+        assert "rejected or evicted by its node" in event["message"]
 
 
 @pytest.mark.parametrize("moment", ["detached", "bound"])

@@ -162,12 +162,19 @@ def test_a_plan_that_restores_has_one_step_and_no_target():
     assert [(step.id, step.pod, step.node) for step in plan.steps] == [(0, "old", "")]
 
 
-@pytest.mark.parametrize("ready", [False, True])
-def test_a_replacement_that_is_being_deleted_is_not_waited_for(ready):
+@pytest.mark.parametrize(
+    ("seen", "why"),
+    [
+        ({"terminating": True}, "the replacement is being deleted"),
+        ({"terminating": True, "ready": True}, "the replacement is being deleted"),
+        ({"ended": True}, "the replacement has ended, rejected or evicted by its node"),
+    ],
+)
+def test_a_replacement_that_is_being_deleted_or_has_ended_is_not_waited_for(seen, why):
     story = Story(SURGE).tell(*WAY[:4])
-    story.tell(PodSeen("new", "e1", ready=ready, terminating=True))
+    story.tell(PodSeen("new", "e1", **seen))
     reason = story.plan.steps[story.number(StepKind.AWAIT_READY)].reason
-    assert reason == "the replacement is being deleted"
+    assert reason == why
     assert story.kinds()[-1] == "restore"
 
 
