@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Container
 
-from kubedsm.model.model import ENDING_KINDS, MIGRATING_LABEL, NodeName, Pod, Tier, Uid, Workload
+from kubedsm.model.model import MIGRATING_LABEL, NodeName, Pod, Tier, Uid, Workload
 from kubedsm.model.residents import Selection
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.objective import QosTargets
@@ -13,8 +13,9 @@ from kubedsm.optimizer.moving.suggestion import Cause, Reason
 #: Return the reason why a pod must stay; None if it may be migrated.
 Movable = Callable[[Pod], Reason | None]
 
-#: Owners without replacement on other nodes, or with restarted computation.
-_NEVER = frozenset({"DaemonSet", "Node", *ENDING_KINDS})
+#: Owners whose migrations are known. Others create no replacement on another node, restart
+#: computations, or cannot be read before a migration, as custom resources.
+_MIGRATED = frozenset({"Deployment", "ReplicaSet", "StatefulSet"})
 
 #: in the order of the checks
 _CAUSES = (
@@ -45,7 +46,7 @@ def default_movable(snapshot: Snapshot) -> Movable:
     def reason(pod: Pod) -> Reason | None:
         if pod.pinned:
             return Cause.PINNED.of(pod.pinned)
-        if pod.workload.kind in _NEVER and pod.scheduler_name == name:
+        if pod.workload.kind not in _MIGRATED and pod.scheduler_name == name:
             return Cause.NOT_REPLACED.of(pod.workload.kind)
         node = nodes.get(placed.get(pod.uid, NodeName("")))
         # Evaluated for every pod, mostly without a reason: no intermediate values.

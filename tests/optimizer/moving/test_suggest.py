@@ -199,6 +199,7 @@ def test_what_default_movable_forbids():
         ({"scheduler_name": "default-scheduler"}, "it belongs to another scheduler"),
         ({"workload": Workload("shop", "DaemonSet", "a")}, "it belongs to a DaemonSet"),
         ({"workload": Workload("shop", "Job", "a")}, "it belongs to a Job"),
+        ({"workload": Workload("shop", "CloneSet", "a")}, "it belongs to a CloneSet"),
         ({"phase": "Succeeded"}, "it has finished"),
         ({"terminating": True}, "it is being deleted"),
         ({"detached": True}, "it is being migrated"),
