@@ -298,7 +298,7 @@ class Elector:
             known = await self._read_lease()
             if known is not None and known.term.holder != self.identity:
                 self._stop_leading(known.term.holder)
-        mine = self._seen if known is None else known.term
+        mine = self._seen  # as last written here, whatever users have written since
         if mine is None:
             raise RuntimeError("nothing to renew: never elected")
         sent, wall = self._clock.monotonic(), self._clock.wall()

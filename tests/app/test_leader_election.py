@@ -15,6 +15,7 @@ from kubedsm_lab.chaos.faults import answer
 from kubedsm_lab.emulator.api.resources import LEASES
 from kubedsm_lab.emulator.front import EmulatedFront, Faults, RequestFault
 from support.faults import OUTCOMES
+from support.move_scenes import MERGE
 from support.replicas import LEASE, TIMES
 from support.worlds import emulated
 
@@ -132,6 +133,21 @@ async def test_whatever_becomes_of_every_third_request_it_leads_on(world, outcom
         assert mine.elector.leading
         assert not running.done()
         assert lease(world)["spec"]["holderIdentity"] == "me"
+
+
+@pytest.mark.parametrize(
+    "spec", [{"leaseDurationSeconds": 1}, {"leaseDurationSeconds": None}, {"acquireTime": None}]
+)
+async def test_what_a_user_writes_lasts_no_longer_than_a_renewal(world, spec):
+    """A standby would believe a duration, and lead while the holder may still write."""
+    mine = candidate(world)
+    async with leading(mine, 5):
+        before = lease(world)["spec"]
+        world.api.patch(LEASES, LEASE.namespace, LEASE.name, {"spec": spec}, MERGE)
+        await asyncio.sleep(5)
+        after = lease(world)["spec"]
+        assert {**after, "renewTime": ""} == {**before, "renewTime": ""}
+        assert mine.elector.leading
 
 
 async def test_a_lease_that_is_deleted_is_taken_when_its_last_holder_must_have_stopped(world):
