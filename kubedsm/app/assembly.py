@@ -193,7 +193,7 @@ class Runtime:
 
         # Inputs: configuration, objects, measured load.
         live = LiveConfiguration(handle, source, namespace, random.Random(instance))
-        self.pause_switch = live.pause_switch
+        self.pause_switch = migrations.is_paused = live.pause_switch
         self._tiers = TierKeeper(handle)
         of_pods = (
             changes.observe,

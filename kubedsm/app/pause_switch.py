@@ -38,10 +38,11 @@ class PauseSwitch:
         """Return True if no migration may begin: the pause switch is set, or unknown (logged with
         the reason).
         """
-        if not self.config_map.known:
+        is_set = self.is_set
+        if is_set and not self.config_map.known:
             why = self.config_map.trouble or "not read yet"
             self.throttle.log(log.warning, "pause switch unknown, migrations paused", why)
-        return self.is_set
+        return is_set
 
     @property
     def is_set(self) -> bool:

@@ -122,6 +122,8 @@ async def carry_out(
     )
     ends = _Ends()
     runtime = Runtime(cluster, quiet, clock, rng, listener=ends)
+    # The command has read the pause switch in the ConfigMap of its options.
+    runtime.manager.migrations.is_paused = lambda: False
     async with asyncio.TaskGroup() as tasks:
         running = tasks.create_task(runtime.run())
         await wait_until_synced(runtime)

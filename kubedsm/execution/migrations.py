@@ -4,6 +4,7 @@ A migration group is a single plan. Migrations start subject to the limits. A gr
 migrations is cancelled when new pods arrive.
 """
 
+import math
 from collections import Counter
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
 
@@ -26,6 +27,7 @@ from plans.steps import TERMINAL, Plan, Step, StepKind, StepState
 
 #: reason of the deferral of a workload that is left alone
 LATE = f"{LATE_IN_A_ROW} replacements in a row were not Ready in time"
+PAUSED = Deferral(math.inf, "they are paused")
 #: label with the template's hash, of pods of a StatefulSet
 _REVISION_LABEL = "controller-revision-hash"
 #: steps before any modification, and waiting steps with a possible rollback
@@ -50,7 +52,7 @@ class Group:
     #: some migration of the group has started
     begun: bool = attrs.field(default=False, init=False)
     cancelled: bool = attrs.field(default=False, init=False)
-    #: a window, a freeze or a budget has kept the group from starting
+    #: a window, a freeze, a budget or the pause switch has kept the group from starting
     deferred: bool = attrs.field(default=False, init=False)
 
 
@@ -91,6 +93,8 @@ class Migrations(Controller):
     _on_left_alone: Callable[[Workload, float], None]
     _cooldowns: Cooldowns = attrs.field(init=False)
     deferrals: Deferrals = attrs.field(init=False)
+    #: the pause switch, if there is one
+    is_paused: Callable[[], bool] = attrs.field(default=lambda: False, init=False)
     groups: dict[str, Group] = attrs.field(factory=dict, init=False)
     _moves: dict[str, Migration] = attrs.field(factory=dict, init=False)
     #: start steps awaiting admission by the limits, by migration, in order of arrival
@@ -243,7 +247,7 @@ class Migrations(Controller):
             return None
         workloads = [outcome.move.pod.workload for outcome in group.moves]
         found = [self.deferrals.find(workload, workloads) for workload in dict.fromkeys(workloads)]
-        deferral = next(filter(None, found), None)
+        deferral = PAUSED if self.is_paused() else next(filter(None, found), None)
         group.deferred |= deferral is not None
         return deferral
 

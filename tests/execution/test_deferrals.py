@@ -3,14 +3,17 @@
 import asyncio
 import json
 import math
+import random
 
 import attrs
 import pytest
 
+from kubedsm.cli.execution import carry_out
 from kubedsm.config.current import CurrentConfiguration
 from kubedsm.config.settings import load
 from kubedsm.execution.deferrals import DAY, HOUR, Deferrals
 from kubedsm.execution.migration_record import ANNOTATION, read_begun
+from kubedsm.explain.migration_outcome import Outcome
 from kubedsm.explain.subjects import Subject
 from kubedsm.kube.calls.leases import Lease
 from kubedsm.model.model import Workload
@@ -18,7 +21,9 @@ from kubedsm_lab.emulator.api.resources import LEASES
 from support.move_scenes import (
     LARGE_CLOUD,
     SMALL_EDGE,
+    by_hand,
     hand_over,
+    labelled,
     open_edge,
     quiet,
     ready_to_move,
@@ -140,6 +145,33 @@ async def test_a_group_is_not_begun_if_the_window_closes_while_it_waits():
         await quiet(world)
         assert world.placed("web") == {"c1": 1}
         assert not world.runtime.manager.migrations.resting()
+
+
+async def test_a_group_is_not_begun_if_migrations_are_paused_while_it_waits():
+    one = load("suggester: {mode: 'off'}\nmigration: {drainDelay: 1s, maxConcurrent: 1}", "test")
+    async with ready_to_move(2, SMALL_EDGE, one) as world:
+        for pod in world.pods("web"):
+            await hand_over(world, [(pod, "e1", ())], plan=pod["metadata"]["name"])
+        await world.until(lambda: labelled(world), 5)
+        world.config_map(paused="true")
+        await quiet(world)
+        assert world.placed("web") == {"e1": 1, "c1": 1}
+
+
+async def test_a_command_goes_by_the_switch_of_its_own_config_map():
+    async with by_hand() as world:
+        world.config_map(paused="true")
+        async with world.scheduler():
+            await settle_on_cloud(world, "web", 1)
+        open_edge(world)
+
+        async def begin(runtime):
+            world.runtime = runtime
+            await hand_over(world, [(world.pods("web")[0], "e1", ())])
+
+        cluster, rng = world.connect(), random.Random(0)
+        [end] = await carry_out(cluster, world.configuration, begin, world.clock, rng)
+        assert end.outcome is Outcome.COMPLETED
 
 
 BUDGET = f"{BASE}migration: {{{EAGER}, budget: {{workloadPerHour: 1}}}}"
