@@ -178,7 +178,10 @@ class _Named:
 
     @cached_property
     def _joined(self) -> Mapping[str, Workload]:
-        return {f"{namespace}-{name}": of for (namespace, name), of in self.workloads.items()}
+        """Return the workloads by namespace and name in one, unless two have the same."""
+        counts = Counter(map("-".join, self.workloads))
+        found = {"-".join(names): workload for names, workload in self.workloads.items()}
+        return {name: workload for name, workload in found.items() if counts[name] == 1}
 
     def _find_site(self, labels: Mapping[str, str]) -> str:
         """Return the site of the node, or of the node of the pod, at which requests enter."""

@@ -71,6 +71,19 @@ def test_other_series_are_no_demand(labels):
     assert demand((3.0, labels)) == {}
 
 
+def test_a_name_of_traefik_that_stands_for_two_workloads_is_no_demand():
+    """A tenant with namespace shop-cart gets no requests of shop/cart-eu, and takes none."""
+    names = {"shop": "cart-eu", "shop-cart": "eu"}
+    workloads = [Workload(namespace, "Deployment", name) for namespace, name in names.items()]
+    made = [(of, pod(of.name, "x", resources(1), on="n1")) for of in workloads]
+    pods = [attrs.evolve(each, namespace=of.namespace, workload=of) for of, each in made]
+    labels = {"service": "shop-cart-eu-80@kubernetes", "site": "berlin"}
+    vectors = {DEMAND: (Sample(labels, 3.0, 100.0),)}
+    seen = snapshot([site_node("n1", "berlin")], pods)
+    found = read_load(vectors, seen, ("node",), 100.0, ("site",)).measured.demand
+    assert found == {of: {} for of in workloads}
+
+
 def test_names_stand_for_queries():
     for name, query in DEMAND_QUERIES.items():
         asked = queries_of(load(TEXT % name, "x"))[DEMAND]
