@@ -222,8 +222,12 @@ class VolumeCalls(Controller):
         self._on_event(SurroundingApplied(reserved))
 
     async def _select_node(self, claim: Claim, node: NodeName | None) -> None:
-        changed = await writes.select_node(self.cluster, claim, node, timeout=self.timeout)
-        self._on_event(SurroundingApplied(changed))
+        self._apply(await writes.select_node(self.cluster, claim, node, timeout=self.timeout))
+
+    def _apply(self, claim: Claim) -> None:
+        """Apply the response to a call, unless the watch has shown the claim's deletion since."""
+        if claim.key in self.mirror.surroundings.of(Claim):
+            self._on_event(SurroundingApplied(claim))
 
     async def read(self, step: Step) -> VolumesSeen | None:
         """Read the claims of the step's pod, and their volumes, from the API server; return None if
@@ -233,7 +237,7 @@ class VolumeCalls(Controller):
         try:
             for namespace, name in self._list_keys(step):
                 claim = await reads.get_claim(cluster, namespace, name, timeout=timeout)
-                self._on_event(SurroundingApplied(claim))
+                self._apply(claim)
                 if claim.bound:
                     volume = await reads.get_volume(cluster, claim.volume, timeout=timeout)
                     self._on_event(SurroundingApplied(volume))
