@@ -21,6 +21,7 @@ from kubedsm.model.model import TEMPLATE_HASH_LABEL, NodeName, Pod, Resources, U
 from kubedsm.model.sites import is_unreachable
 from kubedsm.optimizer.moving.suggestion import Cause
 from kubedsm.optimizer.placing.batch import rejection_elsewhere
+from kubedsm.planner.rebalancing_requests import migration_mode
 from plans.advance import NOT_IN_TIME
 from plans.migration import MoveMode, MoveOrder
 from plans.steps import TERMINAL, Plan, Step, StepKind, StepState
@@ -274,6 +275,8 @@ class Migrations(Controller):
         return reason
 
     def _reserve_target(self, step: Step, pod: Pod) -> str:
+        if migration_mode(pod, self.configuration.current) == "off":
+            return Cause.MIGRATION_OFF
         self.mirror.withdraw(pod.uid, silently=True)  # a nomination of the pod itself
         snapshot = self.mirror.snapshot()
         if pod.namespace in snapshot.surroundings.terminating_namespaces:
