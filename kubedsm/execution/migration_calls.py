@@ -114,7 +114,7 @@ class MigrationCalls(Controller):
             )
         except (OutcomeUnknown, ServerError) as error:
             self.throttle.log(log.warning, "detach unanswered", error, pod=str(pod))
-            report(OutcomeLost(step.id))
+            report(OutcomeLost(step.id, f"detaching: {error}"))
         except (ApiStatusError, Unreachable, WireError) as error:
             self._warn_of_denial("detach refused", error, pod)
             report(CallRefused(step.id, f"detaching: {error}"))

@@ -147,6 +147,7 @@ async def test_only_what_was_not_applied_for_sure_refuses_a_detaching(outcome, t
     called = Called(lambda request: OUTCOMES[outcome] if request.method == "PATCH" else None)
     await called.during(called.detaches(), 5)
     assert [type(event) for event in called.told] == [told]
+    assert called.told[0].reason.startswith("detaching: ")
 
 
 async def test_a_pod_that_cannot_be_read_is_looked_for_ever_more_rarely():
