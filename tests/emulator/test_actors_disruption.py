@@ -34,6 +34,7 @@ async def running(world, replicas):
         ({"minAvailable": 3}, (4, 3, 4, 1)),
         ({"minAvailable": "60%"}, (4, 3, 4, 1)),
         ({"minAvailable": 9}, (4, 9, 4, 0)),
+        ({}, (0, 0, 4, 0)),
     ],
 )
 async def test_what_a_budget_allows(spec, expected):

@@ -113,12 +113,16 @@ class DisruptionController(Controller):
         return {**status, "conditions": update_condition(conditions_of(status), new)}
 
     def _count_expected(self, budget: Object, pods: Sequence[Object]) -> tuple[int, int]:
-        """Return the numbers of expected and desired healthy pods of a budget. Raises _NoScale."""
+        """Return the numbers of expected and desired healthy pods of a budget: 0 without a limit,
+        which allows no eviction. Raises _NoScale.
+        """
         spec = budget["spec"]
         if "maxUnavailable" in spec:
             expected = self._scale_of(budget, pods)
             return expected, max(0, expected - resolved(spec["maxUnavailable"], expected, up=True))
-        least = spec.get("minAvailable", 1)
+        if "minAvailable" not in spec:
+            return 0, 0
+        least = spec["minAvailable"]
         if isinstance(least, int):
             return len(pods), least
         expected = self._scale_of(budget, pods)
