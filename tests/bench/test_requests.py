@@ -1,13 +1,19 @@
 """Requests for each pod bound, counted from an audit log."""
 
+import asyncio
 import json
+import os
+import signal
 from datetime import UTC, datetime
 
 import aiohttp
 import pytest
+from click.testing import CliRunner
 
 from kubedsm.terminal.problems import Problem
+from kubedsm_lab.bench import requests
 from kubedsm_lab.bench.requests import build_report, read_log, summarize
+from kubedsm_lab.cli.bench import bench
 from kubedsm_lab.emulator.http.audit_log import AuditLog
 from kubedsm_lab.emulator.http.routes import ApiResponse
 from kubedsm_lab.emulator.http.server import HttpFront
@@ -91,3 +97,20 @@ async def test_the_emulated_api_server_logs_each_request(tmp_path):
     [event] = read_log(path)
     assert (event.kind, event.user_agent, event.size) == ("create pods/binding", "tester", 6)
     assert event.is_bind
+
+
+def test_sigterm_ends_a_benchmark_with_its_processes(monkeypatch):
+    ended = []
+
+    async def record(_):
+        try:
+            os.kill(os.getpid(), signal.SIGTERM)
+            await asyncio.sleep(10)
+        finally:  # as `emulated_cluster` and `Scheduler` end their processes
+            ended.append("emulate")
+
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    monkeypatch.setattr(requests, "record_burst", record)
+    assert CliRunner().invoke(bench, ["requests"]).exit_code == 1
+    assert ended == ["emulate"]
+    assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL

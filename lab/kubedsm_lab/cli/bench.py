@@ -15,6 +15,7 @@ from kubedsm.cli.options import OneOf, kubeconfig_context, output
 from kubedsm.terminal.running import Commands, nearest
 from kubedsm_lab.cli.options import (
     executor,
+    interrupt_on_sigterm,
     parse_names,
     parse_sizes,
     processes,
@@ -42,11 +43,13 @@ _EMULATED = {"policies": "--policies", "keepalive": "--keepalive"}
 
 
 @click.group(cls=Commands)
-def bench() -> None:
+@click.pass_context
+def bench(context: click.Context) -> None:
     """Measure KubeDSM against an alternative, and print the ratio.
 
     In brackets: approximate duration on 2 cores.
     """
+    context.with_resource(interrupt_on_sigterm())
 
 
 def show_report(report: "Report", output: str) -> None:

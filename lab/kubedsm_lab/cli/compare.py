@@ -1,13 +1,16 @@
 """Definition of the command `kubedsm compare`."""
 
-import signal
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import click
 
-from kubedsm_lab.cli.options import executor, parse_names, processes, require_libraries
+from kubedsm_lab.cli.options import (
+    executor,
+    interrupt_on_sigterm,
+    parse_names,
+    processes,
+    require_libraries,
+)
 
 EXPERIMENTS = ("burst", "hpa", "nodes", "paper", "load-aware", "packing")
 
@@ -72,7 +75,7 @@ def compare(
     require_libraries("matplotlib", *(name for each in planned for name in each.libraries))
     results = run.ResultDirectory.open(out, {each.name: each for each in EVERY})
     try:
-        with _interrupt_on_sigterm():
+        with interrupt_on_sigterm():
             run.compare(
                 planned, Asked(full, choose_workers(jobs, executor), policies), results, remark
             )
@@ -85,13 +88,3 @@ def compare(
             else:
                 echo(summary)
             remark(f"the page: {out / 'index.html'}")
-
-
-@contextmanager
-def _interrupt_on_sigterm() -> Iterator[None]:
-    """Handle SIGTERM like Ctrl-C: experiments then terminate their child processes."""
-    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)

@@ -1,5 +1,6 @@
 """Click options shared by laboratory commands, in addition to `kubedsm.cli.options`."""
 
+import signal
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -104,3 +105,13 @@ def show_progress(what: str, total: int) -> Iterator[Callable[[], object]]:
                 echo(f"{done:,} of {total:,} {what}", err=True)
 
         yield advance
+
+
+@contextmanager
+def interrupt_on_sigterm() -> Iterator[None]:
+    """Handle SIGTERM like Ctrl-C during the block: child processes are then terminated."""
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
