@@ -1,5 +1,6 @@
 """Two faults in one run: the second strikes during the recovery from the first."""
 
+import json
 import random
 from itertools import product
 
@@ -244,6 +245,8 @@ def test_two_faults_are_replayed_by_one_command():
     assert done.exit_code == 0, done.output
     assert f"FAULT {LOST}" in done.stdout
     assert f"FAULT {OUTAGE}" in done.stdout
+    document = json.loads(CliRunner().invoke(chaos, [*arguments, "-o", "json"]).stdout)
+    assert document == {"trace": done.stdout.splitlines(), "violations": []}
     refused = CliRunner().invoke(chaos, [*arguments, "--fault", str(LOST)])
     assert refused.exit_code == 2
     assert "finds no such call or event" in refused.output

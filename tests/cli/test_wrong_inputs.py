@@ -39,6 +39,17 @@ BAD = {
     "more than a name": (["run", "--configmap", "a/b/c"], 2, "a/b/c is no namespace and name"),
     "no kubeconfig": (["run", "--kubeconfig", "none"], 1, "none"),
     "bad kubeconfig": (["run", "--kubeconfig", "k:{]"], 1, "k: not YAML: ", "content, line 1"),
+    "a fault in an exploration": (
+        ["chaos", "--explore", "--workload", "burst"],
+        2,
+        "--workload has no effect with --explore",
+    ),
+    "a cluster and a fault": (
+        ["chaos", "--kubeconfig", "k:", "--fault", "call:get-pods:0:503"],
+        2,
+        "--fault has no effect with --kubeconfig",
+    ),
+    "consent to nothing": (["chaos", "--yes"], 2, "--yes needs --kubeconfig"),
     "no page token": (
         ["run", "--page-address", ":0", "--page-token-file", "t:"],
         2,

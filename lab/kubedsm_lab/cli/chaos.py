@@ -26,6 +26,12 @@ SHORT_PAIRS = 2_500
 ON_A_CLUSTER = 30
 #: kinds of broken guarantees with printed traces
 _TRACED = 10
+#: parameters that each use of the command takes, by the parameter that chooses the use
+_USES = {
+    "kubeconfig_path": ("number", "seed", "context", "yes"),
+    "explore": ("jobs", "executor"),
+    "faults": ("workloads", "seed", "paced"),
+}
 WORKLOADS = (
     "burst",
     "scaling",
@@ -143,13 +149,14 @@ def chaos(
     from kubedsm_lab.chaos.sweep import Report
     from kubedsm_lab.replay.runner import choose_workers
 
+    _refuse_options(click.get_current_context())
     if kubeconfig_path is not None:
         _strike_cluster(kubeconfig_path, context, number or ON_A_CLUSTER, seed, output, yes=yes)
     workers = choose_workers(jobs, executor)
     if explore:
         _explore_plans(workers, output)
     if faults:
-        _replay_faults(_find_injection(workloads, faults, seed, paced=paced))
+        _replay_faults(_find_injection(workloads, faults, seed, paced=paced), output)
     found = sweep.list_injections(workloads or WORKLOADS, seed, paced=paced)
     if pairs:
         report = _sweep_pairs(found, number or (SHORT_PAIRS if short else LONG), seed, workers)
@@ -165,6 +172,22 @@ def chaos(
         for violation in violations:
             echo(f"hostile connections: {violation}")
     sys.exit(1 if report.broken or violations else 0)
+
+
+def _refuse_options(context: click.Context) -> None:
+    """Reject options that have no effect with the chosen use of the command. Raises UsageError."""
+    given = {
+        parameter.name or "": parameter.opts[0]
+        for parameter in context.command.params
+        if context.get_parameter_source(parameter.name or "")
+        is not click.core.ParameterSource.DEFAULT
+    }
+    use = next((use for use in _USES if use in given), None)
+    for name, flag in given.items():
+        if use is None and name in ("context", "yes"):
+            raise click.UsageError(f"{flag} needs --kubeconfig")
+        if use is not None and name not in (use, "output", *_USES[use]):
+            raise click.UsageError(f"{flag} has no effect with {given[use]}")
 
 
 def _sweep_pairs(
@@ -268,14 +291,19 @@ def _find_injection(
     return injection
 
 
-def _replay_faults(injection: "Injection") -> NoReturn:
+def _replay_faults(injection: "Injection", output: str) -> NoReturn:
+    from kubedsm.cli.console import print_json
     from kubedsm.terminal.echo import echo
     from kubedsm_lab.chaos.sweep import replay
     from kubedsm_lab.chaos.trace import describe_outcome
 
     outcome = replay(injection)
-    for line in describe_outcome(outcome):
-        echo(line)
+    trace = describe_outcome(outcome)
+    if output == "json":
+        print_json({"trace": trace, "violations": outcome.violations})
+    else:
+        for line in trace:
+            echo(line)
     sys.exit(1 if outcome.violations else 0)
 
 
