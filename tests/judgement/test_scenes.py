@@ -2,9 +2,11 @@
 
 from pathlib import Path
 
+import attrs
+
 from kubedsm_lab.baselines.registry import KUBEDSM
 from kubedsm_lab.replay.judgement.experiment import CONTENDERS, answer, play, sections
-from kubedsm_lab.replay.judgement.scene import Trial
+from kubedsm_lab.replay.judgement.scene import Trial, judge
 from kubedsm_lab.replay.judgement.scenes import SCENES
 from kubedsm_lab.replay.presets import REFERENCE
 from kubedsm_lab.replay.tables import markdown
@@ -17,6 +19,9 @@ def test_expectations_tell_schedulers_apart():
     restless = play(Trial("antiphase", "migration.price=0s", 1))
     assert restless.unmet == ("no migration from 5 s on",)
     assert play(Trial("headroom", "edge.headroom=0%", 1)).unmet
+    without_nodes = attrs.evolve(SCENES["node blips"], nodes=(), acts=SCENES["node blips"].acts[:2])
+    served = judge(Trial("node blips", KUBEDSM, 1), without_nodes).unmet
+    assert served == ("Ready pods of web", "Ready pods of shop")
 
 
 def test_the_table_has_expectation_and_gain_of_each_scene():

@@ -389,15 +389,20 @@ class Outcome(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def judge(trial: Trial, scene: Scene) -> Outcome:
-    """Play a scene under one contender, and judge the course by the scene's expectations."""
+    """Play a scene under one contender, and judge the course by the scene's expectations.
+
+    Each service must have Ready pods at some time: without pods nothing migrates, or is lost.
+    """
     course = play(trial, scene)
+    unmet = [each.text for each in scene.expected if not each.is_met(course)]
+    unmet += [f"Ready pods of {name}" for name in scene.services if course.share(name) < 0]
     return Outcome(
         trial,
         round(course.attainment(), _DIGITS),
         course.count_migrations(),
         round(lost_pod_seconds(course.timeline), _DIGITS),
         round(course.target_pod_seconds(), _DIGITS),
-        tuple(each.text for each in scene.expected if not each.is_met(course)),
+        tuple(unmet),
     )
 
 
