@@ -13,7 +13,9 @@ from structlog.testing import capture_logs
 
 from kubedsm.app.assembly import Runtime
 from kubedsm.config.settings import Configuration
+from kubedsm.kube.client.port import ClusterError
 from kubedsm_lab.baselines.score_cache import Why
+from kubedsm_lab.bench.api import Api
 from kubedsm_lab.bench.burst.policy_process import (
     build_runtime,
     decode_lookups,
@@ -30,8 +32,10 @@ from kubedsm_lab.bench.burst.result import (
     summarize_times,
 )
 from kubedsm_lab.bench.burst.run import Plan, run
+from kubedsm_lab.bench.hollow_nodes import delete_nodes
 from kubedsm_lab.emulator.api.resources import NAMESPACES, PODS
 from kubedsm_lab.emulator.front import EmulatedFront
+from support.answering_cluster import AnsweringCluster
 from support.printed import printed
 from support.worlds import CLOUD, EDGE, emulated
 
@@ -275,3 +279,10 @@ def test_jain_is_1_if_all_got_the_same_and_1_of_n_if_one_got_everything(amounts,
     said = summarize_evenness(amounts)
     assert said["jain"] == pytest.approx(jain, abs=1e-3)
     assert said["cv"] == pytest.approx(math.sqrt(max(0.0, 1 / said["jain"] - 1)), abs=1e-9)
+
+
+async def test_a_refused_deletion_leaves_no_other_hollow_node():
+    cluster = AnsweringCluster({"message": "etcd is full"}, status=500)
+    with pytest.raises(ClusterError, match="etcd is full"):
+        await delete_nodes(Api(cluster), ["n1", "n2"])
+    assert [r.path.rpartition("/")[2] for r in cluster.asked] == ["n1", "n1", "n2", "n2"]

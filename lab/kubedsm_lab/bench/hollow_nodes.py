@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from kubedsm.kube.client.kubernetes import KubernetesCluster
+from kubedsm.kube.client.port import ClusterError
 from kubedsm.process.clock import Clock, SystemClock, rfc3339
 from kubedsm_lab.bench.api import CORE, MERGE, Api
 from kubedsm_lab.bench.watched_api import WatchedApiServer, connect_blocking, path_to
@@ -101,10 +102,21 @@ async def serve_in_process(
             yield
         finally:
             kubelets.terminate()
-            for name in names:
-                await api.call("DELETE", path_to(NODES, "", name))
-                await api.call("DELETE", path_to(LEASES, NODE_LEASES, name))
             await asyncio.to_thread(kubelets.join)
+            await delete_nodes(api, names)
+
+
+async def delete_nodes(api: Api, names: Iterable[str]) -> None:
+    """Delete the nodes and their Leases; raise the first ClusterError after all requests."""
+    failures = []
+    for name in names:
+        for path in (path_to(NODES, "", name), path_to(LEASES, NODE_LEASES, name)):
+            try:
+                await api.call("DELETE", path)
+            except ClusterError as error:
+                failures.append(error)
+    if failures:
+        raise failures[0]
 
 
 async def _are_ready(api: Api, run: str) -> bool:
