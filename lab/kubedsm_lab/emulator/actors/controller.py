@@ -68,13 +68,29 @@ def is_relevant(change: ObjectChange) -> bool:
     return change.type == "DELETED" or before is None or _relevant(before) != _relevant(after)
 
 
-def _relevant(pod: Object) -> tuple[object, ...]:
+def is_relevant_to(owner: Object, change: ObjectChange) -> bool:
+    """Return whether the controller of this owner must reconcile after a relevant change of a pod:
+    not if only labels changed that neither selector nor template of the owner has.
+    """
+    before, after = change.previous, change.object
+    if change.type == "DELETED" or before is None:
+        return True
+    labels, others = labels_of(before), labels_of(after)
+    if labels == others or _relevant(before, labels=False) != _relevant(after, labels=False):
+        return True
+    selector = owner["spec"]["selector"]
+    keys = {each["key"] for each in selector.get("matchExpressions") or ()}
+    keys.update(selector.get("matchLabels") or (), labels_of(owner["spec"]["template"]))
+    return any(labels.get(key) != others.get(key) for key in keys)
+
+
+def _relevant(pod: Object, *, labels: bool = True) -> tuple[object, ...]:
     metadata = pod["metadata"]
     return (
         is_terminating(pod),
         is_finished(pod),
         is_ready(pod),
-        metadata.get("labels"),
+        labels and metadata.get("labels"),
         metadata.get("ownerReferences"),
     )
 
@@ -123,17 +139,19 @@ class Controller(ABC):
     def follow_with_pods(self, owners: Resource) -> None:
         """Enqueue the key of each changed owner, and of each owner of a changed pod."""
         self.follow(owners)
-        self.follow_owned(PODS, owners, is_relevant)
+        self.follow_owned(PODS, owners, is_relevant, is_relevant_to)
 
     def follow_owned(
         self,
         resource: Resource,
         owners: Resource,
         condition: Callable[[ObjectChange], bool] = lambda _: True,
+        concerns: Callable[[Object, ObjectChange], bool] = lambda *_: True,
     ) -> None:
         """Enqueue the keys of all owners affected by a change of an owned object.
 
-        Affected are the present and the previous controller, and potential adopters of an orphan.
+        Affected are the present and the previous controller which the change `concerns`, and
+        potential adopters of an orphan.
         """
 
         def enqueue_owners(change: ObjectChange) -> None:
@@ -141,7 +159,7 @@ class Controller(ABC):
                 return
             for state in (change.previous, change.object):
                 found = state and self.cache.find_controller(state)
-                if found and found[0] is owners:
+                if found and found[0] is owners and concerns(found[1], change):
                     self.enqueue(key_of(found[1]))
             if change.type != "DELETED" and controller_of(change.object) is None:
                 labels = labels_of(change.object)
