@@ -195,6 +195,26 @@ async def test_lines_come_as_they_are_however_they_are_cut(tmp_path):
         assert await lines_of(cluster) == [b"one", b"two", b"three", b"four", b"five"]
 
 
+async def test_other_tasks_run_while_the_lines_of_a_burst_are_read(tmp_path):
+    lines, told, turns = [b"line"] * 100, [], set()
+
+    async def bind():
+        while True:
+            turns.add(len(told))
+            await asyncio.sleep(0)
+
+    async with (
+        talking(tmp_path, chunked(b"\n".join([*lines, b""]))) as (cluster, _),
+        cluster.stream(WATCH, timeout=PATIENCE) as read,
+    ):
+        binding = asyncio.create_task(bind())
+        async for line in read:
+            told.append(line)  # noqa: PERF401  others see how many there are
+        binding.cancel()
+    assert told == lines
+    assert {16, 32, 48, 64, 80, 96} <= turns
+
+
 async def test_a_line_of_six_megabytes(tmp_path):
     long = b"x" * 6_000_000
     async with talking(tmp_path, chunked(b"a\n" + long, long + b"\nb\n")) as (cluster, _):

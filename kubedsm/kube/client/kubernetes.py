@@ -54,6 +54,8 @@ KEEP_ALIVE = 60.0
 #: fraction of a request's timeout available for connecting
 CONNECT_SHARE = 0.5
 READ_BUFFER = 256 * 1024
+#: lines of a watch after which other tasks run: binds are sent while a burst's lines are read
+LINES_PER_TURN = 16
 
 _HEADERS = {"Accept": "application/json", "User-Agent": f"kubedsm/{kubedsm.__version__}"}
 
@@ -274,9 +276,11 @@ class KubernetesCluster:
                     continue
                 whole = b"".join(unfinished)
                 unfinished = [others.pop()]
-                for line in (whole, *others):
+                for number, line in enumerate((whole, *others), 1):
                     if line:
                         yield line
+                    if number % LINES_PER_TURN == 0:
+                        await asyncio.sleep(0)
         except (aiohttp.ClientError, OSError) as error:
             raise self._outcome_unknown(request, error, None) from error
 
