@@ -60,7 +60,7 @@ class BindCalls:
     _cluster: Cluster
     _mirror: ClusterMirror
     _throttle: LogThrottle
-    _at_once: int = attrs.field(kw_only=True)
+    at_once: int = attrs.field(kw_only=True)
     _timeout: float = attrs.field(kw_only=True)
     _slots: asyncio.Semaphore = attrs.field(init=False)
     #: number of binds in flight, or waiting for a slot
@@ -73,7 +73,7 @@ class BindCalls:
     _suspected: set[Workload] = attrs.field(factory=set, init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._slots = asyncio.Semaphore(self._at_once)
+        self._slots = asyncio.Semaphore(self.at_once)
         self.none_under_way.set()
 
     def observe(self, change: Change) -> None:
@@ -95,7 +95,7 @@ class BindCalls:
         """Return the longest wait for a slot, in seconds, of a bind after `number` further binds:
         each earlier round of `at_once` binds may take a request's whole time limit.
         """
-        return (self._under_way + number) // self._at_once * self._timeout
+        return (self._under_way + number) // self.at_once * self._timeout
 
     async def bind(self, step: Step, is_pending: IsPending, report: Report) -> None:
         """Bind the pod to its node once fewer than `at_once` binds are in flight, unless the plan

@@ -14,6 +14,7 @@ A batch that cannot be decided within `INLINE_BUDGET` goes to the planner: see `
 import asyncio
 import contextlib
 import random
+import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import NamedTuple
@@ -156,8 +157,8 @@ class Scheduler(Controller):
         while True:
             await self.queue.wait_active()
             batch = self.configuration.current.batch
-            closed = self._early_close()
-            await batch_window(self.queue, self.clock, batch, closed, self._batch_limit)
+            closed, enough = self._early_close()
+            await batch_window(self.queue, self.clock, batch, closed, self._batch_limit, enough)
             self._schedule_batch()
             await self.clock.sleep(0)  # yield to other tasks although enough pods wait
 
@@ -170,11 +171,14 @@ class Scheduler(Controller):
             self.queue.reconsider()
             self._reconfigured.set()
 
-    def _early_close(self) -> asyncio.Event:
-        """Return an event that closes the batch before the end of the batch window.
+    def _early_close(self) -> tuple[asyncio.Event, int]:
+        """Return an event, and a number of pods, that close the batch before the end of the batch
+        window.
 
         Uncontended pods close the batch at the completion of all binds in flight: another batch
-        would only queue behind them. Otherwise only a configuration change closes the batch.
+        would only queue behind them. Half as many pods as are bound at once do so, too: the first
+        pods of a burst are bound while the last are created. Otherwise only a configuration change
+        closes the batch.
         """
         with self.supervisor.catch_errors("window"):
             size = self.configuration.current.batch.size
@@ -183,9 +187,9 @@ class Scheduler(Controller):
             if isinstance(self.policy, KubeDSM) and (
                 only_stand_ins or self.policy.is_uncontended(self.snapshot(), ready, size)
             ):
-                return self.binds.none_under_way
+                return self.binds.none_under_way, self.binds.at_once // 2
         self._reconfigured.clear()
-        return self._reconfigured
+        return self._reconfigured, sys.maxsize
 
     def _batch_limit(self) -> int:
         """Return the maximum number of pods in the next batch.
@@ -427,14 +431,15 @@ async def batch_window(
     batch: BatchSettings,
     closed: asyncio.Event,
     limit: Callable[[], int],
+    enough: int,
 ) -> None:
     """Wait until the batch of new pods is complete, or `closed` is set.
 
     A batch is complete after `idle` seconds without a new pod, at the age of `max` seconds, or with
-    `limit()` pods. The limit is evaluated once the batch has `size` pods.
+    `enough` or `limit()` pods. The limit is evaluated once the batch has `size` pods.
     """
     opened, full = clock.monotonic(), batch.size
-    while not closed.is_set():
+    while not closed.is_set() and len(queue) < enough:
         if len(queue) >= full:
             full = limit()
             if len(queue) >= full:

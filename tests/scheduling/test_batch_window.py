@@ -25,7 +25,7 @@ async def arrive(queue, *gaps):
         queue.add(made_pod(f"p{number}"))
 
 
-async def closes_after(queue, *gaps, size=100, closed_after=None):
+async def closes_after(queue, *gaps, size=100, closed_after=None, enough=100):
     """The seconds a batch was open, and how many pods came into it."""
     closed = asyncio.Event()
     if closed_after is not None:
@@ -40,6 +40,7 @@ async def closes_after(queue, *gaps, size=100, closed_after=None):
             BatchSettings(idle=0.5, max=2.0, size=size),
             closed,
             lambda: size,
+            enough,
         )
         seconds, pods = asyncio.get_running_loop().time() - opened, len(queue)
         arriving.cancel()
@@ -58,6 +59,12 @@ async def test_a_batch_closes_at_its_longest_though_pods_keep_coming(queue):
 
 async def test_a_batch_closes_when_it_is_full(queue):
     seconds, pods = await closes_after(queue, 0, 0.25, 0.25, 0.25, 0.25, 0.25, size=3)
+    assert seconds <= 0.75
+    assert pods in {3, 4}
+
+
+async def test_a_batch_closes_when_it_has_enough_pods(queue):
+    seconds, pods = await closes_after(queue, 0, 0.25, 0.25, 0.25, 0.25, 0.25, enough=3)
     assert seconds <= 0.75
     assert pods in {3, 4}
 
