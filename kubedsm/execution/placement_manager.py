@@ -442,10 +442,7 @@ class PlacementManager(Controller):
         running = self._plans.get(plan_id)
         if running is None or running.plan.steps[step.id].state is not step.state:
             return
-        with (
-            plan_logged(plan_id),
-            self.supervisor.catch_errors(f"step {step.kind}", history=running) as caught,
-        ):
+        with self.supervisor.catch_errors(f"step {step.kind}", history=running) as caught:
             await work()
         if caught and step.pod:
             # The outcome is unknown: a live read of the pod decides.
@@ -509,7 +506,8 @@ class PlacementManager(Controller):
                 self.report(migration.plan_id, CallRefused(step.id, pod))
             else:
                 start = partial(self._start, migration, step, pod)
-                self._spawn(self._run_step(migration.plan_id, step, start))
+                with plan_logged(migration.plan_id):  # any plan may have admitted the migration
+                    self._spawn(self._run_step(migration.plan_id, step, start))
 
     async def _admit_later(self, wait: float) -> None:
         """Admit queued migrations after `wait` seconds, since a pod takes long to terminate."""

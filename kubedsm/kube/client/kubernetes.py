@@ -106,6 +106,10 @@ class KubernetesCluster:
         self._credentials = server
         self._base = server.server
         self._url = URL(self._base)
+        self._path = self._url.raw_path.rstrip("/")
+        #: headers of every write
+        headers = {"Host": self._url.host_port_subcomponent, **_HEADERS}
+        self._head = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
         self._proxy = server.proxy or proxy
         if self._proxy is not None and not is_url(self._proxy):
             raise CredentialsError(  # without the proxy's URL, which may have a password
@@ -313,14 +317,12 @@ class KubernetesCluster:
     def _encode_request(self, request: Request, authorization: str | None) -> bytes:
         """Encode an API request as HTTP/1.1 bytes."""
         body = b"" if request.body is None else orjson.dumps(request.body)
-        headers = {"Host": self._url.host_port_subcomponent, **_HEADERS}
+        head = f"{request.method} {self._path}{_request_target(request)} HTTP/1.1\r\n{self._head}"
         if authorization:
-            headers["Authorization"] = authorization
+            head += f"Authorization: {authorization}\r\n"
         if body:
-            headers |= {"Content-Type": request.content_type, "Content-Length": str(len(body))}
-        lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
-        path = self._url.raw_path.rstrip("/") + _request_target(request)
-        return f"{request.method} {path} HTTP/1.1\r\n{lines}\r\n".encode() + body
+            head += f"Content-Type: {request.content_type}\r\nContent-Length: {len(body)}\r\n"
+        return f"{head}\r\n".encode() + body
 
     def _outcome_unknown(
         self, request: Request, error: Exception, timeout: float | None
