@@ -214,18 +214,21 @@ class CloudRoom:
     problem: PlacementProblem
     #: placement of the whole batch, possibly incomplete
     whole: Ints
-    #: exact table, if the placement is incomplete; None above the exact-search limit
+    #: exact table, if capacity limits the placement; None above the exact-search limit
     table: MatchTable | None
 
     @classmethod
     def of(cls, problem: PlacementProblem, bounds: Bounds) -> "CloudRoom":
-        whole = place_least_allocated(problem, problem.counts)
-        complete = int(whole.sum()) == int(problem.counts.sum())
-        return cls(problem, whole, None if complete else build_table(problem, None, bounds))
+        room = cls(problem, place_least_allocated(problem, problem.counts), None)
+        if room.endless is not None:
+            return room
+        return attrs.evolve(room, table=build_table(problem, None, bounds))
 
     @classmethod
     def roomy(cls, problem: PlacementProblem) -> "CloudRoom | None":
-        """Return the cloud capacity if the cloud can take the whole batch; None otherwise."""
+        """Return the cloud capacity if the cloud can take all pods of the batch with a feasible
+        cloud node; None otherwise.
+        """
         room = cls(problem, place_least_allocated(problem, problem.counts), None)
         return None if room.endless is None else room
 
