@@ -36,6 +36,21 @@ async def test_a_replacement_comes_before_the_deleted_pod_is_gone():
         assert (status["replicas"], status["terminatingReplicas"]) == (2, 1)
 
 
+async def test_labels_of_the_template_are_counted_though_the_selector_lacks_them():
+    async with emulated() as world:
+        body = labelled_workload("ReplicaSet", "web", 1)
+        body["spec"]["template"]["metadata"] = {"labels": {"app": "web", "tier": "front"}}
+        world.api.create(REPLICA_SETS, body, namespace=NS)
+        await world.pass_time()
+        (pod,) = world.pods()
+        for label, number in (("other", 1), ("tier", 0)):
+            labels = {"metadata": {"labels": {label: "changed"}}}
+            world.patch(PODS, pod["metadata"]["name"], labels)
+            await world.pass_time()
+            status = world.get(REPLICA_SETS, "web")["status"]
+            assert status.get("fullyLabeledReplicas", 0) == number
+
+
 async def test_a_failed_pod_is_replaced():
     async with emulated() as world:
         replica_set(world, replicas=1)
