@@ -233,7 +233,7 @@ class SiteMoves:
         problem = EdgeProblem.of(
             snapshot, stays, one_more.fragmentation, self.gains, limits, self.bounds
         )
-        within = np.array([node.name in near.nodes for node in problem.nodes])
+        within = np.array([node.name in near.nodes for node in problem.nodes], dtype=np.bool_)
         items = (
             attrs.evolve(item, open_to=item.open_to & within, stranded=()) for item in problem.items
         )

@@ -86,6 +86,11 @@ def test_a_pod_comes_from_the_cloud_to_its_users(bounds):
     assert moved(suggested(case, bounds=bounds)) == [("cart", "cloud", "n-b")]
 
 
+def test_without_edge_nodes_nothing_changes():
+    case = cluster({}, [ready("p", "cart", "cloud")], {"cart": plain_target(a=1)})
+    assert moved(suggested(case)) == []
+
+
 def test_a_pod_of_another_workload_yields_its_place():
     pods = [ready("p", "cart", "n-a"), ready("q", "batch", "n-b", 4)]
     promised = {"cart": plain_target(b=1), "batch": QosTarget()}
