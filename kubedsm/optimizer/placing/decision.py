@@ -239,14 +239,18 @@ def _best_vector(
     columns: Columns, table: MatchTable, split: Split, cloud: CloudRoom, weights: Sequence[int]
 ) -> Ints:
     costs = table.costs()
-    limits, by_kind, possible = columns.vectors_by_kind(table.limits)
+    limits, index, possible = columns.vectors_by_kind(table.limits)
+
+    def by_column(values: Ints) -> Ints:
+        return values if index is None else values.take(index)
+
     worth = vector_sums(costs.shape, [weights[kind] for kind in columns.owners])
-    worth += cloud.capacity(limits)[by_kind]
+    worth += by_column(cloud.capacity(limits))
     placed = np.where(possible & (costs < UNREACHABLE), worth, -1)
     best = split.best(placed == placed.max())
     if int(best.sum()) > 1:
-        costs = costs + table.digits.penalty * cloud.least_penalties(limits)[by_kind]
-        costs += table.digits.charge * cloud.least_charges(limits)[by_kind]
+        costs = costs + table.digits.penalty * by_column(cloud.least_penalties(limits))
+        costs += table.digits.charge * by_column(cloud.least_charges(limits))
     cheapest = int(np.where(best, costs, np.iinfo(np.int64).max).argmin())
     return np.array(np.unravel_index(cheapest, costs.shape), dtype=np.int64)
 

@@ -6,7 +6,6 @@ all other edge nodes form a column together.
 
 from collections.abc import Container, Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import Any
 
 import attrs
 import numpy as np
@@ -22,7 +21,7 @@ from kubedsm.objective.objective import (
     score_unit,
 )
 from kubedsm.objective.site_demand import Reach, SiteDemand
-from kubedsm.optimizer.matching.match import vector_sums
+from kubedsm.optimizer.matching.match import place_values, vector_sums
 from kubedsm.optimizer.matching.problem import PlacementProblem
 from kubedsm.optimizer.placing.split import Member, Picks, count_pods
 
@@ -94,19 +93,22 @@ class Columns:
         np.add.at(sums, list(self.owners), vector)
         return sums
 
-    def vectors_by_kind(self, limits: Ints) -> tuple[Ints, Any, Mask | bool]:
+    def vectors_by_kind(self, limits: Ints) -> tuple[Ints, Ints | None, Mask | bool]:
         """Return the limits of count vectors by group; for each count vector by column within the
-        given limits, the index of its vector by group, and whether the groups have the pods.
+        given limits, the flat index of its vector by group (None: its own), and whether the groups
+        have the pods.
         """
         if self.nodes is None:
-            return limits, ..., True
+            return limits, None, True
         most = np.minimum(self.counts, self.by_kind(limits))
-        sums = [
-            vector_sums(tuple((limits + 1).tolist()), [int(owner == kind) for owner in self.owners])
-            for kind in range(len(most))
-        ]
-        possible = np.all([of <= n for of, n in zip(sums, most.tolist(), strict=True)], axis=0)
-        index = tuple(np.minimum(of, n) for of, n in zip(sums, most.tolist(), strict=True))
+        shape = tuple((limits + 1).tolist())
+        index, possible = np.zeros(shape, dtype=np.int64), np.ones(shape, dtype=np.bool_)
+        strides = place_values((most + 1).tolist()).tolist()
+        # Vectors may be millions: only one kind's sums at a time.
+        for kind, (n, stride) in enumerate(zip(most.tolist(), strides, strict=True)):
+            of = vector_sums(shape, [int(owner == kind) for owner in self.owners])
+            possible &= of <= n
+            index += stride * np.minimum(of, n)
         return most, index, possible
 
     def divide_pods(self, picks: Picks) -> tuple[list[list[Pod]], list[list[Pod]]]:

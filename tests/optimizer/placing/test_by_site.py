@@ -1,3 +1,4 @@
+import tracemalloc
 from collections import Counter
 
 from kubedsm.model.model import HostPort, SchedulingRules, Tier
@@ -65,6 +66,16 @@ def test_equals_enumeration():
         seen["several sites"] += len({site for _, site in by_site(case, decision)}) > 2
         seen["unplaced"] += bool(decision.unplaced)
     assert min(seen.values()) >= 5, seen
+
+
+def test_memory_does_not_grow_with_the_number_of_classes():
+    """65,536 numbers of 8 bytes for each of 16 classes would be 8 MiB."""
+    pods = [one for i in range(16) for one in pods_of(f"s{i}", 1, cpu=1 + i / 64)]
+    case = at_sites({"a": 1.9}, pods, {f"s{i}": plain_target(a=1) for i in range(16)})
+    tracemalloc.start()
+    assert decided(case).proof.qos
+    assert tracemalloc.get_traced_memory()[1] < 6 * 2**20
+    tracemalloc.stop()
 
 
 def test_above_the_limit_never_below_one_at_a_time_and_proof_is_true():
