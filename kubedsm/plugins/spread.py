@@ -218,6 +218,8 @@ class Skews:
         found: dict[tuple[SpreadConstraint, bytes], int] = {}
         domains: list[Domains] = []
         self._selections: list[Selection] = []
+        #: rows of each selection: constraints may share it, one for each topology key
+        self._alike: dict[Selection, list[int]] = {}
         for candidate in candidates:
             rows = self._rows.setdefault(candidate, [])
             for constraint, of in domains_of(candidate, scene):
@@ -225,6 +227,7 @@ class Skews:
                 if row == len(domains):
                     domains.append(of)
                     self._selections.append(of.selection)
+                    self._alike.setdefault(of.selection, []).append(row)
                 rows.append(row)
         nodes = (len(domains), len(scene.nodes))
         self._skew = np.array([c.max_skew for c, _ in found], dtype=np.int64)[:, None]
@@ -319,12 +322,11 @@ class Skews:
         key = candidate.namespace, candidate.labels
         if key not in self._covering:
             labels = candidate.label_map
-            self._covering[key] = np.array(
-                [
-                    row
-                    for row, selection in enumerate(self._selections)
-                    if selection.covers(candidate.namespace, labels, self._surroundings)
-                ],
-                dtype=np.intp,
-            )
+            covering = [
+                row
+                for selection, rows in self._alike.items()
+                if selection.covers(candidate.namespace, labels, self._surroundings)
+                for row in rows
+            ]
+            self._covering[key] = np.array(sorted(covering), dtype=np.intp)
         return self._covering[key]

@@ -17,6 +17,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
+from kubedsm.model.deadline import NO_DEADLINE, Deadline
 from kubedsm.model.model import Node, NodeName, Pod, PodClass, Resources, Uid, serving_order
 from kubedsm.model.node_index import Mask, NodeIndex, NodeRows
 from kubedsm.model.residents import Selection, wishes_of
@@ -415,6 +416,11 @@ def is_plain(snapshot: Snapshot, batch: Sequence[Pod]) -> bool:
     )
 
 
+#: steps of work for an affinity term or spread constraint of a class, and for another class that it
+#: may select
+_TERM_STEPS, _COVER_STEPS = 50_000, 3_000
+
+
 def group_ruled_kinds(
     pods: Iterable[Pod],
     feasibility: Feasibility,
@@ -423,6 +429,7 @@ def group_ruled_kinds(
     *,
     preferences: bool = True,
     distinguish: bool = False,
+    deadline: Deadline = NO_DEADLINE,
 ) -> tuple[Kind, ...]:
     """Group interchangeable pods among those with affinity, spread or preference rules between
     pods, in reproducible order.
@@ -431,6 +438,7 @@ def group_ruled_kinds(
     constraints. Therefore no permitted placement is excluded. Pods that are limited to one per node
     form a kind with identical pods only. Other kinds may combine equivalence classes, unless
     `distinguish`: constraints between pods are validated afterwards, pod by pod.
+    After the deadline, other pods are assumed to open nodes.
     """
     alike: dict[tuple[EquivalenceClass, Rank], list[Pod]] = {}
     for pod in pods:
@@ -442,7 +450,9 @@ def group_ruled_kinds(
     for (candidate, rank), members in alike.items():
         pod = members[0]
         open_to = feasibility.taking(pod)
-        if _waits_for_others(candidate, candidates, surroundings):
+        terms = len(candidate.rules.affinity) + len(candidate.rules.spread)
+        passed = deadline.spend(terms * (_TERM_STEPS + _COVER_STEPS * len(candidates)))
+        if terms and (passed or _waits_for_others(candidate, candidates, surroundings)):
             open_to = feasibility.verdict(pod).openable
             for term in candidate.rules.affinity:
                 open_to = open_to & index.label(term.topology_key).present

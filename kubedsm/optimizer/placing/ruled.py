@@ -408,9 +408,11 @@ class _Ruled:
 
     def group_kinds(self, **how: bool) -> tuple[Kind, ...]:
         """Group the batch into kinds with constraints between pods (see `group_ruled_kinds`)."""
-        batch = self.batch
+        batch, deadline = self.batch, self.batch.bounds.deadline
         surroundings = batch.snapshot.surroundings
-        return group_ruled_kinds(batch.pods, self.feasibility, surroundings, batch.ranks, **how)
+        return group_ruled_kinds(
+            batch.pods, self.feasibility, surroundings, batch.ranks, deadline=deadline, **how
+        )
 
     def keep(self, choice: Choice, *, restart: bool) -> Kept:
         """Repair a placement choice under rules between pods; return the permitted placement."""

@@ -16,7 +16,8 @@ from kubedsm.optimizer.policies import kubedsm
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from support import drawing
 from support.placement_instances import drawn, node, pod, resources, snapshot
-from support.rule_instances import drawn_batch
+from support.rule_instances import HOST, app, cluster, drawn_batch, evenly, zoned
+from support.rule_instances import pod as ruled_pod
 
 
 class Unasked:
@@ -102,3 +103,12 @@ def test_pods_are_placed_one_at_a_time_only_within_a_strict_deadline():
     seconds = (spent.meter.steps - one_pod_at_a_time // 2) / (URGENT_SHARE * STEPS_PER_SECOND)
     assert WITHOUT.at_once(shot, pods, (), Deadline.within(seconds, lambda: 0.0)) is None
     assert WITHOUT.decide_batch(shot, pods, Deadline.within(seconds, lambda: 0.0)) == decision
+
+
+def test_pods_with_very_many_constraints_are_for_the_planner():
+    """Also if the clock stands still: such work counts."""
+    spread = [tuple(evenly(app(f"x{n}-{i}"), HOST) for i in range(20)) for n in range(40)]
+    pods = [ruled_pod(f"p{n}", {"app": f"p{n}"}, spread=each) for n, each in enumerate(spread)]
+    shot = cluster([zoned(f"n{n}", cpu=64, memory=64) for n in range(2)], pods)
+    assert WITHOUT.at_once(shot, pods[:2], (), Deadline.within(0.075, lambda: 0.0)) is not None
+    assert WITHOUT.at_once(shot, pods, (), Deadline.within(0.075, lambda: 0.0)) is None
