@@ -119,7 +119,8 @@ class MigrationRequest:
 @attrs.frozen(slots=True)
 class SuggestResponse:
     suggestion: Suggestion
-    #: incomplete because of migrations, cooldowns or an urgent request: suggest again soon
+    #: incomplete because of migrations, cooldowns, an urgent request or the time limit: suggest
+    #: again soon
     rests: bool
 
 
@@ -148,7 +149,8 @@ class SuggestRequest(MigrationRequest):
             cache(self.quiet.lasting),
             **towards,
         )
-        return SuggestResponse(suggestion, rests=bool(waited_for) or context.interrupted())
+        incomplete = context.interrupted() or suggestion.out_of_time
+        return SuggestResponse(suggestion, rests=bool(waited_for) or incomplete)
 
 
 @attrs.frozen(slots=True)

@@ -258,7 +258,8 @@ class Suggester:
     """
 
     migrator: Migrator
-    #: state without a beneficial migration, unless a workload rested; and the time of a retry
+    #: state without a beneficial migration, or with those that are proposed, unless a workload
+    #: rested; and the time of a retry
     _nothing_at: State | None = attrs.field(default=None, init=False)
     _again_at: float = attrs.field(default=math.inf, init=False)
     #: remaining migrations of the plan under way
@@ -338,19 +339,23 @@ class Suggester:
         if not suggestion.proven:
             migrator.listener.optimality_unproven("suggestion", suggestion.certificates)
         if not suggestion.moves:
-            self._note_nothing(suggested, state)
+            self._rest_until_change(suggested, state)
+            migrator.proposed, self._plan = None, {}
         elif not self._is_valid(suggestion, snapshot, state):
             log.info("suggestion overtaken", moves=len(suggestion.moves))
         else:
             self._carry_out(snapshot, suggestion)
+            if settings.mode == "suggest":
+                self._rest_until_change(suggested, state)
 
-    def _note_nothing(self, suggested: SuggestResponse, state: State) -> None:
-        migrator, may_pay_later = self.migrator, suggested.suggestion.may_pay_later
+    def _rest_until_change(self, suggested: SuggestResponse, state: State) -> None:
+        """Suggest again after a change, or once the benefit of migrations has grown."""
+        migrator, suggestion = self.migrator, suggested.suggestion
         self._nothing_at = None if suggested.rests else state
-        wait = migrator.changes.worth_another_look() if may_pay_later else math.inf
+        may_grow = suggestion.may_pay_later or bool(suggestion.moves)
+        wait = migrator.changes.worth_another_look() if may_grow else math.inf
         wait = min(wait, migrator.seconds_deferred())
         self._again_at = migrator.clock.monotonic() + wait
-        migrator.proposed, self._plan = None, {}
 
     def _is_valid(self, suggestion: Suggestion, snapshot: Snapshot, state: State) -> bool:
         unchanged = self._is_due() and self.migrator.is_unchanged(snapshot, suggestion.legs)
