@@ -36,8 +36,11 @@ _FIELDS: tuple[tuple[str, int, int, dict[str, int]], ...] = (
 )
 _PART = re.compile(r"(?:\*|(\w{1,3})(?:-(\w{1,3}))?)(?:/(\d{1,2}))?", re.ASCII)
 _EXAMPLE = 'such as "0 22 * * mon-fri"'
+_EXAMPLE_TIME = "such as 2026-12-18T18:00:00+01:00"
 #: days: the longest gap of a schedule that comes at all is 29 February, over a century's turn
 _LONGEST_GAP = 8 * 366 + 1
+#: year: before it, the longest gap ends within the calendar of datetime
+_NEVER = 9990
 #: changes between windows and freezes that a search for the next opening follows
 _MOST_CHANGES = 100
 
@@ -107,9 +110,10 @@ def _parse_field(word: str, name: str, low: int, high: int, names: dict[str, int
         start = low if first is None else _parse_value(first, name, low, high, names)
         end = start if first is not None and not step else high
         end = end if last is None else _parse_value(last, name, low, high, names)
-        if step == "0" or end < start:
+        width = int(step or 1)
+        if not width or end < start:
             raise DocumentError(f"{shown(part)} includes no {name}")
-        values.update(range(start, end + 1, int(step or 1)))
+        values.update(range(start, end + 1, width))
     return values
 
 
@@ -146,19 +150,23 @@ def _check_zone(value: object) -> None:
 
 
 def _check_time(value: object) -> None:
+    if not isinstance(value, str):
+        raise DocumentError(f"{shown(value)} is not a time {_EXAMPLE_TIME}")
     parse_time(value)
 
 
 @lru_cache(maxsize=1024)
-def parse_time(value: object) -> float:
-    """Parse RFC 3339 with an offset to seconds since the epoch. Raises DocumentError."""
+def parse_time(text: str) -> float:
+    """Parse RFC 3339 with an offset to seconds since the epoch; inf from year 9990 on: Python's
+    calendar ends soon after. Raises DocumentError.
+    """
     try:
-        moment = datetime.fromisoformat(value) if isinstance(value, str) else None
+        moment = datetime.fromisoformat(text)
     except ValueError:
         moment = None
     if moment is None or moment.tzinfo is None:
-        raise DocumentError(f"{shown(value)} is not a time such as 2026-12-18T18:00:00+01:00")
-    return moment.timestamp()
+        raise DocumentError(f"{shown(text)} is not a time {_EXAMPLE_TIME}")
+    return moment.timestamp() if moment.year < _NEVER else math.inf
 
 
 def format_time(moment: float) -> str:
@@ -169,7 +177,7 @@ def format_time(moment: float) -> str:
 _TEXT = {"type": ["string", "null"]}
 _SCHEDULE = Kind(_check_schedule, {**_TEXT, "description": f"a cron schedule, {_EXAMPLE}"})
 _ZONE = Kind(_check_zone, {**_TEXT, "description": "a time zone, such as Europe/Berlin"})
-_TIME = Kind(_check_time, {**_TEXT, "description": "a time, such as 2026-12-18T18:00:00+01:00"})
+_TIME = Kind(_check_time, {**_TEXT, "description": f"a time, {_EXAMPLE_TIME}"})
 
 
 @attrs.frozen(field_transformer=validate_fields)

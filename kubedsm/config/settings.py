@@ -318,7 +318,9 @@ def _find_mistakes(said: object, most: int) -> list[DocumentError]:
                 place = place[:-1]
             else:
                 found[place] = error
-            if not _remove_key(said, place):
+            while place and not _remove_key(said, place):
+                place = place[:-1]  # an entry of a list, whose other entries keep their numbers
+            if not place:
                 break
         else:
             break

@@ -110,6 +110,16 @@ def test_a_freeze_is_named_and_may_outlast_a_window():
     assert (format_time(opening), reason) == ("2027-01-04 22:00 UTC", "frozen")
 
 
+@pytest.mark.parametrize("end", ["9999-12-31T23:59:59Z", "9999-12-31T23:59:59-05:00"])
+@pytest.mark.parametrize("windows", [(), (Window("0 22 * * *"),), (Window("0 0 29 2 *"),)])
+def test_a_freeze_to_the_end_of_the_calendar_never_ends(windows, end):
+    calendar = Calendar(windows, (Freeze("2026-12-18T00:00:00Z", end),))
+    assert calendar.find_opening(parse_time("2026-12-20T22:30:00Z")) == (math.inf, "frozen")
+    nearly = Calendar(windows, (Freeze("2026-12-18T00:00:00Z", "9989-12-31T23:59:59-05:00"),))
+    opening, reason = nearly.find_opening(parse_time("2026-12-20T22:30:00Z"))
+    assert (format_time(opening) > "9990", reason) == (True, "frozen")
+
+
 def test_many_freezes_in_every_window_are_given_up():
     begin = datetime(2026, 1, 1, tzinfo=UTC)
     days = [begin + timedelta(days=n) for n in range(120)]
@@ -127,6 +137,7 @@ def test_many_freezes_in_every_window_are_given_up():
         ("0 0 * mai *", "'mai' is no month: 1 to 12"),
         ("0 0 31 2 *", "'0 0 31 2 *' never comes"),
         ("*/0 * * * *", "'*/0' includes no minute"),
+        ("*/00 * * * *", "'*/00' includes no minute"),
         ("30-10 * * * *", "'30-10' includes no minute"),
         ("? * * * *", "'?' is no minute of a cron schedule"),
     ],
@@ -171,6 +182,7 @@ def test_windows_of_a_service_replace_and_freezes_add():
         ("windows: {schedule: 5}", "5 is no cron schedule, such as"),
         ("windows: {schedule: 0 0 * * *, duration: 8d}", "'8d' is not a duration"),
         ("freezes: {start: 2026-12-18}", "'2026-12-18' is not a time such as"),
+        ("freezes: {start: [2026-12-18T00:00:00Z]}", "freezes.start: a list is not a time such as"),
         ("freezes: {start: 2026-12-18T00:00:00Z, end: 2026-12-17T00:00:00Z}", "is before"),
         ("budget: {perHour: 1}", "unknown key"),
     ],

@@ -60,6 +60,7 @@ batch: {idle: 1s, max: 5ms}
 services:
   shop/*: {qos: 2}
   7: {}
+migration: {windows: [{schedule: never}]}
 latency: {edge: 1s}
 objective: {kind: latency}
 """
@@ -68,6 +69,10 @@ objective: {kind: latency}
         "c.yaml: suggester.period: 0s is not between 10ms and 24h",
         "c.yaml: batch.max: 5ms is shorter than idle, 1s",
         "c.yaml: services.shop/*.qos: 2 is not between 0 and 1",
+        (
+            "c.yaml: migration.windows.0.schedule: 'never' is not five fields of a cron schedule,"
+            ' such as "0 22 * * mon-fri"'
+        ),
         (
             "c.yaml: services.7: '7' is not namespace/name, namespace/*, */name, Kind,"
             " namespace/Kind, label=value or *"
@@ -83,7 +88,7 @@ objective: {kind: latency}
         "suggester.period",
         "batch.max",
         "services.shop/*.qos",
-        "services.7",
+        "migration.windows.0.schedule",
     ]
     assert [each.partition(":")[0] for each in told] == keys
     assert more == "and more, as `kubedsm config check` lists"
