@@ -11,8 +11,9 @@ import click
 
 from kubedsm.app.assembly import Runtime
 from kubedsm.app.leader_election import NotLeadingError
+from kubedsm.app.leadership import wind_down
 from kubedsm.cli.cluster import connect_cluster, find_scheduler, read_snapshot, wait_until_synced
-from kubedsm.cli.console import remark, until_interrupted
+from kubedsm.cli.console import Stop, remark, until_interrupted
 from kubedsm.cli.migration_requests import NOT_ALL, PAUSED, Requests
 from kubedsm.cli.options import MigrationOptions
 from kubedsm.config.settings import Configuration
@@ -25,6 +26,8 @@ from kubedsm.kube.wire.annotations import RequestedMove
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.process.clock import Clock, SystemClock
 
+#: seconds for migrations in progress after an interrupt, as of `kubedsm run`
+GRACE = 25.0
 #: starts the migrations, which end with the last plan
 Begin = Callable[[Runtime], Coroutine[Any, Any, None]]
 
@@ -50,6 +53,7 @@ def ask_cluster(
     `decide` gets this cluster's scheduler responding at `options.server`, if any.
     Raises NotLeadingError, ClusterError, WireError or ClickException if the errand is refused.
     """
+    stop = Stop()
 
     async def ask() -> int:
         clock, rng = SystemClock(), random.Random()
@@ -75,14 +79,15 @@ def ask_cluster(
             elector, gate = options.election.join(cluster.cluster, clock)
             try:
                 async with nullcontext() if elector is None else elector.hold_lease(remark):
-                    ends = await carry_out(gate, configuration, errand.begin, clock, rng)
+                    ends = await carry_out(gate, configuration, errand.begin, clock, rng, stop)
             except NotLeadingError as error:
                 if elector is None or not elector.holder:
                     raise
                 return await _request(errand, requests, str(error))
-            return _report_ends(ends)
+            code = _report_ends(ends)
+            return stop.exit_code or code
 
-    return until_interrupted(ask())
+    return until_interrupted(ask(), stop)
 
 
 async def _request(errand: Errand, requests: Requests, leads: str) -> int:
@@ -112,9 +117,18 @@ class _Ends(Listener):
 
 
 async def carry_out(
-    cluster: Cluster, configuration: Configuration, begin: Begin, clock: Clock, rng: random.Random
+    cluster: Cluster,
+    configuration: Configuration,
+    begin: Begin,
+    clock: Clock,
+    rng: random.Random,
+    stop: Stop | None = None,
 ) -> list[MoveOutcome]:
-    """Run a scheduler that executes only these migrations; return the outcome of each."""
+    """Run a scheduler that executes only these migrations; return the outcome of each.
+
+    After a requested `stop` no migration begins; those in progress finish or are rolled back.
+    """
+    stop = stop or Stop()
     quiet = attrs.evolve(
         configuration,
         suggester=attrs.evolve(configuration.suggester, mode="off"),
@@ -124,11 +138,25 @@ async def carry_out(
     runtime = Runtime(cluster, quiet, clock, rng, listener=ends)
     # The command has read the pause switch in the ConfigMap of its options.
     runtime.manager.migrations.is_paused = lambda: False
-    async with asyncio.TaskGroup() as tasks:
-        running = tasks.create_task(runtime.run())
-        await wait_until_synced(runtime)
+
+    async def migrate() -> None:
         await begin(runtime)
         while not runtime.manager.quiet.is_set():
             await runtime.manager.quiet.wait()
+
+    async with asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(runtime.run())
+        await wait_until_synced(runtime)
+        stop.heeded = True
+        ways = [tasks.create_task(migrate()), tasks.create_task(stop.asked.wait())]
+        await asyncio.wait(ways, return_when=asyncio.FIRST_COMPLETED)
+        for task in ways:
+            task.cancel()
+        if stop.asked.is_set():
+            remark(
+                f"interrupted: migrations finish or are rolled back, within {GRACE:g} s; a second"
+                " interrupt leaves them to the next scheduler"
+            )
+        await wind_down(runtime, GRACE)
         running.cancel()
     return ends.ended

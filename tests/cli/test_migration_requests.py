@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from kubedsm.cli.cluster import read_snapshot
+from kubedsm.cli.console import Stop
 from kubedsm.cli.execution import carry_out
 from kubedsm.cli.migration_requests import (
     NOT_ALL,
@@ -46,7 +47,14 @@ from kubedsm_lab.emulator.front import EmulatedFront
 from kubedsm_lab.replay.virtual_time import VirtualClock
 from support.answering_cluster import refusal
 from support.manifests import ROOT
-from support.move_scenes import LARGE_CLOUD, MERGE, ReadyPods, open_edge, settle_on_cloud
+from support.move_scenes import (
+    LARGE_CLOUD,
+    MERGE,
+    ReadyPods,
+    is_detached,
+    open_edge,
+    settle_on_cloud,
+)
 from support.packings import half_full, in_pieces, large, placed
 from support.proposals import APPROVED, OWN, PROPOSING, config_map, proposing
 from support.rights import ADMIN_TOKEN, install, token_of
@@ -268,3 +276,27 @@ async def test_the_room_is_made_though_a_scheduler_would_only_be_told_to_say_so(
         assert placed(world) == 1
         assert sorted(world.placed("web").values()) == [2]
         assert ready.lowest == 2
+
+
+async def test_an_interrupted_execution_ends_the_migrations_in_progress(capsys):
+    async with in_pieces(configuration=OFF) as world:
+        async with world.scheduler():
+            await half_full(world)
+        large(world)
+        front, rng, stop = (
+            EmulatedFront(world.cluster.routes, world.clock),
+            random.Random(0),
+            Stop(),
+        )
+        advice = advise(await read_snapshot(front, OFF, world.clock, rng), OFF)
+        async with asyncio.TaskGroup() as tasks:
+            executing = tasks.create_task(
+                carry_out(front, OFF, advice.carry_out, world.clock, rng, stop)
+            )
+            await world.until(lambda: any(map(is_detached, world.pods())), 20)
+            assert stop.heeded
+            stop.asked.set()
+        [ended] = executing.result()
+        assert ended.outcome in (Outcome.COMPLETED, Outcome.ROLLED_BACK)
+        assert not any(map(is_detached, world.pods()))
+        assert "kubedsm: interrupted: migrations finish or are" in capsys.readouterr().err
