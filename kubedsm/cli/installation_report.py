@@ -126,22 +126,14 @@ def report_status(
 ) -> None:
     """Print the overview once, or every `repeat` seconds; exit by health."""
 
-    async def read(gatherer: Gatherer) -> Overview:
-        await require_namespace(gatherer.cluster, namespace)
-        state = await gatherer.gather(PARTS)
-        selected = None
-        if selector is not None:
-            selected = await list_selected(gatherer.cluster, selector, timeout=TIMEOUT)
-        return summarise(state, Scope(namespace, selected))
-
     async def act() -> int:
         console, clock = Console(), SystemClock()
         async with open_gatherer(installation) as gatherer:
             while True:
                 began = clock.monotonic()
                 try:
-                    overview = await read(gatherer)
-                except (ClusterError, WireError) as error:
+                    overview = await _read_overview(gatherer, namespace, selector)
+                except (ClusterError, WireError, click.ClickException) as error:
                     if repeat is None:
                         raise
                     remark(f"{error}; trying again")
@@ -155,6 +147,22 @@ def report_status(
                 await asyncio.sleep(max(repeat or 0.0, 4 * (clock.monotonic() - began)))
 
     sys.exit(run_to_code(act))
+
+
+async def _read_overview(
+    gatherer: Gatherer, namespace: str | None, selector: str | None
+) -> Overview:
+    """Raises ClickException without the nodes and pods that the health follows from, ClusterError,
+    WireError.
+    """
+    await require_namespace(gatherer.cluster, namespace)
+    state = await gatherer.gather(PARTS)
+    if why := state.errors.get("snapshot"):
+        raise click.ClickException(f"health unknown, nodes and pods not read: {why}")
+    selected = None
+    if selector is not None:
+        selected = await list_selected(gatherer.cluster, selector, timeout=TIMEOUT)
+    return summarise(state, Scope(namespace, selected))
 
 
 def print_overview(overview: Overview, output: str, console: Console) -> None:

@@ -44,6 +44,17 @@ def test_the_kubeconfig_lets_its_owner_in_and_knows_the_server(server, folder):
 
 
 @needs_kubectl
+def test_a_user_who_may_list_no_pods_gets_no_verdict_of_health(kubectl, server, folder):
+    kubectl("wait", "sa/default", "-n", "default", "--for=create", "--timeout=10s")
+    config = json.loads((folder / "config").read_text())
+    config["users"][0]["user"] = {"token": kubectl("create", "token", "default")}
+    (folder / "guest").write_text(json.dumps(config))
+    done = kubedsm("status", "--server", server.url, "--kubeconfig", folder / "guest")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "health unknown, nodes and pods not read: no right to list nodes" in done.stderr
+
+
+@needs_kubectl
 def test_kubectl_gives_rights_and_asks_for_them(kubectl):
     for name in ("namespace.yaml", "serviceaccount.yaml", "rbac.yaml"):
         kubectl("apply", "-f", BASE / name)
