@@ -87,11 +87,12 @@ class Adoption:
     async def opt_in(self, targets: Sequence[Target]) -> int:
         """Opt in namespaces by a label, workloads by their pod template; return the exit code.
 
-        Raises ClickException if no scheduler leads, if a namespace is exempt, or if the admission
-        policy is absent.
+        Raises ClickException if no scheduler leads, if a namespace is exempt, its workloads
+        included, or if the admission policy is absent.
         """
         namespaces = [target for target in targets if isinstance(target, str)]
-        for name in namespaces:
+        workloads = [target for target in targets if isinstance(target, Workload)]
+        for name in (*namespaces, *(workload.namespace for workload in workloads)):
             if name in (*EXEMPT_NAMESPACES, self.options.config_map.namespace):
                 raise click.ClickException(
                     f"namespace {name} cannot opt in: pods of the cluster itself must not wait for"
@@ -105,8 +106,10 @@ class Adoption:
                 " (Kubernetes 1.36 or newer). Without the policy, name each workload, such as"
                 f" deployment/{namespaces[0]}/NAME"
             )
-        document = await read_document_in(self.cluster, self.options.config_map)
-        scheduler_name = load(*document).scheduler_name
+        scheduler_name = ""
+        if workloads:  # the policy has the name for namespaces
+            document = await read_document_in(self.cluster, self.options.config_map)
+            scheduler_name = load(*document).scheduler_name
 
         async def join(target: Target) -> None:
             if isinstance(target, str):
@@ -157,8 +160,9 @@ class Adoption:
         await self._restart_all(templates)
 
     async def _label(self, name: str, value: str | None) -> None:
-        if not self.options.dry_run:
-            await adoption.label_namespace(self.cluster, name, value, timeout=TIMEOUT)
+        await adoption.label_namespace(
+            self.cluster, name, value, dry_run=self.options.dry_run, timeout=TIMEOUT
+        )
 
     async def _restart_all(self, templates: Sequence[Template]) -> None:
         """Restart workloads whose scheduler the admission policy sets, if requested."""

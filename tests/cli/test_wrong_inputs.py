@@ -36,6 +36,7 @@ BAD = {
         2,
         "kubedsm is no namespace and name, such",
     ),
+    "no name of a namespace": (["opt-in", "-n", "a/b", "deployment/c"], 2, "'a/b' is not a name"),
     "more than a name": (["run", "--configmap", "a/b/c"], 2, "a/b/c is no namespace and name"),
     "no kubeconfig": (["run", "--kubeconfig", "none"], 1, "none"),
     "bad kubeconfig": (["run", "--kubeconfig", "k:{]"], 1, "k: not YAML: ", "content, line 1"),

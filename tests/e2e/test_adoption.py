@@ -77,8 +77,16 @@ def test_a_namespace_opts_in_and_no_pod_is_stranded_while_every_replica_is_down(
         kubectl("apply", "-f", write(tmp_path, "policy.yaml", QUICK))
         done = command(server, "opt-in", "kube-system", "shop")
         assert (done.returncode, "kube-system cannot opt in" in done.stderr) == (1, True)
+        done = command(server, "opt-in", "deployment/kubedsm/kubedsm", "--dry-run")
+        assert (done.returncode, "kubedsm cannot opt in" in done.stderr) == (1, True)
+        done = command(server, "opt-in", "nosuch", "shop", "--dry-run")
+        assert (done.returncode, done.stdout) == (3, "namespace/shop opted in (dry run)\n")
+        assert kubectl("get", "namespaces", "-l", "kubedsm.io/opt-in", "-o", "name") == ""
+        # The configuration has the name for pod templates; the policy has its own.
+        kubectl("-n", "kubedsm", "create", "configmap", "kubedsm", "--from-literal=config.yaml=[")
         done = command(server, "opt-in", "shop")
         assert (done.returncode, done.stderr) == (0, "")
+        kubectl("-n", "kubedsm", "delete", "configmap", "kubedsm")
         apply(kubectl, tmp_path, deployment("web", 3))
         server.until(lambda: schedulers(kubectl, "web") == {("kubedsm", True): 3})
         template = kubectl("-n", "shop", "get", "deployment", "web", "-o", "jsonpath={.spec}")

@@ -144,12 +144,15 @@ async def list_opted_in(cluster: Cluster, *, timeout: float) -> list[str]:
 
 
 async def label_namespace(
-    cluster: Cluster, name: str, value: str | None, *, timeout: float
+    cluster: Cluster, name: str, value: str | None, *, dry_run: bool = False, timeout: float
 ) -> None:
-    """Set or remove the namespace's label for opting in. Raises NotFound without the namespace."""
+    """Set or remove the namespace's label for opting in; with `dry_run` the API server only
+    validates. Raises NotFound without the namespace.
+    """
     path = f"{CORE}/namespaces/{name}"
     patch = {"metadata": {"labels": {OPT_IN_LABEL: value}}}
-    await send(cluster, "PATCH", path, timeout, patch, content_type=MERGE)
+    query = {"dryRun": "All"} if dry_run else {}
+    await send(cluster, "PATCH", path, timeout, patch, query=query, content_type=MERGE)
 
 
 async def has_policy(cluster: Cluster, *, timeout: float) -> bool | None:
