@@ -6,6 +6,7 @@ import attrs
 
 from kubedsm.kube.calls.adoption import Template
 from kubedsm.model.model import Pod
+from kubedsm.planner.plurals import named
 
 
 @attrs.frozen
@@ -33,7 +34,11 @@ class Stranded:
         templates = {each.workload for each in self.by_template}
         if any(pod.workload not in templates for pod in self.pods):
             fields = f"spec.schedulerName={self.scheduler_name},spec.nodeName=,status.phase=Pending"
-            remedies.append(f"kubectl delete pods -A --field-selector={fields}")
+            command = f"kubectl delete pods -A --field-selector={fields}"
+            if self.bare:
+                lost = named([str(pod) for pod in self.bare])
+                command += f" (which also deletes {lost}, and no controller creates them again)"
+            remedies.append(command)
         return remedies
 
 

@@ -9,6 +9,7 @@ import pytest
 from kubedsm.config.settings import load
 from kubedsm.inspection.checks import CHECKS, parts_needed, run_checks
 from kubedsm.inspection.gathering import SchedulerProcess
+from kubedsm.inspection.stranded import find_stranded
 from kubedsm.kube.calls.adoption import Template
 from kubedsm.kube.calls.inspection import DetachedPod, Installed, WaitingPod
 from kubedsm.kube.calls.leases import term_of
@@ -274,6 +275,14 @@ def test_the_remedy_for_stranded_pods_depends_on_how_they_opted_in():
         "start a replica, or release them; kubedsm opt-out deployment/shop/web; kubectl delete pods"
         " -A --field-selector=spec.schedulerName=kubedsm,spec.nodeName=,status.phase=Pending"
     )
+
+
+def test_the_remedy_warns_of_pods_that_nobody_creates_again():
+    alone = attrs.evolve(made_pod("job-1"), workload=Workload("shop", "Pod", "job-1"))
+    [remedy] = find_stranded([alone, made_pod("web-1")], [], "kubedsm").list_remedies()
+    assert remedy.startswith("kubectl delete pods -A ")
+    assert "(which also deletes shop/job-1, and no controller creates them again)" in remedy
+    assert find_stranded([alone], [], "kubedsm").list_remedies() == []
 
 
 def test_before_the_installation_only_the_cluster_counts():
