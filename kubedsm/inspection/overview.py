@@ -137,14 +137,15 @@ def summarise(state: ClusterState, scope: Scope) -> Overview:
         if scope.has_pod(pod.namespace, pod.uid):
             groups[pod.message or _UNTRIED].append(str(pod))
     scoped = _list_scoped(state, scope)
-    workloads = {str(workload) for workload in scoped}
-    listed = [share for share in facts.below_target if share.workload in workloads]
+    # Workloads of several kinds may have one name.
+    known = {(workload.kind, str(workload)) for workload in scoped}
+    listed = [share for share in facts.below_target if (share.kind, share.workload) in known]
     return Overview(
         state,
         facts,
         assess_health(facts),
         tuple(listed),
-        len(workloads),
+        len(scoped),
         tuple(p for p in state.detached if p.target and scope.has_pod(p.namespace, p.uid)),
         dict(sorted(groups.items(), key=lambda group: -len(group[1]))),
         _group_deferred(state, scoped),

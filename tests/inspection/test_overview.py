@@ -90,6 +90,18 @@ def test_a_scope_limits_the_lists_and_not_the_health():
     assert list(selected.waiting.values()) == [["shop/y"]]
 
 
+def test_workloads_of_one_name_are_two_services():
+    replica = attrs.evolve(
+        made_pod("cart-0", node_name="c1"), workload=Workload("shop", "StatefulSet", "cart")
+    )
+    state = changed(snapshot=cluster_of(NODES, [*pods("cart", 0, 2), replica]))
+    assert summarise(state, Scope()).services == 2
+    selected = summarise(state, Scope(None, frozenset({"cart-0", "cart-1"})))
+    of_one = summarise(state, Scope(None, frozenset({"cart-1"})))
+    assert {share.kind for share in selected.below} == {"Deployment", "StatefulSet"}
+    assert ([share.kind for share in of_one.below], of_one.services) == (["Deployment"], 1)
+
+
 @pytest.mark.parametrize(
     ("state", "health"),
     [
