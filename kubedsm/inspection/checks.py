@@ -206,14 +206,14 @@ def check_configuration(state: ClusterState) -> Iterator[Finding]:
     if state.refusal:
         text = f"version {state.client} refuses {state.refusal}"
         yield Finding("fail", text, "kubedsm config check FILE", docs)
-    elif not state.configured:
-        remedy = "kubectl apply -k manifests"
-        yield Finding("warn", f"{where} has no configuration: defaults apply", remedy, docs)
     elif process and process.metrics.get("kubedsm_configuration_valid", 1.0) < 1:
         text = f"the scheduler refuses {_find_refusal(process.readiness, where)}"
         remedy = f"kubectl -n {state.name.namespace} get events"
         alert = "docs/how-to/respond-to-alerts.md#kubedsmconfigurationrefused"
         yield Finding("fail", text, remedy, alert)
+    elif not state.configured:
+        remedy = "kubectl apply -k manifests"
+        yield Finding("warn", f"{where} has no configuration: defaults apply", remedy, docs)
     else:
         yield Finding("ok", f"{where} is valid{' and in force' if process else ''}")
     for line in state.deprecated:

@@ -94,6 +94,17 @@ CASES = {
         "fail",
         "the scheduler refuses f: no key",
     ),
+    "deleted configuration": (
+        attrs.evolve(
+            process(
+                metrics={"kubedsm_configuration_valid": 0.0},
+                readiness="[+]configuration ok: generation 2 stays, a newer one is refused: gone",
+            ),
+            configured=False,
+        ),
+        "fail",
+        "the scheduler refuses gone",
+    ),
     "deprecated key": (
         changed(deprecated=["suggester.minGain is deprecated and ignored: a remedy"]),
         "warn",
