@@ -129,6 +129,22 @@ class Stop:
         return 128 + self.by if self.by else 0
 
 
+@contextlib.contextmanager
+def interruptible() -> Iterator[None]:
+    """Context manager for a long computation in an event loop: SIGINT and SIGTERM end the process
+    now. The loop would handle them after the computation.
+    """
+    before = {
+        signal.SIGINT: signal.signal(signal.SIGINT, signal.default_int_handler),
+        signal.SIGTERM: signal.signal(signal.SIGTERM, signal.SIG_DFL),
+    }
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
 def until_interrupted(serving: Coroutine[Any, Any, int | None], stop: Stop | None = None) -> int:
     """Run a coroutine to its end; SIGINT or SIGTERM cancels the coroutine and waits for cleanup.
 

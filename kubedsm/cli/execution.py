@@ -13,7 +13,7 @@ from kubedsm.app.assembly import Runtime
 from kubedsm.app.leader_election import NotLeadingError
 from kubedsm.app.leadership import wind_down
 from kubedsm.cli.cluster import connect_cluster, find_scheduler, read_snapshot, wait_until_synced
-from kubedsm.cli.console import Stop, remark, until_interrupted
+from kubedsm.cli.console import Stop, interruptible, remark, until_interrupted
 from kubedsm.cli.migration_requests import NOT_ALL, PAUSED, Requests
 from kubedsm.cli.options import MigrationOptions
 from kubedsm.config.settings import Configuration
@@ -63,7 +63,9 @@ def ask_cluster(
             requests = Requests(cluster, options.config_map, clock)
             if options.wait and await requests.is_paused(options.wait):
                 return PAUSED
-            errand = decide(await read_snapshot(cluster, configuration, clock, rng), scheduler)
+            snapshot = await read_snapshot(cluster, configuration, clock, rng)
+            with interruptible():
+                errand = decide(snapshot, scheduler)
             if errand is None:
                 return 0
             if await requests.is_paused():

@@ -1,8 +1,10 @@
 """Requests to a scheduler, reading its cluster, and packing: in virtual time."""
 
 import asyncio
+import os
 import random
 import re
+import signal
 
 import attrs
 import click
@@ -10,7 +12,7 @@ import pytest
 import yaml
 
 from kubedsm.cli.cluster import read_snapshot
-from kubedsm.cli.console import Stop
+from kubedsm.cli.console import Stop, interruptible, until_interrupted
 from kubedsm.cli.execution import carry_out
 from kubedsm.cli.migration_requests import (
     NOT_ALL,
@@ -300,3 +302,20 @@ async def test_an_interrupted_execution_ends_the_migrations_in_progress(capsys):
         assert ended.outcome in (Outcome.COMPLETED, Outcome.ROLLED_BACK)
         assert not any(map(is_detached, world.pods()))
         assert "kubedsm: interrupted: migrations finish or are" in capsys.readouterr().err
+
+
+def test_an_interrupt_ends_a_long_computation_at_once():
+    ended = []
+
+    async def plan():
+        before = signal.getsignal(signal.SIGINT)
+        try:
+            with interruptible():
+                os.kill(os.getpid(), signal.SIGINT)
+                ended.append("only after the computation")
+        finally:
+            assert signal.getsignal(signal.SIGINT) is before
+
+    with pytest.raises(KeyboardInterrupt):
+        until_interrupted(plan())
+    assert not ended
