@@ -16,7 +16,7 @@ from aiohttp import web
 from kubedsm.kube.client import credentials
 from kubedsm.kube.client.environment import SERVICE_ACCOUNT_VARIABLE, proxy_for
 from kubedsm.kube.client.kubernetes import KubernetesCluster
-from kubedsm.kube.client.port import CredentialsError, Unreachable
+from kubedsm.kube.client.port import CredentialsError, Request, Unreachable
 from support.loopback import POST, Server, config, says, talking
 from support.processes import PATIENCE
 
@@ -252,6 +252,39 @@ async def test_a_plugin_that_hangs_keeps_all_waiting_for_the_same_time(monkeypat
     assert time.monotonic() - begun < 2.5
 
 
+@pytest.mark.parametrize("asked", [POST, Request("GET", "/version")])
+async def test_a_request_waits_no_longer_for_credentials_than_it_may_take(asked):
+    async def load():
+        await asyncio.sleep(60)
+
+    async with KubernetesCluster(credentials.Credentials("plugin", load)) as cluster:
+        begun = time.monotonic()
+        with pytest.raises(
+            Unreachable, match=r"no credentials within 0\.5 s; check the kubeconfig"
+        ):
+            await cluster.request(asked, timeout=1.0)
+        assert time.monotonic() - begun < 1.0
+
+
+async def test_a_token_counts_to_its_end_while_its_renewal_fails(tmp_path, monkeypatch):
+    end, runs, wall = datetime.now(UTC) + timedelta(minutes=20), tmp_path / "runs", time.time
+    issued = json.dumps({"expirationTimestamp": end.isoformat()})
+    arguments = ["-c", f"{PLUGIN}sys.exit(runs > 1)", str(runs), issued]
+    plugin = {"exec": {"command": sys.executable, "apiVersion": "v1", "args": arguments}}
+    path = config(tmp_path, "http://127.0.0.1:1", user=plugin)
+    known = await credentials.from_kubeconfig(path, None, {})
+    monkeypatch.setattr(time, "time", lambda: wall() + 16 * 60)
+    monkeypatch.setattr("kubernetes_asyncio.config.kube_config._is_expired", lambda _: True)
+    assert await known.authorization() == "Bearer token-1"
+    await asyncio.wait(asyncio.all_tasks() - {asyncio.current_task()})
+    assert await known.authorization() == "Bearer token-1"
+    await asyncio.wait(asyncio.all_tasks() - {asyncio.current_task()})
+    assert runs.read_text() == "3"
+    monkeypatch.setattr(time, "time", lambda: wall() + 21 * 60)
+    with pytest.raises(CredentialsError, match="process returned 1"):
+        await known.authorization()
+
+
 async def test_credentials_that_cannot_be_renewed_send_nothing(tmp_path):
     seen = []
 
@@ -335,7 +368,17 @@ async def test_tls_to_a_server_without_it_is_unreachable(tmp_path):
         ("https://api.lab.internal", {"HTTPS_PROXY": "http://p", "no_proxy": ".internal"}, None),
         ("https://api.lab.internal", {"HTTPS_PROXY": "http://p", "no_proxy": "lab.internal"}, None),
         ("https://notlab.internal", {"HTTPS_PROXY": "http://p", "no_proxy": "lab.internal"}, "http://p"),
+        ("https://lab.internal", {"HTTPS_PROXY": "http://p", "no_proxy": ".lab.internal"}, "http://p"),
+        ("https://api.lab.internal", {"HTTPS_PROXY": "http://p", "no_proxy": "*.Internal"}, None),
         ("https://api.lab.internal", {"HTTPS_PROXY": "http://p", "no_proxy": "*"}, None),
+        ("https://10.0.0.1:6443", {"HTTPS_PROXY": "http://p", "NO_PROXY": "10.0.0.1:6443"}, None),
+        ("https://10.0.0.1:6443", {"HTTPS_PROXY": "http://p", "NO_PROXY": "10.0.0.1:443"}, "http://p"),
+        ("https://10.0.0.1", {"HTTPS_PROXY": "http://p", "NO_PROXY": "10.0.0.1:443"}, None),
+        ("https://[fd00::1]:6443", {"HTTPS_PROXY": "http://p", "NO_PROXY": "[fd00::1]:6443"}, None),
+        ("https://[fd00::1]:6443", {"HTTPS_PROXY": "http://p", "NO_PROXY": "fd00::1"}, None),
+        ("https://[fd00::1]:6443", {"HTTPS_PROXY": "http://p", "NO_PROXY": "fd00::6443,:6443"}, "http://p"),
+        ("https://api.lab:6443", {"HTTPS_PROXY": "http://p", "NO_PROXY": "lab:6443"}, None),
+        ("https://api.lab:6443", {"HTTPS_PROXY": "http://p", "NO_PROXY": "lab:80"}, "http://p"),
         ("https://127.0.0.1:6443", {"HTTPS_PROXY": "http://p"}, None),
         ("https://[::1]:6443", {"HTTPS_PROXY": "http://p"}, None),
         ("https://localhost:6443", {"HTTPS_PROXY": "http://p"}, None),

@@ -58,7 +58,8 @@ class Credentials:
         self._load = load
         self._loaded = _Loaded(Configuration())
         self._rejected = True
-        self._renewal = asyncio.Lock()
+        #: latest renewal, with its failure as result
+        self._renewal: asyncio.Task[Exception | None] | None = None
         self._header: str | None = None
         #: seconds from the last renewal to the token's expiry
         self._lifetime = math.inf
@@ -99,11 +100,16 @@ class Credentials:
     async def authorization(self) -> str | None:
         """Return the current Authorization header for API requests, if any.
 
-        Raises CredentialsError if a necessary renewal fails.
+        A token that is valid for some minutes is returned while it is renewed. Raises
+        CredentialsError if a necessary renewal fails.
         """
         try:
             if self._rejected or self._is_expiring():
-                await self._renew_token()
+                renewal = self._begin_renewal()
+                if self._rejected or self._time_left() <= 0:
+                    await asyncio.wait([renewal])
+                    if failure := renewal.result():
+                        raise failure
             header = await self._loaded.configuration.get_api_key_with_prefix("BearerToken")
         except _FAILURES as error:
             raise CredentialsError(f"{self._source}: {_error_message(error)}") from error
@@ -119,17 +125,28 @@ class Credentials:
         if header == self._header:
             self._rejected = True
 
-    async def _renew_token(self) -> None:
-        # Concurrent callers wait for a single renewal.
-        async with asyncio.timeout(LOAD_TIMEOUT), self._renewal:
-            loader = self._loaded.kubeconfig
-            if self._rejected:
-                self._loaded = await self._load()
-                self._rejected = False
-            elif loader is not None and self._is_expiring():
-                await loader.load_from_exec_plugin()
-                self._loaded.configuration.api_key["BearerToken"] = loader.token
-            self._lifetime = self._time_left()
+    def _begin_renewal(self) -> asyncio.Task[Exception | None]:
+        """Return the renewal in progress, or a new one: callers share it, and may give up waiting
+        without ending it.
+        """
+        if self._renewal is None or self._renewal.done():
+            self._renewal = asyncio.create_task(self._renew_token())
+        return self._renewal
+
+    async def _renew_token(self) -> Exception | None:
+        try:
+            async with asyncio.timeout(LOAD_TIMEOUT):
+                loader = self._loaded.kubeconfig
+                if self._rejected or loader is None:
+                    self._loaded = await self._load()
+                    self._rejected = False
+                else:
+                    await loader.load_from_exec_plugin()
+                    self._loaded.configuration.api_key["BearerToken"] = loader.token
+        except _FAILURES as error:
+            return error
+        self._lifetime = self._time_left()
+        return None
 
     def _is_expiring(self) -> bool:
         """Return True for a plugin's token in its last minutes, or in the last half of its life."""

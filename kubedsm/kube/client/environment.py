@@ -10,7 +10,7 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit
 
 import msgspec
 
@@ -162,8 +162,9 @@ def proxy_for(url: str, environ: Mapping[str, str]) -> str | None:
     """Return the proxy for a URL from HTTP_PROXY or HTTPS_PROXY, unless NO_PROXY names the host.
 
     Evaluated once per server: aiohttp would repeat this, and read ~/.netrc, for every request.
-    NO_PROXY lists hosts, domains, addresses, and networks such as 10.0.0.0/8, interpreted as in Go,
-    the language of other cluster components; `*` matches every host.
+    NO_PROXY lists hosts, domains, addresses, each with a port if wanted, and networks such as
+    10.0.0.0/8, interpreted as in Go, the language of other cluster components; `*` matches every
+    host.
     """
     parts = urlsplit(url)
     host = parts.hostname or ""
@@ -173,7 +174,7 @@ def proxy_for(url: str, environ: Mapping[str, str]) -> str | None:
     if (
         not proxy
         or is_loopback(host)
-        or any(_exempts_host(entry.strip(), host) for entry in exempt.split(","))
+        or any(_exempts_server(entry.strip().lower(), parts) for entry in exempt.split(","))
     ):
         return None
     return proxy if "://" in proxy else f"http://{proxy}"
@@ -187,11 +188,15 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _exempts_host(entry: str, host: str) -> bool:
-    if not entry:
-        return False
+def _exempts_server(entry: str, server: SplitResult) -> bool:
+    host, port = server.hostname or "", server.port or (443 if server.scheme == "https" else 80)
+    name, colon, number = entry.rpartition(":")
+    if colon and number.isdecimal() and (":" not in name or name.endswith("]")):
+        if int(number) != port:
+            return False
+        entry = name.strip("[]")
     try:
         return ipaddress.ip_address(host) in ipaddress.ip_network(entry, strict=False)
     except ValueError:
-        domain = entry.lower().removeprefix("*").removeprefix(".")
-        return entry == "*" or host == domain or host.endswith(f".{domain}")
+        domain = f".{entry.removeprefix('*').removeprefix('.')}"
+        return entry in ("*", host) or (len(domain) > 1 and host.endswith(domain))

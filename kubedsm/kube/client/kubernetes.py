@@ -29,6 +29,7 @@ from kubedsm.kube.client.api_errors import api_error
 from kubedsm.kube.client.connections import (
     CLOSED,
     NO_LINGERING,
+    PATIENCE,
     Connections,
     describe_error,
     unreachable,
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
 CONNECTIONS = 128
 #: seconds an idle connection is kept; API servers keep theirs for longer
 KEEP_ALIVE = 60.0
-#: fraction of a request's timeout available for connecting
+#: fraction of a request's timeout available for renewing credentials, and for connecting
 CONNECT_SHARE = 0.5
 READ_BUFFER = 256 * 1024
 #: lines of a watch after which other tasks run: binds are sent while a burst's lines are read
@@ -196,7 +197,8 @@ class KubernetesCluster:
         """Keep connections open for the next burst of writes, until cancelled."""
 
         async def version() -> bytes:
-            return self._encode_request(Request("GET", "/version"), await self._authorization())
+            authorization = await self._authorization(PATIENCE)
+            return self._encode_request(Request("GET", "/version"), authorization)
 
         if self._connections is not None:
             await self._connections.keep_warm(version, clock)
@@ -205,11 +207,12 @@ class KubernetesCluster:
         """Send one API request and read the whole response; see `Cluster.request`."""
         if request.body is not None and self._connections is not None:
             return await self._send_write(request, self._connections, timeout)
-        limits = aiohttp.ClientTimeout(total=timeout, connect=timeout * CONNECT_SHARE)
         sent = None if request.body is None else _Body(request)
         try:
-            response = await self._send_request(request, limits, sent)
-            async with response:
+            async with (
+                asyncio.timeout(timeout),
+                await self._send_request(request, timeout, sent) as response,
+            ):
                 body = await response.read()
         except _NOT_SENT as error:
             raise unreachable(self._url, error) from error
@@ -222,16 +225,14 @@ class KubernetesCluster:
     async def _send_write(
         self, request: Request, connections: Connections, timeout: float
     ) -> Response:
-        authorization = await self._authorization()
-        sent = self._encode_request(request, authorization)
         try:
-            async with (
-                asyncio.timeout(timeout),
-                connections.one(timeout * CONNECT_SHARE) as connection,
-            ):
-                if not request.may_leave():
-                    raise not_sent(request)
-                response = await connection.exchange(sent)
+            async with asyncio.timeout(timeout):
+                authorization = await self._authorization(timeout * CONNECT_SHARE)
+                sent = self._encode_request(request, authorization)
+                async with connections.one(timeout * CONNECT_SHARE) as connection:
+                    if not request.may_leave():
+                        raise not_sent(request)
+                    response = await connection.exchange(sent)
         except OSError as error:
             raise self._outcome_unknown(request, error, timeout) from error
         if response.status == HTTPStatus.UNAUTHORIZED:
@@ -243,11 +244,10 @@ class KubernetesCluster:
         self, request: Request, *, timeout: float
     ) -> AsyncGenerator[AsyncIterator[bytes], None]:
         """Open a watch stream, with lines of any length; see `Cluster.stream`."""
-        limits = aiohttp.ClientTimeout(total=None, connect=timeout * CONNECT_SHARE)
         refusal = b""
         try:
             async with asyncio.timeout(timeout):
-                response = await self._send_request(request, limits)
+                response = await self._send_request(request, timeout)
                 if response.status != HTTPStatus.OK:
                     async with response:
                         refusal = await response.read()
@@ -289,17 +289,17 @@ class KubernetesCluster:
             raise self._outcome_unknown(request, error, None) from error
 
     async def _send_request(
-        self, request: Request, limits: aiohttp.ClientTimeout, body: _Body | None = None
+        self, request: Request, timeout: float, body: _Body | None = None
     ) -> aiohttp.ClientResponse:
         if self._session is None:
             raise RuntimeError("a KubernetesCluster must be entered with `async with`")
-        authorization = await self._authorization()
+        authorization = await self._authorization(timeout * CONNECT_SHARE)
         response = await self._session.request(
             request.method,
             URL(f"{self._base}{_request_target(request)}", encoded=True),
             data=body,
             headers={"Authorization": authorization} if authorization else {},
-            timeout=limits,
+            timeout=aiohttp.ClientTimeout(total=None, connect=timeout * CONNECT_SHARE),
             allow_redirects=False,
             proxy=self._proxy,
             server_hostname=self._credentials.server_name,
@@ -308,9 +308,15 @@ class KubernetesCluster:
             self._credentials.note_rejection(authorization)
         return response
 
-    async def _authorization(self) -> str | None:
+    async def _authorization(self, within: float) -> str | None:
+        """Return the Authorization header; raise Unreachable if its renewal takes longer."""
         try:
-            return await self._credentials.authorization()
+            async with asyncio.timeout(within):
+                return await self._credentials.authorization()
+        except TimeoutError:
+            raise Unreachable(
+                f"{self._base}: no credentials within {within:g} s; check the kubeconfig's plugin"
+            ) from None
         except CredentialsError as error:
             raise Unreachable(str(error)) from error
 
