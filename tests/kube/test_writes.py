@@ -22,6 +22,7 @@ from kubedsm.kube.client.port import (
 )
 from kubedsm.kube.wire import decoding
 from kubedsm.kube.wire.errors import WireError
+from kubedsm.model.surroundings import Claim, Volume
 from support.answering_cluster import POD, AnsweringCluster
 from support.recorded import API_SERVER, recorded
 
@@ -73,6 +74,27 @@ async def test_a_binding_names_the_pods_uid_and_nothing_it_does_not_need():
         "namespace": "shop",
         "uid": "u1",
     }
+
+
+@pytest.mark.parametrize(
+    ("reserved", "annotations"),
+    [
+        (None, {"annotations": {"pv.kubernetes.io/bound-by-controller": "yes"}}),
+        # reserved by a user, for this claim
+        (("shop", "data", ""), {}),
+    ],
+)
+async def test_a_reserved_volume_tells_the_controller_whether_a_user_reserved_it(
+    reserved, annotations
+):
+    """As kube-scheduler does: otherwise the volume stays reserved, if its claim gets another."""
+    cluster = AnsweringCluster({"metadata": {"name": "disk"}})
+    volume = Volume("disk", claim=reserved, resource_version="7")
+    claim = Claim("shop", "data", uid="c1")
+    await writes.reserve_volume(cluster, volume, claim, timeout=5.0)
+    (request,) = cluster.asked
+    assert request.body["metadata"] == {"resourceVersion": "7", **annotations}
+    assert request.body["spec"]["claimRef"]["uid"] == "c1"
 
 
 async def test_a_refused_binding_says_why():

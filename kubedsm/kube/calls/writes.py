@@ -35,6 +35,8 @@ STRATEGIC_MERGE = "application/strategic-merge-patch+json"
 CONTROLLER = "kubedsm"
 #: limit of a note in events.k8s.io/v1
 NOTE_BYTES = 1024
+#: annotation of a PersistentVolume whose claimRef no user wrote
+_BOUND_BY_CONTROLLER = "pv.kubernetes.io/bound-by-controller"
 #: prefix length of Event names; the limit is 253 characters with the generated suffix
 _EVENT_PREFIX = 200
 
@@ -280,7 +282,9 @@ async def reserve_volume(
 ) -> Volume:
     """Reserve a PersistentVolume for the claim, by which the PV controller binds both.
 
-    Return the changed volume. Raises Conflict if the volume has changed since reading.
+    As by kube-scheduler, an annotation says that no user reserved the volume: the PV controller
+    then frees it, if the claim gets another one. Return the changed volume. Raises Conflict if the
+    volume has changed since reading.
     """
     reference = {
         "apiVersion": "v1",
@@ -289,10 +293,10 @@ async def reserve_volume(
         "name": claim.name,
         "uid": claim.uid,
     }
-    patch = {
-        "metadata": {"resourceVersion": volume.resource_version},
-        "spec": {"claimRef": reference},
-    }
+    metadata: dict[str, Any] = {"resourceVersion": volume.resource_version}
+    if volume.claim is None:
+        metadata["annotations"] = {_BOUND_BY_CONTROLLER: "yes"}
+    patch = {"metadata": metadata, "spec": {"claimRef": reference}}
     path = path_of(CORE, None, "persistentvolumes", volume.name)
     return decoding.volume(await send(cluster, "PATCH", path, timeout, patch, content_type=MERGE))
 
