@@ -258,8 +258,17 @@ async def test_an_object_that_cannot_be_read_is_reported_and_skipped():
     )
 
 
+BROKEN = {"code": 500, "reason": "InternalError", "message": "revision unreadable"}
+
+
 @pytest.mark.parametrize(
-    "broken", [b'{"type": "ADDED", "object": {"metadata"', line("ADDED", {"metadata": 7})]
+    "broken",
+    [
+        b'{"type": "ADDED", "object": {"metadata"',
+        line("ADDED", {"metadata": 7}),
+        # client-go lists again, too
+        line("ERROR", BROKEN),
+    ],
 )
 async def test_a_line_that_names_no_object_may_be_any_change_and_leads_to_another_list(broken):
     played = await play(
@@ -271,7 +280,7 @@ async def test_a_line_that_names_no_object_may_be_any_change_and_leads_to_anothe
     )
     assert played.told == ["+a@3", "+b@11", "+c@12"]
     assert len(played.lists) == 2
-    assert played.reports[0].startswith("Pod watch: Pod: ")
+    assert played.reports[0].startswith(("Pod watch: Pod: ", "Pod watch: 500 InternalError: "))
 
 
 async def test_an_object_that_became_unreadable_is_not_told_as_deleted():

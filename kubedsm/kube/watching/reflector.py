@@ -4,7 +4,8 @@ Rules.
 - Lists are paginated. Known objects absent from a list are reported as deleted. Only complete lists
   count: an interrupted list deletes nothing and is repeated.
 - A watch continues from the last version seen, in an event or a bookmark, whenever it ends or
-  breaks. Another list follows only after an expired version, or a forbidden watch.
+  breaks. Another list follows only after an expired version, a forbidden watch, or an error instead
+  of an event: the error may come again with that version.
 - A stream without a line for `silent_after` seconds counts as dead. Real servers send a bookmark
   about once a minute; without bookmarks, reconnecting costs one request.
 - Failures are retried after 0.8 s, doubling to 30 s. An immediately ending stream is a failure.
@@ -326,6 +327,9 @@ class Reflector(Generic[T, E]):
     def _read_line(self, line: bytes) -> None:
         try:
             read = self._watched.reader.line(line)
+        except ApiStatusError:
+            self._must_list = True
+            raise
         except WireError as error:
             if not error.name:
                 raise
