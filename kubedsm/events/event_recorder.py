@@ -335,7 +335,8 @@ class EventRecorder:
             return
         if not isinstance(entry, Notice):
             return
-        if entry.node is not None or self._mirror.pod(key[0]) is None:
+        is_gone = isinstance(entry.about, Pod) and self._mirror.pod(key[0]) is None
+        if entry.node is not None or is_gone:
             self._events.series.forget_object(key[0])
         elif is_written and entry.once:
             self._written[key] = entry, self._events.clock.monotonic()

@@ -23,6 +23,7 @@ from kubedsm.execution.bind_calls import tier_marks
 from kubedsm.execution.placement_manager import PlacementManager
 from kubedsm.explain.listener import Listener
 from kubedsm.kube.client.port import OutcomeUnknown, Response, Unreachable
+from kubedsm.kube.wire.decoding import ConfigMap, Identity
 from kubedsm.model.events import Change, NodeApplied, PodApplied, PodDeleted
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import Node, NodeName, Resources, Tier
@@ -375,3 +376,13 @@ async def test_writes_keep_to_a_rate():
         assert len(scene.paper.events) == pytest.approx(BURST + 0.5 / EACH, abs=5)
         await asyncio.sleep(3 * BURST * EACH)
         assert len(scene.paper.events) == 3 * BURST
+
+
+async def test_what_is_said_again_about_a_configuration_is_counted():
+    about = ConfigMap(Identity("kubedsm", "kubedsm", "c", "1"), {})
+    async with recording() as scene:
+        for _ in range(3):
+            scene.recorder.record_event("ConfigurationRefused", about, "no such field")
+            await asyncio.sleep(1)
+    assert scene.paper.events == [("kubedsm", "ConfigurationRefused", "no such field")]
+    assert scene.paper.counts == [("e1", 2), ("e1", 3)]
