@@ -202,10 +202,11 @@ async def test_of_two_workloads_of_one_name_the_first_kind_has_the_row():
         other["metadata"]["name"] = "web"
         world.api.create(STATEFUL_SETS, other, namespace="default")
         await world.until_bound(3, 5)
+        await asyncio.sleep(REFRESH)
         for _ in range(3):
             viewer.look()
             row = viewer["workloads"]["default/web"]
-            assert (row["kind"], row["total"]) == ("Deployment", 2)
+            assert (row["kind"], row["total"], row["ready"]) == ("Deployment", 2, 2)
             world.patch(STATEFUL_SETS, "web", {"spec": {"replicas": 0}})
             await asyncio.sleep(REFRESH - 1)
 

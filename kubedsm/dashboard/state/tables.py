@@ -145,9 +145,10 @@ class PodTable(RowTable[PodRow]):
         #: last reason why each pod waits
         self._reasons: dict[Uid, Reason] = {}
         self._moves: Mapping[Uid, str] = {}
-        #: opted-in pods by workload: Ready, and waiting for a node
-        self.ready: Counter[str] = Counter()
-        self.waiting: Counter[str] = Counter()
+        #: numbers of opted-in pods that are Ready, or waiting for a node, by workload and state
+        self.counts: Counter[tuple[Workload, PodState]] = Counter()
+        #: workload and state as which each pod counts
+        self._counted: dict[str, tuple[Workload, PodState]] = {}
         #: waiting pods by name
         self.unplaced: dict[str, PodRow] = {}
         #: workloads of pods recomputed by the last look
@@ -185,9 +186,8 @@ class PodTable(RowTable[PodRow]):
             self.workloads.add(pod.workload)
             rows[name] = self._make_row(pod, runtime, reading)
         different = self.update(rows)
-        for name, (before, after) in different.items():
-            self._count_row(name, before, -1)
-            self._count_row(name, after, 1)
+        for name, (_, after) in different.items():
+            self._count_row(name, after)
         return different
 
     def _forget_pod(self, uid: Uid) -> dict[str, None]:
@@ -217,17 +217,20 @@ class PodTable(RowTable[PodRow]):
             reason = reason._replace(room_on=room)
         return _pod_row(pod, node, snapshot.scheduler_name, reason, self._moves.get(uid, ""))
 
-    def _count_row(self, name: str, row: PodRow | None, times: int) -> None:
+    def _count_row(self, name: str, row: PodRow | None) -> None:
+        """Count the pod in its present state, in place of its former state."""
+        self.unplaced.pop(name, None)
+        if before := self._counted.pop(name, None):
+            self.counts[before] -= 1
+            if not self.counts[before]:
+                del self.counts[before]
         if row is None or row.scheduler or row.state not in ("ready", "waiting"):
             return
-        counts = self.ready if row.state == "ready" else self.waiting
-        counts[row.workload] += times
-        if not counts[row.workload]:
-            del counts[row.workload]
-        if row.state == "waiting" and times > 0:
+        _, workload = self._known[self._uids[name]]
+        self._counted[name] = workload, row.state
+        self.counts[workload, row.state] += 1
+        if row.state == "waiting":
             self.unplaced[name] = row
-        elif row.state == "waiting":
-            del self.unplaced[name]
 
 
 def _pod_row(pod: Pod, node: NodeName | None, ours: str, reason: Reason, move: str) -> PodRow:
@@ -331,7 +334,7 @@ def _site_rows(reading: Reading) -> tuple[SiteRow, ...]:
 def _workload_row(
     workload: Workload, share: Share, qos_target: QosTarget | None, reading: Reading, pods: PodTable
 ) -> WorkloadRow:
-    key, measured = str(workload), reading.snapshot.measured
+    measured = reading.snapshot.measured
     answers = measured.answers.get(workload, {})
     stays = workload.kind in ENDING_KINDS
     return WorkloadRow(
@@ -342,8 +345,8 @@ def _workload_row(
         weight=qos_target.weight if qos_target else 0.0,
         missing=max(0, qos_target.count_wanted(share.total) - share.edge) if qos_target else 0,
         surplus=0 if stays or qos_target is None else qos_target.count_surplus(share),
-        ready=pods.ready[key],
-        waiting=pods.waiting[key],
+        ready=pods.counts[workload, "ready"],
+        waiting=pods.counts[workload, "waiting"],
         edge_answers=_to_milliseconds(answers.get(Tier.EDGE)),
         cloud_answers=_to_milliseconds(answers.get(Tier.CLOUD)),
         edge_slower=workload in measured.slower,
