@@ -267,8 +267,8 @@ async def test_where_nothing_is_yet_it_is_said_and_workloads_keep_their_looks(br
                 ranked(new Map([["few", { total: 1 }], ["most", { total: 9 }]]))];
             }"""
         )
-        # Three of the ten colours are in use; all but seven share one.
-        assert looks == [True, True, 8, ["most", "few"]]
+        # The three workloads before are gone and need no colours; all but ten share one.
+        assert looks == [True, True, 11, ["most", "few"]]
 
 
 async def test_who_has_no_token_is_asked_for_it(browser, tmp_path):

@@ -41,7 +41,8 @@ export function Cluster({ tables, at, title, imagines, state: { chosen, site, fi
     areas.reduce((sum, { total }) => sum + total, 0));
   const zoom = useZoom(view, picture);
   const names = useMemo(() => ranked(tables.workloads), [tables.workloads]).join();
-  const colour = useMemo(() => (workload) => colourOf(workload, names.split(",")), [names]);
+  const all = useMemo(() => (names ? names.split(",") : NONE), [names]);
+  const colour = useMemo(() => (workload) => colourOf(workload, all), [all]);
   const heading = `cluster-${title ?? ""}`.replace(/\W+/g, "-");
   const demand = tables.status?.get("now")?.sites ?? NONE;
   const node = chosen?.kind === "node" ? chosen.key : tables.pods.get(chosen?.key)?.node;
@@ -103,7 +104,7 @@ export function Cluster({ tables, at, title, imagines, state: { chosen, site, fi
           <${Arcs} moves=${tables.moves} ...${{ picture, chosen, at, scale: zoom.scale }} />
         </div>
       </div>
-      <${Legend} ...${{ measured, names, colour, chosen, set }} />
+      <${Legend} ...${{ measured, all, colour, chosen, set }} />
     </section>`;
 }
 
@@ -367,9 +368,8 @@ function nearest(picture, focused, [dx, dy]) {
   return found;
 }
 
-function Legend({ measured, names, colour, chosen, set }) {
+function Legend({ measured, all, colour, chosen, set }) {
   const sample = (state, words) => html`<li><i class="pod ${state}" /> ${words}</li>`;
-  const all = names ? names.split(",") : NONE;
   const own = all.filter((name) => colour(name) !== OTHERS);
   const forms = distinct(own.map(ownName));
   return html`
