@@ -3,6 +3,7 @@
 import asyncio
 import json
 import re
+import shlex
 
 from aiohttp import web
 
@@ -119,6 +120,27 @@ async def test_an_answer_is_copied_as_a_command_and_saved_as_json_and_picture(br
         picture = saved["kubedsm-node-edge-1.png"]
         assert picture[:4] == b"\x89PNG"
         assert len(picture) > 10_000
+
+
+async def test_no_command_that_is_copied_runs_what_a_pod_says_of_its_owner(browser):
+    """Any tenant may write the kind and the name of a pod's owner."""
+    kind, name = "Job;reboot $(id)", "w'`id`"
+    async with page_of_made(MadeCluster(4, 30)) as url, browser.page(url) as page:
+        said = await page.evaluate(
+            """async ([kind, name]) => {
+              const { commands } = await import("./page/share.js");
+              const [workloads, moves] = [new Map([[`a/${name}`, { kind, total: 1 }]]), new Map()];
+              const change = new URLSearchParams([["replicas", `a/${name}:+1`]]).toString();
+              return [["workload", `a/${name}`], ["what-if", change]].map(
+                ([about, key]) => commands({ kind: about, key }, { workloads, moves })[0]);
+            }""",
+            [kind, name],
+        )
+    owner = kind.lower()
+    assert list(map(shlex.split, said)) == [
+        ["kubectl", "-n", "a", "describe", owner, name],
+        ["kubectl", "-n", "a", "scale", f"{owner}/{name}", "--replicas=2"],
+    ]
 
 
 async def test_a_first_visit_has_a_tour_and_a_question_mark_opens_the_help(browser):

@@ -45,7 +45,7 @@ export const CHANGES = {
 function scoped(key, row, command) {
   const [namespace, name] = key.split("/");
   const kind = (row?.kind ?? "Deployment").toLowerCase();
-  return `kubectl -n ${quoted(namespace)} ${command(`${kind}/${quoted(name)}`)}`;
+  return `kubectl -n ${quoted(namespace)} ${command(quoted(`${kind}/${name}`))}`;
 }
 
 /** Return the changes of a query: { change, name, value }. */

@@ -16,7 +16,7 @@ export function commands({ kind, key }, { workloads, moves }) {
   return {
     pod: () => [about(`describe pod ${quoted(name)}`), explain("pod")],
     node: () => [`kubectl describe node ${quoted(key)}`, explain("node")],
-    workload: () => [about(`describe ${owner} ${quoted(name)}`), explain(owner)],
+    workload: () => [about(`describe ${quoted(owner)} ${quoted(name)}`), explain(owner)],
     move: () => [
       pod ? about(`get events --field-selector involvedObject.name=${quoted(pod[1])}`, pod[0]) : "",
       explain("migration"),
