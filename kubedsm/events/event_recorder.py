@@ -165,6 +165,8 @@ class EventRecorder:
     _postponed: dict[Key, asyncio.TimerHandle] = attrs.field(factory=dict, init=False)
     #: last written Event with a repetition counter, and the time of writing
     _written: dict[Key, tuple[Notice, float]] = attrs.field(factory=dict, init=False)
+    #: since when each pod's condition says that it is unschedulable, in seconds since the epoch
+    _since: dict[Uid, float] = attrs.field(factory=dict, init=False)
     #: failed attempts by key
     _failures: dict[Key, int] = attrs.field(factory=dict, init=False)
     _rate: TokenBucket = attrs.field(factory=lambda: TokenBucket(BURST, EACH), init=False)
@@ -189,6 +191,7 @@ class EventRecorder:
 
     def record_bind(self, pod: Pod, node: NodeName) -> None:
         self._written.pop((pod.uid, TOPICS["Scheduled"]), None)
+        self._since.pop(pod.uid, None)
         self.record_event("Scheduled", pod, "", node=node)
 
     def record_unschedulable(self, pod: Pod, text: str, reason: str = "Unschedulable") -> None:
@@ -234,6 +237,7 @@ class EventRecorder:
         if change.pod_before is None:
             return
         self._events.series.forget_object(change.pod_before.uid)
+        self._since.pop(change.pod_before.uid, None)
         for topic in {*TOPICS.values(), _COLLECTING, *_VOID}:
             key = change.pod_before.uid, topic
             self._written.pop(key, None)
@@ -403,12 +407,15 @@ class EventRecorder:
             await self._events.clock.sleep(pause)
 
     async def _write_condition(self, pod: Pod, reason: str, text: str) -> bool:
-        """Set the pod's PodScheduled condition to False; return False if RBAC denies the write."""
+        """Set the pod's PodScheduled condition to False; return False if RBAC denies the write.
+
+        Another text keeps the time of transition.
+        """
+        since = self._since.setdefault(pod.uid, self._events.clock.wall())
         await self._await_rate()
-        now = self._events.clock.wall()
         try:
             await writes.set_pod_condition(
-                self._events.cluster, pod, reason, text, since=now, timeout=self._events.timeout
+                self._events.cluster, pod, reason, text, since=since, timeout=self._events.timeout
             )
         except Forbidden as error:
             self._events.throttle.log(log.warning, "condition not written", error, pod=str(pod))

@@ -378,6 +378,28 @@ async def test_writes_keep_to_a_rate():
         assert len(scene.paper.events) == 3 * BURST
 
 
+async def test_a_condition_with_another_text_has_the_time_of_its_transition():
+    """Alerts on pods that are unschedulable for long measure from there."""
+    times = []
+
+    def answer(request):
+        if request.path.endswith("/status"):
+            times.append(request.body["status"]["conditions"][0]["lastTransitionTime"])
+
+    async with recording(answer) as scene:
+        scene.add(A)
+        for text in ("one", "two"):
+            scene.recorder.record_unschedulable(A, text)
+            await asyncio.sleep(2 * CHANGED)
+        assert len(times) == 2
+        assert times[0] == times[1]
+        scene.delete(A)
+        scene.add(A)
+        scene.recorder.record_unschedulable(A, "three")
+        await asyncio.sleep(1)
+        assert times[2] > times[1]
+
+
 async def test_what_is_said_again_about_a_configuration_is_counted():
     about = ConfigMap(Identity("kubedsm", "kubedsm", "c", "1"), {})
     async with recording() as scene:
