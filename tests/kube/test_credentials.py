@@ -308,22 +308,27 @@ async def test_a_token_that_no_header_can_have_is_refused(tmp_path):
             await KubernetesCluster.from_kubeconfig(path, environ={})
 
 
-@pytest.fixture
-def authority(tmp_path):
+def certify(directory):
     """A certificate for the name `lab` and its key, good for server and client."""
     openssl = shutil.which("openssl")
     if openssl is None:
         pytest.skip("there is no openssl to make certificates with")
+    directory.mkdir(exist_ok=True)
     subprocess.run(
         [
             openssl, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256",
             "-nodes", "-days", "2", "-subj", "/CN=lab", "-addext", "subjectAltName=DNS:lab",
-            "-keyout", tmp_path / "key.pem", "-out", tmp_path / "cert.pem",
+            "-keyout", directory / "key.pem", "-out", directory / "cert.pem",
         ],
         check=True,
         capture_output=True,
     )  # fmt: skip
-    return tmp_path / "cert.pem", tmp_path / "key.pem"
+    return directory / "cert.pem", directory / "key.pem"
+
+
+@pytest.fixture
+def authority(tmp_path):
+    return certify(tmp_path)
 
 
 async def test_tls_with_a_clusters_own_authority_and_a_client_certificate(tmp_path, authority):
@@ -346,6 +351,37 @@ async def test_tls_with_a_clusters_own_authority_and_a_client_certificate(tmp_pa
             await status(encoded)
         with pytest.raises(Unreachable, match="not accepted: self-signed certificate; check"):
             await status({"tls-server-name": "lab"})
+
+
+async def test_a_client_certificate_is_read_again_when_it_is_no_longer_accepted(
+    tmp_path, authority
+):
+    """As an API server, the server refuses an expired certificate with each request."""
+    renewed = certify(tmp_path / "renewed")
+    tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    tls.load_cert_chain(*authority)
+    for certificate, _ in (authority, renewed):
+        tls.load_verify_locations(certificate)
+    tls.verify_mode = ssl.CERT_REQUIRED
+    refused = set()
+
+    async def handler(request):
+        number = request.transport.get_extra_info("peercert")["serialNumber"]
+        if not refused:
+            refused.add(number)
+        return web.Response(status=401 if number in refused else 200, text="{}")
+
+    user = {"client-certificate": "cert.pem", "client-key": "key.pem"}
+    async with Server(handler, tls) as server:
+        path = config(tmp_path, server.url, cluster={"insecure-skip-tls-verify": True}, user=user)
+        async with await KubernetesCluster.from_kubeconfig(path, environ={}) as cluster:
+            for asked in (POST, Request("GET", "/version")) * 2:
+                assert (await cluster.request(asked, timeout=5.0)).status == 401
+            for new, old in zip(renewed, authority, strict=True):
+                shutil.copy(new, old)
+            for asked in (POST, Request("GET", "/version")):
+                found = [(await cluster.request(asked, timeout=5.0)).status for _ in range(3)]
+                assert found[1:] == [200, 200]
 
 
 async def test_tls_to_a_server_without_it_is_unreachable(tmp_path):

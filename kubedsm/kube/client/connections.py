@@ -213,6 +213,11 @@ class Connections:
                         self._take_back(await self._open_connection())
             await clock.sleep(PAUSE)
 
+    def drop_idle(self) -> None:
+        """Have each following request open a new connection."""
+        for connection in self._idle:
+            connection.abort()
+
     async def aclose(self) -> None:
         """Close all connections."""
         await _close_all(list(self._all))

@@ -2,7 +2,7 @@
 
 kubernetes_asyncio loads credentials. This module converts failures to one-line messages, and renews
 tokens: of service accounts each minute, of exec plugins shortly before expiry, and after a
-rejection by the server. Client certificates are read once.
+rejection by the server. Client certificates are read again after a rejection.
 
 Import this module lazily: commands that connect to no cluster need no credentials.
 """
@@ -58,6 +58,8 @@ class Credentials:
         self._load = load
         self._loaded = _Loaded(Configuration())
         self._rejected = True
+        #: for new connections
+        self._tls: ssl.SSLContext | None = None
         #: latest renewal, with its failure as result
         self._renewal: asyncio.Task[Exception | None] | None = None
         self._header: str | None = None
@@ -88,14 +90,20 @@ class Credentials:
             context = ssl.create_default_context(cafile=configuration.ssl_ca_cert)
             # Clusters' own CAs often lack extensions that Python 3.13 began to insist on.
             context.verify_flags &= ~ssl.VERIFY_X509_STRICT
-            if configuration.cert_file:
-                context.load_cert_chain(configuration.cert_file, configuration.key_file)
+            self._use_certificate(context)
         except OSError as error:
             raise CredentialsError(f"{self._source}: certificates: {error}") from error
         if not configuration.verify_ssl:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
+        self._tls = context
         return context
+
+    def _use_certificate(self, context: ssl.SSLContext) -> None:
+        """Use the client certificate, if any, for new connections. Raises OSError."""
+        configuration = self._loaded.configuration
+        if configuration.cert_file:
+            context.load_cert_chain(configuration.cert_file, configuration.key_file)
 
     async def authorization(self) -> str | None:
         """Return the current Authorization header for API requests, if any.
@@ -139,6 +147,8 @@ class Credentials:
                 loader = self._loaded.kubeconfig
                 if self._rejected or loader is None:
                     self._loaded = await self._load()
+                    if self._tls is not None:
+                        self._use_certificate(self._tls)
                     self._rejected = False
                 else:
                     await loader.load_from_exec_plugin()

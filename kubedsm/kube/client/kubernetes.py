@@ -118,6 +118,8 @@ class KubernetesCluster:
                 " check proxy-url in the kubeconfig, and HTTPS_PROXY"
             )
         self._session: aiohttp.ClientSession | None = None
+        #: the last response was 401: open connections may have a former client certificate
+        self._is_rejected = False
         #: pool for writes; None behind a proxy
         self._connections: Connections | None = None
 
@@ -237,6 +239,7 @@ class KubernetesCluster:
             raise self._outcome_unknown(request, error, timeout) from error
         if response.status == HTTPStatus.UNAUTHORIZED:
             self._credentials.note_rejection(authorization)
+            connections.drop_idle()  # they may have a former client certificate
         return response
 
     @asynccontextmanager
@@ -294,17 +297,21 @@ class KubernetesCluster:
         if self._session is None:
             raise RuntimeError("a KubernetesCluster must be entered with `async with`")
         authorization = await self._authorization(timeout * CONNECT_SHARE)
+        headers = {"Authorization": authorization} if authorization else {}
+        if self._is_rejected:
+            headers["Connection"] = "close"
         response = await self._session.request(
             request.method,
             URL(f"{self._base}{_request_target(request)}", encoded=True),
             data=body,
-            headers={"Authorization": authorization} if authorization else {},
+            headers=headers,
             timeout=aiohttp.ClientTimeout(total=None, connect=timeout * CONNECT_SHARE),
             allow_redirects=False,
             proxy=self._proxy,
             server_hostname=self._credentials.server_name,
         )
-        if response.status == HTTPStatus.UNAUTHORIZED:
+        self._is_rejected = response.status == HTTPStatus.UNAUTHORIZED
+        if self._is_rejected:
             self._credentials.note_rejection(authorization)
         return response
 
