@@ -170,15 +170,13 @@ class EventRecorder:
     #: failed attempts by key
     _failures: dict[Key, int] = attrs.field(factory=dict, init=False)
     _rate: TokenBucket = attrs.field(factory=lambda: TokenBucket(BURST, EACH), init=False)
-    #: entries dropped after the deletion of the pod
-    _passed_over: int = attrs.field(default=0, init=False)
     #: terminating namespaces, already logged
     _ending: set[str] = attrs.field(factory=set, init=False)
 
     @property
     def lost(self) -> int:
         """Number of Events dropped because the API server did not accept them."""
-        return self._events.lost + self._passed_over
+        return self._events.lost
 
     def record_event(
         self, reason: str, about: Pod | ConfigMap, text: str, *, topic: str = "", **fields: Any
@@ -244,7 +242,6 @@ class EventRecorder:
             self._failures.pop(key, None)
             if topic in _VOID and self._newest.pop(key, None) is not None:
                 self._ready.pop(key, None)
-                self._passed_over += topic != Retiered.topic
 
     def _enqueue(self, entry: Entry) -> None:
         key = entry_key(entry)
