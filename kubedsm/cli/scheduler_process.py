@@ -25,6 +25,7 @@ from kubedsm.cli.inputs import configuration_at
 from kubedsm.cli.options import PageOptions
 from kubedsm.cli.run import RunOptions
 from kubedsm.config.documents import STDIN
+from kubedsm.dashboard.server.access import Access
 from kubedsm.dashboard.server.leader import LeaderPage
 from kubedsm.dashboard.state.scene import Scene
 from kubedsm.explain.listener import Listeners
@@ -104,7 +105,7 @@ async def serve(options: RunOptions, stop: Stop) -> None:
                 dry_run=options.dry_run,
                 leader=lambda: None if find_leader().leading else find_leader().leader,
                 mandatory=page_app,
-                add_routes=monitoring.add_routes,
+                add_routes=partial(_add_routes, monitoring, is_guarded=page_app is not None),
             ) as diagnostics,
             asyncio.TaskGroup() as tasks,
         ):
@@ -137,6 +138,13 @@ async def serve(options: RunOptions, stop: Stop) -> None:
                 await leadership.serve(runtime, elector, stop.asked, options.grace_period)
             for task in background:
                 task.cancel()
+
+
+def _add_routes(monitoring: Monitoring, app: web.Application, *, is_guarded: bool) -> None:
+    """Add the monitoring routes to the diagnostics server, and protect it as the page's server."""
+    monitoring.add_routes(app)
+    if not is_guarded:
+        Access().guard(app, lambda _: False)
 
 
 @asynccontextmanager

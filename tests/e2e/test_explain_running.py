@@ -77,6 +77,19 @@ def test_decisions_are_served_newest_first(server, scheduler):
 
 
 @pytest.mark.parametrize(
+    ("headers", "code"),
+    [({"Host": "evil.example"}, 421), ({"Sec-Fetch-Site": "cross-site"}, 403)],
+)
+@pytest.mark.parametrize("path", ["/decisions", "/metrics"])
+def test_pages_of_other_sites_are_told_no_decisions(scheduler, path, headers, code):
+    request = urllib.request.Request(scheduler.url + path, headers=headers)
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(request, timeout=PATIENCE)
+    with refused.value as answer:
+        assert answer.code == code
+
+
+@pytest.mark.parametrize(
     ("path", "code", "says"),
     [
         ("/decisions?limit=0", 400, "limit: 0 is not between 1 and 512"),
