@@ -105,17 +105,19 @@ class Credentials:
         if configuration.cert_file:
             context.load_cert_chain(configuration.cert_file, configuration.key_file)
 
-    async def authorization(self) -> str | None:
+    async def authorization(self, within: float | None = None) -> str | None:
         """Return the current Authorization header for API requests, if any.
 
         A token that is valid for some minutes is returned while it is renewed. Raises
-        CredentialsError if a necessary renewal fails.
+        CredentialsError if a necessary renewal fails, or takes more than `within` seconds.
         """
         try:
             if self._rejected or self._is_expiring():
                 renewal = self._begin_renewal()
                 if self._rejected or self._time_left() <= 0:
-                    await asyncio.wait([renewal])
+                    done, _ = await asyncio.wait([renewal], timeout=within)
+                    if not done:
+                        raise CredentialsError(f"{self._source}: no answer within {within:g} s")
                     if failure := renewal.result():
                         raise failure
             header = await self._loaded.configuration.get_api_key_with_prefix("BearerToken")

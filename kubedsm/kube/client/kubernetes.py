@@ -316,14 +316,8 @@ class KubernetesCluster:
         return response
 
     async def _authorization(self, within: float) -> str | None:
-        """Return the Authorization header; raise Unreachable if its renewal takes longer."""
         try:
-            async with asyncio.timeout(within):
-                return await self._credentials.authorization()
-        except TimeoutError:
-            raise Unreachable(
-                f"{self._base}: no credentials within {within:g} s; check the kubeconfig's plugin"
-            ) from None
+            return await self._credentials.authorization(within)
         except CredentialsError as error:
             raise Unreachable(str(error)) from error
 
