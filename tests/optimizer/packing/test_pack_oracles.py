@@ -4,9 +4,12 @@ import random
 
 import pytest
 
+from kubedsm.model.deadline import NO_DEADLINE
 from kubedsm.objective.gains import Gains
 from kubedsm.optimizer.matching.match import Bounds
-from kubedsm.optimizer.packing.pack import pack_cluster
+from kubedsm.optimizer.packing.pack import make_plan, pack_cluster
+from kubedsm.optimizer.packing.phases import Phases
+from kubedsm.optimizer.packing.problem import ClusterProblem
 from kubedsm.plugins.fit import shortages
 from kubedsm.solvers.available import Highs
 from support import drawing
@@ -54,12 +57,13 @@ def test_with_gaps_and_a_solver_it_is_the_best_there_is(seed, qos_targets, allow
 def test_the_order_of_the_paper_is_by_tier(seed):
     of = drawn(seed)
     best = best_of_all(of, nothing_promised, by_tier, allow_evictions=True)
-    how = {"allow_evictions": True, "gaps": True, "order": "by tier"}
-    found = packed(of, nothing_promised, Highs(), **how)
-    assert comes_to(of, found, nothing_promised, by_tier) <= best
-    if found.better:
-        assert found.proven
-        assert comes_to(of, found, nothing_promised, by_tier) == best
+    gains = Gains.of(of, nothing_promised, OBJECTIVE)
+    problem = ClusterProblem.pose(of, lambda _: None, gains, allow_evictions=True)
+    loads, found = Phases(problem, gains, by_tier=True).solve_goals(
+        Highs(), NO_DEADLINE, problem.old
+    )
+    assert found.proven
+    assert by_tier(of, gains, targets_of(of, make_plan(problem, loads, gaps=True))) == best
 
 
 @pytest.mark.parametrize("allowed", EVICTING)
