@@ -1,4 +1,4 @@
-"""A quota limits the CPU of a process and of its children, by a cgroup or by signals."""
+"""CPU of a process and of its children: measured, and limited by a cgroup or by signals."""
 
 import asyncio
 from pathlib import Path
@@ -20,6 +20,14 @@ if child:
     print("watching", flush=True)
 while child or os.getppid() == parent:
     pass
+"""
+
+#: module whose children end at once
+FORKING = """
+import os
+print("watching", flush=True)
+while child := os.fork():
+    os.waitpid(child, 0)
 """
 
 
@@ -64,3 +72,15 @@ async def test_signals_stop_a_process_and_its_children_and_leave_none_stopped(
             enforcing.cancel()
             await asyncio.wait([enforcing])
             assert "T" not in {state_of(pid) for pid in quotas.family(scheduler.pid)}
+
+
+async def test_the_cpu_is_measured_while_children_end(tmp_path, monkeypatch):
+    (tmp_path / "forking_module.py").write_text(FORKING)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    scheduler = Scheduler(("forking_module",), SystemClock())
+    async with scheduler.running():
+        await scheduler.log.synced.wait()
+        found = [sum(scheduler.cpu_seconds()) for _ in range(200)]
+        assert found[-1] > found[0]
+    with pytest.raises(OSError, match=f"/proc/{scheduler.pid}"):
+        scheduler.cpu_seconds()

@@ -262,9 +262,15 @@ class Scheduler:
         """Return the CPU seconds of the scheduler process, then those of its planner and solver
         processes, ended ones included. Raises OSError.
         """
-        main, *children = family(self.pid)
-        ended = sum(ended_children_seconds(pid) for pid in (main, *children))
-        return cpu_seconds(main), ended + sum(map(cpu_seconds, children))
+        while True:
+            try:
+                main, *children = family(self.pid)
+                ended = sum(ended_children_seconds(pid) for pid in (main, *children))
+                return cpu_seconds(main), ended + sum(map(cpu_seconds, children))
+            except (FileNotFoundError, ProcessLookupError):
+                # A planner process that has just ended counts with the ended ones next time.
+                if not _read_start(self.pid):
+                    raise
 
     def sample_memory(self) -> MemorySample:
         """Measure the memory of the scheduler, planner and solver processes. Raises OSError."""
