@@ -141,6 +141,7 @@ class DemoSession:
     async def _keep_page(self, url: str) -> None:
         """Keep serving the page until the user presses Enter."""
         if url and is_at_terminal() and not self.stop.asked.is_set():
+            termios.tcflush(sys.stdin.fileno(), termios.TCIFLUSH)  # typed before it was asked for
             self.console.print(f"\nThe page stays, at {url}, until you press Enter.")
             await self._run_unless_stopped(wait_for_enter())
 
@@ -207,14 +208,13 @@ def can_open_browser() -> bool:
 
 
 async def wait_for_enter() -> None:
-    """Wait for Enter or the end of stdin; earlier input is ignored."""
+    """Wait for Enter or the end of stdin."""
     pressed, loop, terminal = asyncio.Event(), asyncio.get_running_loop(), sys.stdin.fileno()
 
     def read_input() -> None:
         os.read(terminal, 1024)
         pressed.set()
 
-    termios.tcflush(terminal, termios.TCIFLUSH)
     loop.add_reader(terminal, read_input)
     try:
         await pressed.wait()
