@@ -15,7 +15,7 @@ from kubedsm.app.leadership import wind_down
 from kubedsm.cli.cluster import connect_cluster, find_scheduler, read_snapshot, wait_until_synced
 from kubedsm.cli.console import Stop, interruptible, remark, until_interrupted
 from kubedsm.cli.migration_requests import NOT_ALL, PAUSED, Requests
-from kubedsm.cli.options import MigrationOptions
+from kubedsm.cli.options import GRACE, MigrationOptions
 from kubedsm.config.settings import Configuration
 from kubedsm.explain.facts import Answering
 from kubedsm.explain.listener import Listener
@@ -26,8 +26,6 @@ from kubedsm.kube.wire.annotations import RequestedMove
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.process.clock import Clock, SystemClock
 
-#: seconds for migrations in progress after an interrupt, as of `kubedsm run`
-GRACE = 25.0
 #: starts the migrations, which end with the last plan
 Begin = Callable[[Runtime], Coroutine[Any, Any, None]]
 

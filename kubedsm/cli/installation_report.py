@@ -152,8 +152,8 @@ def report_status(
 async def _read_overview(
     gatherer: Gatherer, namespace: str | None, selector: str | None
 ) -> Overview:
-    """Raises ClickException without the nodes and pods that the health follows from, ClusterError,
-    WireError.
+    """Read the overview of the namespace and the selected pods. Raises ClickException if nodes and
+    pods, from which health follows, cannot be read; ClusterError, WireError.
     """
     await require_namespace(gatherer.cluster, namespace)
     state = await gatherer.gather(PARTS)

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 LOOPBACK = "127.0.0.1"
 #: port on which `kubedsm run` answers `kubedsm explain`
 DIAGNOSTICS_PORT = 10270
+#: seconds for migrations in progress to end or be rolled back after an interrupt
+GRACE = 25.0
 GREATEST_PORT = 65535
 _DIAGNOSTICS = f"http://{LOOPBACK}:{DIAGNOSTICS_PORT}"
 #: seconds: maximum wait for a vanished leader

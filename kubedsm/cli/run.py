@@ -9,6 +9,7 @@ import click
 
 from kubedsm.cli.options import (
     DIAGNOSTICS_PORT,
+    GRACE,
     DurationType,
     Election,
     OneOf,
@@ -75,7 +76,7 @@ class RunOptions:
     click.option(
         "--grace-period",
         type=DurationType(),
-        default="25s",
+        default=f"{GRACE:g}s",
         help="On SIGTERM or SIGINT, time for migrations in progress to end or to be rolled back;"
         " less than the pod's terminationGracePeriodSeconds. A second signal ends at once.",
     ),
