@@ -53,6 +53,7 @@ def long(session: nox.Session) -> None:
     session.run("pytest", "-m", "browser")
     session.run("python", "tests/mutants")
     session.run("kubedsm", "chaos", "--short")
+    session.run("kubedsm", "chaos", "--explore")
     session.run("tests/first_hour", external=True)
 
 

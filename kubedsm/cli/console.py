@@ -5,6 +5,7 @@ signals.
 import asyncio
 import contextlib
 import logging
+import math
 import os
 import signal
 import sys
@@ -113,6 +114,11 @@ def _escape_values(
     }
 
 
+#: seconds within which a signal only repeats the first: `timeout` sends it to the process and to its
+#: process group
+ECHO = 0.2
+
+
 class Stop:
     """Request for graceful shutdown, made by the first SIGINT or SIGTERM."""
 
@@ -155,13 +161,16 @@ def until_interrupted(serving: Coroutine[Any, Any, int | None], stop: Stop | Non
     async def serve() -> int:
         task = asyncio.ensure_future(serving)
         loop = asyncio.get_running_loop()
+        asked_at = -math.inf
 
         def interrupt(number: int) -> None:
+            nonlocal asked_at
             if stop is not None:
                 stop.by = stop.by or number
             if stop is not None and stop.heeded and not stop.asked.is_set():
                 stop.asked.set()
-            else:
+                asked_at = loop.time()
+            elif loop.time() - asked_at >= ECHO:
                 task.cancel()
 
         for number in (signal.SIGINT, signal.SIGTERM):

@@ -267,7 +267,7 @@ class Suggester:
     _reconfigured: asyncio.Event = attrs.field(factory=asyncio.Event, init=False)
 
     def __attrs_post_init__(self) -> None:
-        self.migrator.configuration.observe(lambda _: self._reconfigured.set())
+        self.migrator.configuration.observe(self._apply_configuration)
 
     async def run(self) -> None:
         now = self.migrator.clock.monotonic
@@ -283,6 +283,11 @@ class Suggester:
                 if self._is_due():
                     await self._suggest_moves()
                     ended = now()
+
+    def _apply_configuration(self, _: Configuration) -> None:
+        self._reconfigured.set()
+        if self.migrator.configuration.current.suggester.mode == "off":
+            self.migrator.manager.cancel_unstarted("the suggester is off")
 
     async def _await_turn(self, since: float, solving: float) -> None:
         """Wait until the next suggestion is due; a changed configuration may change the time."""

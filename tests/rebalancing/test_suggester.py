@@ -226,3 +226,16 @@ async def test_a_namespace_with_many_migrations_lets_others_have_their_turn():
         there = [pod["spec"].get("nodeName") for pod in world.api.list(PODS, "a-crowd")]
         assert there.count("e1") <= 3
         assert runtime.manager.under_way
+
+
+async def test_switching_the_suggester_off_cancels_migrations_that_wait_for_their_turn():
+    settings = "{{suggester: {{period: 1s, mode: {}}}, migration: {{maxConcurrent: 1, price: 0s}}}}"
+    waiting = load(settings.format("apply"), "test")
+    async with emulated(CLOUD, configuration=waiting) as world, world.scheduler():
+        await settle_on_cloud(world, "web", 3)
+        open_edge(world)
+        await world.until(lambda: world.witness.of("detach"), 20)
+        world.runtime.configuration.replace(settings.format("'off'"), "test", 0.0)
+        await quiet(world)
+        await asyncio.sleep(30)
+        assert len(world.witness.of("detach")) == len(world.witness.of("evict")) == 1
