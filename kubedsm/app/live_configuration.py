@@ -31,17 +31,6 @@ POLL = 0.5
 TIMEOUT = 10.0
 
 
-async def read_document_in(cluster: Cluster, name: ObjectName) -> tuple[str, str]:
-    """Return the configuration document in the ConfigMap, and the source's name for messages.
-
-    Without a text, a warning is logged, and the defaults apply. Raises ClusterError, WireError.
-    """
-    text, source = await find_document_in(cluster, name)
-    if text is None:
-        log.warning("configuration absent, defaults in effect", source=source)
-    return text or "", source
-
-
 async def find_document_in(cluster: Cluster, name: ObjectName) -> tuple[str | None, str]:
     """Return the configuration document in the ConfigMap, None without one, and the source's name
     for messages. Raises ClusterError, WireError.

@@ -6,7 +6,7 @@ from contextlib import suppress
 import attrs
 import click
 
-from kubedsm.app.live_configuration import read_document_in
+from kubedsm.app.live_configuration import find_document_in
 from kubedsm.cli.cluster import connect_cluster
 from kubedsm.cli.console import remark, until_interrupted
 from kubedsm.cli.options import AdoptionOptions
@@ -108,8 +108,8 @@ class Adoption:
             )
         scheduler_name = ""
         if workloads:  # the policy has the name for namespaces
-            document = await read_document_in(self.cluster, self.options.config_map)
-            scheduler_name = load(*document).scheduler_name
+            text, source = await find_document_in(self.cluster, self.options.config_map)
+            scheduler_name = load(text or "", source).scheduler_name
 
         async def join(target: Target) -> None:
             if isinstance(target, str):

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 from click.core import ParameterSource
 
-from kubedsm.app.live_configuration import read_document_in
+from kubedsm.app.live_configuration import find_document_in
 from kubedsm.cli.console import remark
 from kubedsm.config.settings import Configuration, load
 from kubedsm.explain.client import SilentError, answering
@@ -152,14 +152,17 @@ def _warn_of_defaults(error: str) -> None:
 async def read_configuration(
     cluster: Cluster, name: ObjectName, warn: Callable[..., None] = _warn_of_defaults
 ) -> Configuration:
-    """Read the configuration in the ConfigMap; the defaults without one, or, with a warning,
-    without the right to read it. Raises ClusterError, WireError, DocumentError.
+    """Read the configuration in the ConfigMap; with a warning, the defaults without one, or without
+    the right to read it. Raises ClusterError, WireError, DocumentError.
     """
     try:
-        return load(*await read_document_in(cluster, name))
+        text, source = await find_document_in(cluster, name)
     except Forbidden as error:
         warn(error=str(error))
         return Configuration()
+    if text is None:
+        warn(error=f"there is no {source}")
+    return load(text or "", source)
 
 
 def configuration_in(

@@ -114,8 +114,8 @@ def _escape_values(
     }
 
 
-#: seconds within which a signal only repeats the first: `timeout` sends it to the process and to its
-#: process group
+#: seconds within which a signal only repeats the first one: `timeout` sends it to the process, and
+#: to its group
 ECHO = 0.2
 
 

@@ -17,7 +17,7 @@ import click
 
 from kubedsm.app.assembly import Runtime
 from kubedsm.app.leader_election import Elector, LeaseTimes, identity_of
-from kubedsm.app.live_configuration import read_document_in
+from kubedsm.app.live_configuration import find_document_in
 from kubedsm.cli.cluster import connect_cluster, read_snapshot
 from kubedsm.cli.console import print_json, remark, until_interrupted
 from kubedsm.cli.execution import carry_out
@@ -173,7 +173,8 @@ async def remove_traces(
 
     Raises NotLeadingError if a scheduler keeps leading, ClusterError, WireError.
     """
-    configuration = load(*await read_document_in(cluster, options.config_map))
+    text, source = await find_document_in(cluster, options.config_map)
+    configuration = load(text or "", source)
     traces = await find_traces(cluster, configuration, clock, rng)
     if not options.carry_out:
         _print(traces, options, "would be removed")

@@ -63,8 +63,8 @@ async def serve(options: RunOptions, stop: Stop) -> None:
             version = await join(explained, clock, rng, log.warning, in_pod=server.in_pod)
             if options.config_map is not None:
                 # No migration begins meanwhile: an unreadable pause switch counts as set.
-                unreadable = partial(log.warning, "configuration unreadable, defaults in effect")
-                configuration = await read_configuration(server, options.config_map, unreadable)
+                unread = partial(log.warning, "configuration not read, defaults in effect")
+                configuration = await read_configuration(server, options.config_map, unread)
         instruments = Instruments(clock, configuration.scheduler_name, server.host)
         cluster: Cluster = MeasuredCluster(server, clock, instruments.count_request)
         if options.dry_run:

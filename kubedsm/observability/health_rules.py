@@ -254,7 +254,8 @@ def _find_lag(facts: HealthFacts) -> Iterator[str]:
 
 def _find_lost_events(facts: HealthFacts) -> Iterator[str]:
     if facts.events_lost:
-        yield f"{counted(facts.events_lost, 'Event')} could not be written; see the log."
+        lost = counted(facts.events_lost, "Event")
+        yield f"{lost} could not be written since the start; see the log."
 
 
 def _find_caught(facts: HealthFacts) -> Iterator[str]:

@@ -112,6 +112,7 @@ def test_a_good_soak_keeps_them_all():
         (GOOD, {"memory"}, of_pods(a_pod=100_000, leak=25_000_000)),
         (GOOD, {"stops"}, {"seconds_to_stop": 20.0}),
         (GOOD, {"moves"}, {"log": LogCount(moves=GOOD.log.moves[:6])}),
+        (GOOD, {"moves"}, {"log": LogCount(moves=[])}),
         (HARMED, set(), {}),
         (HARMED, {"ends"}, {"ends": 1}),
         (HARMED, set(), {"log": attrs.evolve(GOOD.log, gave_way=3)}),

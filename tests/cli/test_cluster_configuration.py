@@ -14,13 +14,16 @@ def config_map(world, text):
     world.api.create(CONFIGMAPS, made, namespace="kubedsm")
 
 
-async def test_the_configmap_counts_and_without_one_the_defaults():
+async def test_the_configmap_counts_and_without_one_the_defaults(capsys):
     async with emulated(CLOUD) as world:
         front = EmulatedFront(world.cluster.routes, world.clock)
         assert await read_configuration(front, ObjectName()) == Configuration()
+        absent = "there is no ConfigMap kubedsm/kubedsm, config.yaml; the defaults apply"
+        assert absent in capsys.readouterr().err
         world.api.create(NAMESPACES, {"metadata": {"name": "kubedsm"}})
         config_map(world, "services: {shop/cart: {qos: 0}}")
         assert (await read_configuration(front, ObjectName())).services["shop/cart"].qos == 0
+        assert not capsys.readouterr().err
 
 
 async def test_without_the_right_to_read_it_the_defaults_apply_and_that_is_said(capsys):

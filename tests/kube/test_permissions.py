@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from kubedsm.app.leader_election import Elector, LeaseTimes
-from kubedsm.app.live_configuration import KEY, read_document_in
+from kubedsm.app.live_configuration import KEY, find_document_in
 from kubedsm.config.settings import load
 from kubedsm.explain import client
 from kubedsm.explain.explainer import Explainer
@@ -160,7 +160,7 @@ async def following():
     async with emulated(CLOUD, configuration=QUIET, faults=seen, source=name) as world:
         world.config_map(**{KEY: "suggester: {mode: 'off'}"})
         async with world.scheduler():
-            await read_document_in(world.front, name)
+            await find_document_in(world.front, name)
             wrong = {"data": {KEY: "batch: {idle: 5}"}}
             world.patch(CONFIGMAPS, OWN, wrong, namespace=OWN)
             await world.until(lambda: world.api.list(EVENTS, OWN), 10)

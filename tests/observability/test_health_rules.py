@@ -115,7 +115,7 @@ CASES = {
     "lost Events are a notice": (
         HealthFacts(events_lost=3),
         "healthy",
-        ["3 Events could not be written; see the log."],
+        ["3 Events could not be written since the start; see the log."],
     ),
     "internal errors": (
         HealthFacts(caught={"plans": 2}),

@@ -9,15 +9,14 @@ from typing import Any
 import attrs
 import orjson
 
-from kubedsm.kube.client.api_errors import api_error
-from kubedsm.kube.client.port import Cluster, Request
+from kubedsm.kube.client.api_errors import send
+from kubedsm.kube.client.port import ApiStatusError, Cluster, Forbidden
 from kubedsm.kube.watching.reflector import Reflector
 from kubedsm.kube.wire.decoding import Watched
 from kubedsm.model.events import ClusterEvent
 from kubedsm.process.clock import Clock
 from kubedsm_lab.emulator.paper import pod_spec, workload
 
-_HTTP_ERROR = 400
 #: Expected refusals: a terminating or absent namespace, an existing name.
 EXPECTED_REFUSALS = frozenset({403, 404, 409})
 TIMEOUT = 30.0
@@ -41,13 +40,16 @@ class Api:
     ) -> Any:
         """Send one API request and return the decoded body; None for a status code in `ignore`."""
         content_type = MERGE if method == "PATCH" else "application/json"
-        request = Request(method, path, body=body, content_type=content_type)
-        response = await self.cluster.request(request, timeout=TIMEOUT)
-        if response.status in ignore:
+        try:
+            answer = await send(
+                self.cluster, method, path, TIMEOUT, body, content_type=content_type
+            )
+        except ApiStatusError as error:
+            is_right_missing = isinstance(error, Forbidden) and not error.namespace_terminating
+            if error.status not in ignore or is_right_missing:
+                raise
             return None
-        if response.status >= _HTTP_ERROR:
-            raise api_error(response.status, response.body)
-        return orjson.loads(response.body)
+        return orjson.loads(answer)
 
     async def get(self, path: str) -> Any:
         """Return the API object at a path; None if absent."""

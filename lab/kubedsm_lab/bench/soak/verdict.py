@@ -189,7 +189,7 @@ class SoakResult:
             for since, until in ((self.started, self.odd_since), (self.odd_since, self.ended))
         )
         measured = f"{usual:.1f} a minute, then {later:.1f}"
-        return Guarantee("moves", "migrations go on", measured, later >= usual / FEWER_MOVES)
+        return Guarantee("moves", "migrations go on", measured, 0 < usual <= later * FEWER_MOVES)
 
     def _check_memory(self) -> Guarantee:
         """Check that the scheduler's memory does not grow with time: the last fifth of the
