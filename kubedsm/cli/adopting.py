@@ -125,16 +125,15 @@ class Adoption:
         Running pods of a namespace continue; pods of a named workload are replaced. In a namespace
         that stays opted in, a label of the pod template exempts the workload.
         """
-        opted_in: set[str] = set()
-        if any(isinstance(target, Workload) for target in targets):
-            opted_in.update(await adoption.list_opted_in(self.cluster, timeout=TIMEOUT))
-            opted_in.difference_update(target for target in targets if isinstance(target, str))
 
         async def leave(target: Target) -> None:
             if isinstance(target, str):
                 await self._opt_out_namespace(target)
             else:
-                exempt = target.namespace in opted_in
+                namespace = target.namespace
+                exempt = namespace not in targets and await adoption.is_opted_in(
+                    self.cluster, namespace, timeout=TIMEOUT
+                )
                 await self._set_scheduler(target, DEFAULT_SCHEDULER, exempt=exempt)
 
         return await _change_each(targets, leave)

@@ -143,6 +143,13 @@ async def list_opted_in(cluster: Cluster, *, timeout: float) -> list[str]:
     return [namespace.metadata.name for namespace in listed]
 
 
+async def is_opted_in(cluster: Cluster, namespace: str, *, timeout: float) -> bool:
+    """Return True if the namespace has the label for opting in. Raises NotFound if absent."""
+    body = await send(cluster, "GET", f"{CORE}/namespaces/{namespace}", timeout)
+    shape = read_json("Namespace", body, schema.AnyObject)
+    return (shape.metadata.labels or {}).get(OPT_IN_LABEL) == "true"
+
+
 async def label_namespace(
     cluster: Cluster, name: str, value: str | None, *, dry_run: bool = False, timeout: float
 ) -> None:
