@@ -76,6 +76,7 @@ def listed(*folders):
     return sorted(re.findall(r"^  ([a-z][a-z-]*)  +[A-Z]", done.stdout, re.MULTILINE))
 
 
+@pytest.mark.network
 def test_the_scheduler_has_no_module_of_the_lab(scheduler):
     packages = {path.parent.name for path in scheduler.glob("*/__init__.py")}
     assert packages == {"kubedsm", "loadgen", "plans"}
@@ -84,6 +85,7 @@ def test_the_scheduler_has_no_module_of_the_lab(scheduler):
     assert [module for module in modules if LAB_PACKAGES & set(module.parts)] == []
 
 
+@pytest.mark.network
 def test_without_the_lab_its_commands_name_its_distribution(scheduler, dependencies):
     done = run("demo", folders=(scheduler, dependencies))
     assert (done.returncode, done.stdout) == (1, "")
@@ -93,6 +95,7 @@ def test_without_the_lab_its_commands_name_its_distribution(scheduler, dependenc
     )
 
 
+@pytest.mark.network
 def test_the_help_lists_commands_of_the_lab_once_it_is_installed(scheduler, lab, dependencies):
     assert listed(scheduler, dependencies) == sorted(MODULES)
     assert listed(scheduler, lab, dependencies) == sorted([*MODULES, *LAB_COMMANDS])

@@ -228,6 +228,7 @@ def pods_wait_and_are_bound(server, prometheus):
 
 
 @real
+@pytest.mark.network
 def test_every_query_of_alerts_and_dashboard_answers_in_a_real_prometheus(tmp_path):
     exporter = f"127.0.0.1:{free_port()}"
     with Server() as server, Scraped(server) as scheduler:
@@ -350,6 +351,7 @@ class Measuring(Scheduler):
 
 
 @real
+@pytest.mark.network
 def test_every_default_query_answers_and_prometheus_is_killed_and_started_again(tmp_path):
     exporter = f"127.0.0.1:{free_port()}"
     with (

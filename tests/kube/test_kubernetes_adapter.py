@@ -30,6 +30,8 @@ PATH = "/api/v1/pods"
 WATCH = Request("GET", PATH, {"watch": "1"})
 #: by aiohttp the one, by connections of our own the other
 GET = Request("GET", PATH)
+#: the latter without a name server
+NO_NAME = "(name or service not known|temporary failure in name resolution); check the host name"
 BOTH_WAYS = pytest.mark.parametrize("asked", [GET, POST], ids=["read", "write"])
 POD = decoding.pod({"metadata": {"name": "a", "namespace": "shop", "uid": "u"}, "spec": {}})
 
@@ -132,7 +134,7 @@ async def test_a_server_that_is_not_there_is_unreachable(tmp_path, asked):
     for url, why in (
         (f"http://127.0.0.1:{free_port()}", "connection refused; check that the API server runs"),
         (f"http://localhost:{free_port()}", "connection refused; check that the API server runs"),
-        ("http://no-such-host.invalid", "name or service not known; check the host name"),
+        ("http://no-such-host.invalid", NO_NAME),
     ):
         path = config(tmp_path, url)
         async with await KubernetesCluster.from_kubeconfig(path, environ={}) as cluster:
