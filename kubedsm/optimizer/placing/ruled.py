@@ -17,7 +17,12 @@ from kubedsm.model.model import Pod, PodAffinityTerm, SpreadConstraint
 from kubedsm.model.node_index import MISSING, Codes, Ints, Mask, Positions
 from kubedsm.model.residents import Selection
 from kubedsm.optimizer.matching.match import Bounds
-from kubedsm.optimizer.matching.problem import Kind, PlacementProblem, group_ruled_kinds
+from kubedsm.optimizer.matching.problem import (
+    Kind,
+    PlacementProblem,
+    group_equal_rows,
+    group_ruled_kinds,
+)
 from kubedsm.optimizer.placing.batch import Batch
 from kubedsm.optimizer.placing.batch_mip import (
     PLACED,
@@ -292,8 +297,8 @@ def sample_classes(
         (Selection.of_spread(constraint),) for of_kind in rules for constraint in of_kind.spread
     }
     sorts += [scene.residents.counts(look)[None, positions] for look in looks if look]
-    _, sort = np.unique(np.concatenate(sorts), axis=1, return_inverse=True)
-    return _count_before(sort.ravel()).argsort(kind="stable").argsort() < few
+    _, sort = group_equal_rows(*(each.T for each in sorts))
+    return _count_before(sort).argsort(kind="stable").argsort() < few
 
 
 def _count_before(sort: Ints) -> Ints:
