@@ -53,7 +53,7 @@ class EventHandler:
         self._on_owner = tuple(on_owner)
 
     def handle(self, event: ClusterEvent) -> None:
-        with self._supervisor.catch_errors("event", story=event):
+        with self._supervisor.catch_errors("event", {"story": event}):
             change = self._mirror.apply(event)
             before, after = change.pod_before, change.pod_after
             if after is None:

@@ -230,7 +230,7 @@ class WorkloadEvents:
             notes = list(note_migrations(ended.get(workload, ())))
             if workload in noted:
                 notes.append(noted[workload])
-            with self.supervisor.catch_errors("workload events", workload=workload):
+            with self.supervisor.catch_errors("workload events", {"workload": workload}):
                 await self._write(workload, notes)
 
     async def _write(self, workload: Workload, notes: Iterable[Note]) -> None:

@@ -183,7 +183,7 @@ class PlacementManager(Controller):
         """Run a coroutine that belongs to no plan as a background task."""
 
         async def run() -> None:
-            with self.supervisor.catch_errors(part, **context):
+            with self.supervisor.catch_errors(part, context):
                 await work()
 
         with plan_logged(None):
@@ -370,14 +370,14 @@ class PlacementManager(Controller):
             for uid in own:
                 del self._followed[uid]
         self._listener.plan_advanced(running.plan, effects)
-        with plan_logged(plan_id):
-            for step in effects:
-                with self.supervisor.catch_errors("plan", step=step, history=running) as caught:
-                    self._apply_effect(running, step)
-                if caught:
-                    only = None if step.move else step.id  # migrations need all steps
-                    failed = Abandoned("internal error of the scheduler", only)
-                    self._inbox.appendleft((plan_id, failed, now))
+        for step in effects:
+            about = {"plan": plan_id, "step": step, "history": running}
+            with self.supervisor.catch_errors("plan", about) as caught:
+                self._apply_effect(running, step)
+            if caught.error:
+                only = None if step.move else step.id  # migrations need all steps
+                failed = Abandoned("internal error of the scheduler", only)
+                self._inbox.appendleft((plan_id, failed, now))
         if finished:
             self._end_bind(running)
             del self._plans[plan_id]
@@ -442,9 +442,10 @@ class PlacementManager(Controller):
         running = self._plans.get(plan_id)
         if running is None or running.plan.steps[step.id].state is not step.state:
             return
-        with self.supervisor.catch_errors(f"step {step.kind}", history=running) as caught:
+        contextvars.bind_contextvars(plan=plan_id)  # until the end of this task
+        with self.supervisor.catch_errors(f"step {step.kind}", {"history": running}) as caught:
             await work()
-        if caught and step.pod:
+        if caught.error and step.pod:
             # The outcome is unknown: a live read of the pod decides.
             self.report(plan_id, OutcomeLost(step.id))
 
@@ -480,7 +481,8 @@ class PlacementManager(Controller):
         if not step.move:
             return
         self._pulls.observe_step(step)
-        wait = self.migrations.end_step(running.plan, step, STALLED)
+        with plan_logged(running.plan.id):
+            wait = self.migrations.end_step(running.plan, step, STALLED)
         if wait:
             self.spawn_task("turns", partial(self._admit_later, wait))
         elif wait is not None:
@@ -493,7 +495,7 @@ class PlacementManager(Controller):
                 self._volumes.forget(Uid(step.pod))
             if step.move or step.kind is not StepKind.BIND:
                 continue
-            with self.supervisor.catch_errors("plan", step=step, history=running):
+            with self.supervisor.catch_errors("plan", {"step": step, "history": running}):
                 if len(running.plan.steps) == 1:  # otherwise most of the time is the provisioner's
                     self._listener.bind_ended(self.clock.monotonic() - running.begun)
                 self._on_bound(self.mirror.pod(Uid(step.pod)), step)
@@ -506,8 +508,7 @@ class PlacementManager(Controller):
                 self.report(migration.plan_id, CallRefused(step.id, pod))
             else:
                 start = partial(self._start, migration, step, pod)
-                with plan_logged(migration.plan_id):  # any plan may have admitted the migration
-                    self._spawn(self._run_step(migration.plan_id, step, start))
+                self._spawn(self._run_step(migration.plan_id, step, start))
 
     async def _admit_later(self, wait: float) -> None:
         """Admit queued migrations after `wait` seconds, since a pod takes long to terminate."""

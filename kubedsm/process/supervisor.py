@@ -6,8 +6,9 @@ process. Every caught exception increments a counter, produces an error in the l
 
 import random
 from collections import Counter
-from collections.abc import Callable, Coroutine, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any, TypeVar
 
 import attrs
@@ -38,6 +39,26 @@ class _Loop:
     restarted: float | None = None
 
 
+@attrs.define(eq=False)
+class Catching(AbstractContextManager["Catching"]):
+    """Context manager that logs an exception with context; several for each bind, so that a
+    generator would be too slow.
+    """
+
+    _log: Callable[[str, Exception, Mapping[str, object]], None]
+    _part: str
+    _context: Mapping[str, object] = {}
+    #: the exception, if any
+    error: Exception | None = attrs.field(default=None, init=False)
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> bool:
+        if not isinstance(error, Exception):
+            return False
+        self.error = error
+        self._log(self._part, error, self._context)
+        return True
+
+
 class Supervisor:
     """Supervisor of background work: logs and counts exceptions; cancellation propagates."""
 
@@ -50,16 +71,8 @@ class Supervisor:
         #: monotonic time of each component's last caught exception
         self._caught_at: dict[str, float] = {}
         self._loops: list[_Loop] = []
-
-    @contextmanager
-    def catch_errors(self, part: str, **context: object) -> Iterator[list[Exception]]:
-        """Context manager: log an exception with context, and append it to the yielded list."""
-        caught: list[Exception] = []
-        try:
-            yield caught
-        except Exception as error:  # noqa: BLE001 - the purpose of this class
-            caught.append(error)
-            self._log_caught(part, error, context)
+        #: given the component and a context, the context manager of its work
+        self.catch_errors = partial(Catching, self._log_caught)
 
     def notify_observers(
         self, part: str, observers: Iterable[Callable[[T], object]], change: T, **context: object
@@ -68,7 +81,7 @@ class Supervisor:
         for observer in observers:
             try:
                 observer(change)
-            except Exception as error:  # noqa: BLE001 - as above
+            except Exception as error:  # noqa: BLE001 - the purpose of this class
                 self._log_caught(part, error, context)
 
     def isolate_failures(
@@ -99,7 +112,7 @@ class Supervisor:
                 began = self._clock.monotonic()
                 with self.catch_errors(part) as caught:
                     await loop()
-                if not caught:
+                if caught.error is None:
                     return
                 now = self._clock.monotonic()
                 if now - began >= WORKED_AFTER:
@@ -133,7 +146,7 @@ class Supervisor:
                 failing[loop.part] = max(now - loop.failing_since, failing.get(loop.part, 0.0))
         return failing
 
-    def _log_caught(self, part: str, error: Exception, context: dict[str, object]) -> None:
+    def _log_caught(self, part: str, error: Exception, context: Mapping[str, object]) -> None:
         self.caught[part] += 1
         self._caught_at[part] = self._clock.monotonic()
         more = self._throttle.count_suppressed(part, repr(error))

@@ -44,7 +44,7 @@ class PlannedBatches:
         try:
             with scheduler.supervisor.catch_errors("decision") as caught:
                 await self._plan(batch)
-            if caught:
+            if caught.error:
                 scheduler.attempts.requeue_failed(_list_planning(scheduler, batch.pods))
         finally:
             scheduler.planned = None
