@@ -4,8 +4,6 @@ and the API calls to make.
 
 from collections.abc import Iterable, Iterator, Sequence
 
-import attrs
-
 from plans.events import (
     Abandoned,
     Begun,
@@ -102,8 +100,7 @@ def advance(plan: Plan, event: PlanEvent, now: float) -> tuple[Plan, tuple[Step,
                 continue
             verifying = state is StepState.VERIFYING
             patience = min(step.timeout, REREAD) if verifying else step.timeout
-            changed[step.id] = steps[step.id] = attrs.evolve(
-                step,
+            changed[step.id] = steps[step.id] = step._replace(
                 state=state,
                 deadline=now + patience if state in OPEN else None,
                 verified_since=(step.verified_since or now) if verifying else None,
@@ -118,7 +115,7 @@ def _fill_in(step: Step, event: MoveAccepted | ReplacementClaimed) -> Step:
     """Set a step's replacement pod or timeout, once an event provides the value."""
     match event:
         case ReplacementClaimed(move, pod) if step.replacement_of == move:
-            return attrs.evolve(step, pod=pod)
+            return step._replace(pod=pod)
         case MoveAccepted(move) if step.move == move:
             return _set_timeout(step, event)
     return step
@@ -126,11 +123,11 @@ def _fill_in(step: Step, event: MoveAccepted | ReplacementClaimed) -> Step:
 
 def _set_timeout(step: Step, accepted: MoveAccepted) -> Step:
     if step.kind is StepKind.SETTLE:
-        return attrs.evolve(step, timeout=accepted.settle)
+        return step._replace(timeout=accepted.settle)
     if step.kind is StepKind.AWAIT_READY:
-        return attrs.evolve(step, timeout=max(step.timeout, accepted.ready_within))
+        return step._replace(timeout=max(step.timeout, accepted.ready_within))
     if step.kind in WAITS_FOR_DELETION:
-        return attrs.evolve(step, timeout=step.timeout + accepted.grace)
+        return step._replace(timeout=step.timeout + accepted.grace)
     return step
 
 

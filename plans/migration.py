@@ -67,7 +67,7 @@ def migration_plan(plan_id: str, orders: Iterable[MoveOrder]) -> Plan:
         if order.second_leg_of:
             before |= {freed[order.second_leg_of], finished[order.second_leg_of]}
         number = starts[order.id]
-        steps[number] = attrs.evolve(steps[number], after=frozenset(before))
+        steps[number] = steps[number]._replace(after=frozenset(before))
     return Plan(plan_id, tuple(steps))
 
 

@@ -14,6 +14,7 @@ The rules:
 """
 
 import enum
+from typing import NamedTuple
 
 import attrs
 
@@ -84,8 +85,9 @@ TRANSITIONS: dict[tuple[StepState, Trigger], StepState] = {
 }
 
 
-@attrs.frozen(slots=True)
-class Step:
+class Step(NamedTuple):
+    """Step of a plan; a tuple, because each transition of each bind makes another."""
+
     id: int
     kind: StepKind
     #: uid; empty while the replacement does not exist

@@ -374,8 +374,8 @@ async def test_a_rollback_is_no_step_after_the_last():
     record.suggestion(here, Suggestion(before, before), [outcome])
     plan = migration_plan("p", [MoveOrder("m", web.uid, "e1", MoveMode.SURGE, 60.0)])
     steps = [
-        attrs.evolve(step, state=StepState.ASKED if step.kind is StepKind.RESTORE else step.state)
-        for step in (attrs.evolve(step, state=StepState.CANCELLED) for step in plan.steps)
+        step._replace(state=StepState.ASKED if step.kind is StepKind.RESTORE else step.state)
+        for step in (step._replace(state=StepState.CANCELLED) for step in plan.steps)
     ]
     record.plan_advanced(attrs.evolve(plan, steps=tuple(steps)), steps)
     told = MigrationExplainer.find(record, "m", here, load("", "test")).explain()

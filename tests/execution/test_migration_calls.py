@@ -38,7 +38,7 @@ class Noted(Faults):
 
 def asked(kind, pod, deadline=1000.0):
     step = Step(1, kind, pod.uid, "", deadline, move="m", state=StepState.ASKED)
-    return attrs.evolve(step, deadline=deadline)
+    return step._replace(deadline=deadline)
 
 
 class Called:

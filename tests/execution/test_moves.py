@@ -49,7 +49,7 @@ async def test_a_move_whose_old_pod_is_slow_to_go_counts_in_its_own_namespace_on
     assert first.plan_id == "web"
     plan = migration_plan("web", [first.order])
     last = {StepKind.AWAIT_GONE, StepKind.RESTORE}
-    steps = [s if s.kind in last else attrs.evolve(s, state=StepState.DONE) for s in plan.steps]
+    steps = [s if s.kind in last else s._replace(state=StepState.DONE) for s in plan.steps]
     assert moves.end_step(attrs.evolve(plan, steps=tuple(steps)), steps[6], 3.0) == 3.0
     await asyncio.sleep(2.9)
     assert list(moves.admit_starts()) == []

@@ -81,7 +81,7 @@ class Scene:
         self.orphans.sweep(self.plans)
 
     def restored(self, pod, state):
-        step = attrs.evolve(restore_plan(pod.uid).steps[0], state=state, reason="no")
+        step = restore_plan(pod.uid).steps[0]._replace(state=state, reason="no")
         self.orphans.end_restoring(step, self.plans)
 
 

@@ -341,7 +341,7 @@ def test_a_move_waits_until_the_room_it_needs_is_free():
     story.plan = attrs.evolve(
         story.plan,
         steps=tuple(
-            attrs.evolve(s, state=StepState.ASKED, deadline=99.0)
+            s._replace(state=StepState.ASKED, deadline=99.0)
             if (s.move, s.kind) == ("m", StepKind.AWAIT_GONE)
             else s
             for s in story.plan.steps

@@ -186,8 +186,7 @@ class Interpreter:
         found = self._later.get(key)
         if found is None:
             steps = tuple(
-                attrs.evolve(
-                    s,
+                s._replace(
                     deadline=s.deadline - seconds,
                     verified_since=s.verified_since and s.verified_since - seconds,
                 )
