@@ -1,7 +1,8 @@
 """Handle that the controllers of one scheduler share, as kube-scheduler's `framework.Handle`."""
 
 import asyncio
-from typing import Generic, TypeVar
+from operator import attrgetter
+from typing import Any, ClassVar
 
 import attrs
 
@@ -13,8 +14,6 @@ from kubedsm.model.mirror import ClusterMirror
 from kubedsm.process.clock import Clock
 from kubedsm.process.log_throttle import LogThrottle
 from kubedsm.process.supervisor import Supervisor
-
-T = TypeVar("T")
 
 
 @attrs.frozen(slots=True)
@@ -37,15 +36,9 @@ class Handle:
     timeout: float
 
 
-class _OfHandle(Generic[T]):
-    """Attribute of controllers whose value is the handle's of the same name."""
-
-    def __set_name__(self, _: type, name: str) -> None:
-        self._name = name
-
-    def __get__(self, controller: "Controller", _: type) -> T:
-        value: T = getattr(controller.handle, self._name)
-        return value
+def _of_handle(name: str) -> Any:
+    """Return a property of controllers whose value is the handle's attribute of that name."""
+    return property(attrgetter(f"handle.{name}"))
 
 
 @attrs.define(eq=False, repr=False)
@@ -54,13 +47,13 @@ class Controller:
 
     handle: Handle
 
-    cluster = _OfHandle[Cluster]()
-    mirror = _OfHandle[ClusterMirror]()
-    configuration = _OfHandle[CurrentConfiguration]()
-    clock = _OfHandle[Clock]()
-    synced = _OfHandle[asyncio.Event]()
-    recorder = _OfHandle[EventRecorder]()
-    listener = _OfHandle[Listener]()
-    supervisor = _OfHandle[Supervisor]()
-    throttle = _OfHandle[LogThrottle]()
-    timeout = _OfHandle[float]()
+    cluster: ClassVar[Cluster] = _of_handle("cluster")
+    mirror: ClassVar[ClusterMirror] = _of_handle("mirror")
+    configuration: ClassVar[CurrentConfiguration] = _of_handle("configuration")
+    clock: ClassVar[Clock] = _of_handle("clock")
+    synced: ClassVar[asyncio.Event] = _of_handle("synced")
+    recorder: ClassVar[EventRecorder] = _of_handle("recorder")
+    listener: ClassVar[Listener] = _of_handle("listener")
+    supervisor: ClassVar[Supervisor] = _of_handle("supervisor")
+    throttle: ClassVar[LogThrottle] = _of_handle("throttle")
+    timeout: ClassVar[float] = _of_handle("timeout")
