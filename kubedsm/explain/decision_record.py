@@ -217,7 +217,7 @@ class DecisionRecord(Listener):
 
     def plan_advanced(self, plan: Plan, steps: Sequence[Step]) -> None:
         """Record the progress of migrations that this process decided."""
-        if plan.restores_only or not any(step.move for step in steps):
+        if not any(step.move for step in steps) or plan.restores_only:
             return
         self.changes += 1
         now = self._clock.wall()

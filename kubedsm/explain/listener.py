@@ -1,6 +1,7 @@
 """Callbacks about scheduler activity, for metrics, the record of decisions and the dashboard."""
 
 from collections.abc import Callable, Collection, Sequence
+from functools import partial
 from typing import Any, Literal
 
 from kubedsm.explain.effects import Effect
@@ -90,19 +91,16 @@ class Listener:
 
 
 class Listeners(Listener):
-    """Composite listener that forwards each callback to several listeners, in order."""
+    """Composite listener that forwards each callback to the listeners that have it, in order."""
 
     def __init__(self, *listeners: Listener) -> None:
-        self.listeners = listeners
+        for name, ignored in vars(Listener).items():
+            if not name.startswith("_"):
+                calls = [getattr(each, name) for each in listeners]
+                calls = [call for call in calls if getattr(call, "__func__", None) is not ignored]
+                setattr(self, name, partial(_call_each, calls))
 
 
-def _forward_to_all(name: str) -> Callable[..., None]:
-    def forward(self: Listeners, *arguments: Any) -> None:
-        for listener in self.listeners:
-            getattr(listener, name)(*arguments)
-
-    return forward
-
-
-for _name in [name for name in vars(Listener) if not name.startswith("_")]:
-    setattr(Listeners, _name, _forward_to_all(_name))
+def _call_each(calls: Sequence[Callable[..., None]], *arguments: Any) -> None:
+    for call in calls:
+        call(*arguments)
