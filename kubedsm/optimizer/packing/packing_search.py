@@ -105,6 +105,7 @@ class Search:
         """Place more pods by rounds of few migrations; the callback `takes` accepts or rejects each
         round.
         """
+        rejected: set[bytes] = set()
         for _ in range(self._rounds):
             if not self._out or deadline.spend(self._round_steps):
                 break
@@ -112,7 +113,10 @@ class Search:
             before = list(self._on), list(self._spare_room), self._out
             if found is not None and self._count_tiers(found.out) < self._count_tiers(self._out):
                 self._apply_result(found)
-                if not takes(self.loads):
+                loads = self.loads
+                # In a small cluster the same few placements come up again and again.
+                if loads.tobytes() in rejected or not takes(loads):
+                    rejected.add(loads.tobytes())
                     self._on, self._spare_room, self._out = before
 
     @property
