@@ -3,6 +3,7 @@
 import math
 import random
 from collections import Counter
+from functools import cache
 
 import attrs
 
@@ -124,31 +125,36 @@ def literal_qos(case, homes, objective):
     """Return the QoS score of a placement, by workloads, with the near shares of those with
     demand.
     """
+    shot, sites = case.snapshot, {}
+    for uid, p in shot.pods.items():
+        there = shot.nodes.get(homes.get(uid) or p.node_name)
+        if there is not None and there.tier is Tier.EDGE:
+            sites.setdefault(p.workload, Counter())[there.labels.get("site", "")] += 1
     score = 0.0
-    for workload, share in case.snapshot.census.shares.items():
-        qos_target = case.qos_targets(workload)
-        nodes = [
-            case.snapshot.nodes[where]
-            for uid, p in case.snapshot.pods.items()
-            if p.workload == workload and (where := homes.get(uid) or p.node_name)
-        ]
-        edge = [n for n in nodes if n.tier is Tier.EDGE]
-        near, qos = len(edge) / share.total, qos_target.qos
-        sites = Counter(n.labels.get("site", "") for n in edge)
-        if qos_target.demand is not None and qos_target.demand.parts:
-            near = literal_near(qos_target.demand, sites, share.total)
-            qos = min(qos, most_reachable(qos_target.demand, share.total))
-        kept, below = objective.values_around(near, qos)
-        score += qos_target.weight * float(kept if near >= qos - 1e-9 else below)
-        if qos_target.demand is not None:
-            wanted = math.ceil(qos_target.qos * share.total - 1e-9)
-            needed = math.ceil(qos_target.demand.kept * wanted - 1e-9)
-            left = min((len(edge) - number for number in sites.values()), default=0)
-            lost = max(needed - left, 0) / share.total
-            score -= qos_target.weight * objective.most * lost
+    for workload, share in shot.census.shares.items():
+        replicas = tuple(sorted(sites.get(workload, {}).items()))
+        score += _literal_worth(objective, case.qos_targets(workload), share.total, replicas)
     return round(score, 7)
 
 
+@cache
+def _literal_worth(objective, target, total, replicas):
+    edge, demand, qos = sum(number for _, number in replicas), target.demand, target.qos
+    near = edge / total
+    if demand is not None and demand.parts:
+        near = literal_near(demand, dict(replicas), total)
+        qos = min(qos, most_reachable(demand, total))
+    kept, below = objective.values_around(near, qos)
+    worth = target.weight * float(kept if near >= qos - 1e-9 else below)
+    if demand is not None:
+        wanted = math.ceil(target.qos * total - 1e-9)
+        needed = math.ceil(demand.kept * wanted - 1e-9)
+        left = min((edge - number for _, number in replicas), default=0)
+        worth -= target.weight * objective.most * max(needed - left, 0) / total
+    return worth
+
+
+@cache
 def most_reachable(demand, total):
     """Return the greatest near share of `total` replicas, by trying every number at each site."""
 

@@ -49,11 +49,7 @@ def suggested(case, limits=MANY, **how):
 
 def after(case, found):
     """Return the case after the suggested migrations."""
-    return moved_by(case, found.moves)
-
-
-def moved_by(case, moves):
-    homes = {move.pod.uid: move.target for move in moves}
+    homes = {move.pod.uid: move.target for move in found.moves}
     pods = [
         attrs.evolve(p, node_name=homes.get(p.uid, p.node_name))
         for p in case.snapshot.pods.values()
@@ -61,8 +57,8 @@ def moved_by(case, moves):
     return counted(attrs.evolve(case, snapshot=snapshot(list(case.snapshot.nodes.values()), pods)))
 
 
-def qos(case):
-    return literal_qos(case, {}, SHARE)
+def qos(case, homes=()):
+    return literal_qos(case, dict(homes), SHARE)
 
 
 def moved(found):
@@ -205,11 +201,7 @@ def best_reachable(case):
     def assign(pods, room, homes):
         nonlocal best
         if not pods:
-            pods_there = {
-                uid: attrs.evolve(p, node_name=homes[uid]) for uid, p in shot.pods.items()
-            }
-            then = attrs.evolve(case, snapshot=attrs.evolve(shot, pods=pods_there))
-            best = max(best, literal_qos(then, {}, SHARE))
+            best = max(best, qos(case, homes))
             return
         first, *others = pods
         for name, left in room.items():
@@ -254,12 +246,17 @@ def better_within(case, legs, known):
                 pairs = list(zip(pods, targets, strict=True))
                 if any(p.node_name == target for p, target in pairs):
                     continue
-                moves = [
-                    Move(p, p.node_name, to, MoveKind.between(*(shot.nodes[n].tier for n in ends)))
-                    for p, to in pairs
-                    for ends in ((p.node_name, to),)
-                ]
-                if qos(moved_by(case, moves)) > known + 1e-6:
+                if qos(case, ((p.uid, target) for p, target in pairs)) > known + 1e-6:
+                    moves = [
+                        Move(
+                            p,
+                            p.node_name,
+                            to,
+                            MoveKind.between(*(shot.nodes[n].tier for n in ends)),
+                        )
+                        for p, to in pairs
+                        for ends in ((p.node_name, to),)
+                    ]
                     order = order_migrations(feasibility, moves, shot.free)
                     if isinstance(order, Order) and count_legs(order.moves) <= legs:
                         return order
