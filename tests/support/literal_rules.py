@@ -26,29 +26,32 @@ def literal_rule(snapshot: Snapshot, pod: Pod, node: Node) -> str | None:
     ]
     here = [other for other, at in others if at.name == node.name]
     rules = {
-        "NodePorts": not any(_clash(pod, other) for other in here),
-        "NodeResourcesFit": not shortages(pod.requests, snapshot.free[node.name]),
-        "VolumeRestrictions": not _mounted_already(snapshot, pod, others),
-        "NodeVolumeLimits": _attachable(snapshot, pod, node, here),
-        "VolumeBinding": all(
+        "NodePorts": lambda: not any(_clash(pod, other) for other in here),
+        "NodeResourcesFit": lambda: not shortages(pod.requests, snapshot.free[node.name]),
+        "VolumeRestrictions": lambda: not _mounted_already(snapshot, pod, others),
+        "NodeVolumeLimits": lambda: _attachable(snapshot, pod, node, here),
+        "VolumeBinding": lambda: all(
             volume.nodes is None or any_selects(volume.nodes, node.name, node.labels)
             for volume in _volumes(snapshot, pod)
         ),
-        "VolumeZone": not any(key in node.labels for key in _ZONES)
-        or all(
-            node.labels.get(key) in volume.labels[key].split("__")
-            for volume in _volumes(snapshot, pod)
-            for key in _ZONES
-            if key in volume.labels
+        "VolumeZone": lambda: (
+            not any(key in node.labels for key in _ZONES)
+            or all(
+                node.labels.get(key) in volume.labels[key].split("__")
+                for volume in _volumes(snapshot, pod)
+                for key in _ZONES
+                if key in volume.labels
+            )
         ),
-        "PodTopologySpread": all(
+        "PodTopologySpread": lambda: all(
             _even(snapshot, pod, node, constraint, others)
             for constraint in pod.pod_class.rules.spread
         ),
-        "InterPodAffinity": _near_enough(snapshot, pod, node, others)
-        and _far_enough(snapshot, pod, node, others),
+        "InterPodAffinity": lambda: (
+            _near_enough(snapshot, pod, node, others) and _far_enough(snapshot, pod, node, others)
+        ),
     }
-    return next((name for name, kept in rules.items() if not kept), None)
+    return next((name for name, keeps in rules.items() if not keeps()), None)
 
 
 def meant(snapshot: Snapshot, term: PodAffinityTerm, pod: Pod) -> bool:
@@ -91,11 +94,13 @@ def _volumes(snapshot: Snapshot, pod: Pod) -> Iterator[Volume]:
 
 def _attachable(snapshot: Snapshot, pod: Pod, node: Node, here: Sequence[Pod]) -> bool:
     csi_node = (snapshot.surroundings.csi_nodes or {}).get((node.name,))
+    if csi_node is None:
+        return True
     wanted, attached = (
         {volume.csi for each in pods for volume in _volumes(snapshot, each) if volume.csi}
         for pods in ([pod], here)
     )
-    return csi_node is None or all(
+    return all(
         sum(csi.driver == driver for csi in wanted | attached) <= most
         for driver, most in csi_node.limits.items()
         if any(csi.driver == driver for csi in wanted - attached)
@@ -133,6 +138,8 @@ def _even(
 
 def _near_enough(snapshot: Snapshot, pod: Pod, node: Node, others: Others) -> bool:
     terms = pod.pod_class.rules.affinity
+    if not terms:
+        return True
     friends = [(o, at) for o, at in others if all(meant(snapshot, term, o) for term in terms)]
     if not all(term.topology_key in node.labels for term in terms):
         return False

@@ -2,6 +2,7 @@
 
 import random
 from collections import Counter
+from functools import cache
 from itertools import combinations, groupby, permutations, product
 
 import attrs
@@ -75,16 +76,25 @@ class RuledOracle:
 
     def best(self):
         """Return the best reachable (QoS by priority, -legs, -fragmentation)."""
-        ranked = sorted(((self._worth(steps), steps) for steps in self._choices()), key=_first)
+
+        @cache
+        def qos(changes):
+            shares = shares_after(self.shot.census.shares, changes)
+            return by_priority(self.shot, shares, self.case)
+
+        def worth(steps):
+            return qos(list_changes(steps, self.edge)), -len(steps)
+
+        ranked = sorted(((worth(steps), steps) for steps in self._choices()), key=_first)
         best = None
-        for worth, same in groupby(reversed(ranked), key=_first):
-            if best is not None and worth < best[:2]:
+        for rank, same in groupby(reversed(ranked), key=_first):
+            if best is not None and rank < best[:2]:
                 break
             for _, steps in same:
                 legs = self._legs(steps)
-                rank = worth[0], -(legs or 0), -self._fragmentation(steps)
-                if legs is not None and (best is None or rank > best):
-                    best = rank
+                found = rank[0], -(legs or 0), -self._fragmentation(steps)
+                if legs is not None and (best is None or found > best):
+                    best = found
         return best
 
     def _choices(self):
@@ -118,10 +128,6 @@ class RuledOracle:
             and kinds["within"] <= self.case.limits.max_edge_reorder
             and not out & come
         )
-
-    def _worth(self, steps):
-        shares = shares_after(self.shot.census.shares, list_changes(steps, self.edge))
-        return by_priority(self.shot, shares, self.case), -len(steps)
 
     def _fragmentation(self, steps):
         free = free_after(self.shot.free, steps)
