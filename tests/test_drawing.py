@@ -17,6 +17,7 @@ def kept(tmp_path, monkeypatch):
 
 def test_a_normal_run_draws_one_seed_of_three_whose_remainders_differ():
     assert list(drawn(range(100, 114))) == [100, 104, 108, 109, 113]
+    assert list(drawn(range(14), one_in=6)) == [0, 7]
 
 
 def test_a_long_run_adds_as_many_fresh_seeds_that_its_base_repeats(monkeypatch):

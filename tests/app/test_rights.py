@@ -18,7 +18,7 @@ from support.rights import ADMIN_TOKEN, Logged, Right, install, rights, shipped
 from support.worlds import emulated
 
 ALL_FEATURES = load(
-    "{preemption: enabled, suggester: {mode: apply, period: 2s}, migration: {drainDelay: 1s}}",
+    "{preemption: enabled, suggester: {mode: apply, period: 5s}, migration: {drainDelay: 1s}}",
     "test",
 )
 NODES = (node("e1", "edge", "4", "8Gi"), node("c1", "cloud", "4", "8Gi"))

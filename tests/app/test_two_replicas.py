@@ -36,7 +36,7 @@ async def test_a_first_that_stops_for_a_moment_again_and_again_goes_on(rates):
     """It writes nothing late, whenever it was stopped, and needs nobody to take its place."""
     async with replicas() as several:
         first, _other = await first_and_other(several, rates)
-        for tenths in range(20):
+        for tenths in range(0, 20, 2):
             first.freeze()
             await asyncio.sleep(0.3 + tenths / 10)
             first.thaw()
@@ -46,7 +46,7 @@ async def test_a_first_that_stops_for_a_moment_again_and_again_goes_on(rates):
         await several.until_written_by(first, 10)
 
 
-async def test_a_leader_suspended_for_an_hour_writes_nothing_when_its_machine_resumes():
+async def test_a_leader_suspended_for_ten_minutes_writes_nothing_when_its_machine_resumes():
     """By its clock, which stood still, it leads and may send the bind; another leads by then."""
     async with replicas() as several:
         first, _other = await first_and_other(several)
@@ -57,12 +57,13 @@ async def test_a_leader_suspended_for_an_hour_writes_nothing_when_its_machine_re
                 suspended.append(first.clock.monotonic())
                 first.at_send = lambda _: None
                 first.suspend()
-                asyncio.get_running_loop().call_later(3600, first.thaw)
+                asyncio.get_running_loop().call_later(600, first.thaw)
                 several.load.cancel()
 
         first.at_send = suspend
         await several.world.until(lambda: suspended, 10)
-        await several.world.until(lambda: first.over, 3610)
+        await asyncio.sleep(595)
+        await several.world.until(lambda: first.over, 15)
         assert first.clock.monotonic() < suspended[0] + 5
         assert several.ledger.holder == "other"
         assert not several.ledger.wrong

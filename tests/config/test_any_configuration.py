@@ -30,7 +30,7 @@ def test_anything_is_a_configuration_or_one_line(text):
     assert len(message.splitlines()) == 1
 
 
-@examples(60)
+@examples(30)
 @given(configurations)
 def test_every_configuration_comes_back_from_its_text(configuration):
     text = dump(configuration)

@@ -198,11 +198,10 @@ async def test_a_new_leader_goes_on_with_the_budget_that_the_former_has_spent():
             await quiet(world)
         begun = world.clock.wall()
         async with world.scheduler(seed=1) as runtime:
-            await asyncio.sleep(HOUR / 2)
+            await asyncio.sleep(begun + HOUR - world.clock.wall() - 30)
             assert len(runtime.manager.migrations.deferrals.begun) == 1
             assert world.placed("web") == {"e1": 1, "c1": 1}
-            await world.until(lambda: world.placed("web") == {"e1": 2}, HOUR)
-            assert world.clock.wall() > begun + HOUR - 30
+            await world.until(lambda: world.placed("web") == {"e1": 2}, 60)
 
 
 async def test_migrations_before_a_budget_count_for_the_next_leader_too():

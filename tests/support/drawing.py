@@ -1,4 +1,5 @@
-"""Seeds of drawn instances: a fixed third in a normal run, all and fresh ones in a long run.
+"""Seeds of drawn instances: a fixed third, or fewer, in a normal run, all and fresh ones in a long
+run.
 
 `pytest --long` plays every seed that a test names, and as many fresh ones. If a fresh seed fails,
 it becomes a named case of its test in `tests/counterexamples.json`, which every later run plays.
@@ -18,10 +19,12 @@ LONG = "KUBEDSM_LONG"
 _current: dict[str, int] = {}
 
 
-def drawn(seeds):
-    """Yield the seeds of this run, of all that the test names."""
+def drawn(seeds, one_in=3):
+    """Yield the seeds of this run, of all that the test names: one of each `one_in`, or in a long
+    run all of them.
+    """
     test = _running_test()
-    for seed in [*_known_counterexamples(test), *drawn_cases(seeds)]:
+    for seed in [*_known_counterexamples(test), *drawn_cases(seeds, one_in)]:
         _current[test] = seed
         yield seed
     del _current[test]
@@ -39,12 +42,12 @@ def keep_counterexample(test, seed):
     COUNTEREXAMPLES.write_text(json.dumps(known, indent=2, sort_keys=True) + "\n")
 
 
-def drawn_cases(seeds):
+def drawn_cases(seeds, one_in=3):
     """Return the seeds of this run without known counterexamples, for `parametrize`."""
     base = os.environ.get(LONG)
     if base is None:
-        # One of each three, not always the same one: tests often draw by the parity of a seed.
-        return [seeds[at] for at in range(len(seeds)) if at % 3 == at // 3 % 3]
+        # Not always the same one of each: tests often draw by the parity of a seed.
+        return [seeds[at] for at in range(len(seeds)) if at % one_in == at // one_in % one_in]
     fresh = random.Random(f"{base} {seeds}")
     return [*seeds, *(fresh.randrange(10**6, 10**9) for _ in seeds)]
 

@@ -344,7 +344,7 @@ def possible(shot, found):
 @pytest.mark.parametrize("draw", [lumped, drawn_case, crowded_case])
 def test_one_is_made_if_and_only_if_one_can_be(draw):
     seen = Counter()
-    for seed in drawing.drawn(range(300)):
+    for seed in drawing.drawn(range(300), one_in=6):
         case = draw(seed)
         shot, limits = case.snapshot, attrs.evolve(case.limits, spread=True)
         found = suggest(shot, case.qos_targets, case.objective, limits)
@@ -384,7 +384,7 @@ def test_one_is_made_if_and_only_if_one_can_be(draw):
 
 def test_under_rules_between_pods_none_is_broken():
     seen = Counter()
-    for seed in drawing.drawn(range(300)):
+    for seed in drawing.drawn(range(300), one_in=6):
         case = ruled_case(seed, leaning) if seed % 2 else ruled_case(seed)
         shot, limits = case.snapshot, attrs.evolve(case.limits, spread=True)
         found = suggest(shot, case.qos_targets, case.objective, limits)
@@ -400,7 +400,7 @@ def test_under_rules_between_pods_none_is_broken():
 @pytest.mark.parametrize("defragment", [False, True])
 def test_suggesting_again_and_again_comes_to_its_end(defragment):
     seen = Counter()
-    for seed in drawing.drawn(range(300)):
+    for seed in drawing.drawn(range(300), one_in=6):
         case = lumped(seed)
         shot, limits = case.snapshot, attrs.evolve(case.limits, defragment=defragment)
         ranks = []
@@ -430,6 +430,6 @@ def test_suggesting_again_and_again_comes_to_its_end(defragment):
         ]
         assert not left, seed
         seen["several rounds"] += len(ranks) > 2
-    assert seen["rebalanced"] >= 15, seen
-    assert seen["several rounds"] >= 8, seen
+    assert seen["rebalanced"] >= 7, seen
+    assert seen["several rounds"] >= 4, seen
     assert bool(seen["tidied"]) == defragment, seen

@@ -72,7 +72,7 @@ def test_they_go_together_or_not_at_all():
 @pytest.mark.parametrize("algorithm", ["exact", "paper"])
 def test_on_random_clusters(algorithm):
     seen = Counter()
-    for seed in drawing.drawn(range(5000, 5300)):
+    for seed in drawing.drawn(range(5000, 5300), one_in=6):
         case = ruled_case(seed, leaning)
         shot = case.snapshot
         limits = attrs.evolve(case.limits, max_moves=6, max_cloud_to_edge=5, max_edge_reorder=3)
@@ -83,13 +83,13 @@ def test_on_random_clusters(algorithm):
             seen["groups"] += before is not after
         seen["moved"] += bool(found.moves)
         seen["refused"] += any("scheduling rules" in r.reason for r in found.rejected)
-    assert seen["moved"] >= 8, seen
+    assert seen["moved"] >= 4, seen
     assert seen["refused"], seen
 
 
 def test_what_is_proven_is_the_best_that_keeps_all_rules():
     seen = Counter()
-    for seed in drawing.drawn(range(150)):
+    for seed in drawing.drawn(range(150), one_in=6):
         case = ruled_case(seed, leaning)
         found = suggest(case.snapshot, case.qos_targets, case.objective, case.limits)
         best = RuledOracle(case).best()
@@ -104,4 +104,4 @@ def test_what_is_proven_is_the_best_that_keeps_all_rules():
         seen["moved"] += bool(found.moves)
     assert seen["best"] >= 0.9 * seen["all"], seen
     assert seen["proven"] >= 0.3 * seen["all"], seen
-    assert seen["moved"] >= 4, seen
+    assert seen["moved"] >= 2, seen

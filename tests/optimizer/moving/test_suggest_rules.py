@@ -195,7 +195,7 @@ def no_gain(case, best):
 
 def test_exact_equals_trying_every_choice_and_keeps_every_rule():
     seen = Counter()
-    for seed in drawing.drawn(range(600)):
+    for seed in drawing.drawn(range(600), one_in=6):
         case = ruled_case(seed)
         found = suggest(case.snapshot, case.qos_targets, case.objective, case.limits)
         for other in range(3):
@@ -216,8 +216,8 @@ def test_exact_equals_trying_every_choice_and_keeps_every_rule():
         seen["needs"] += any(needed(found).values())
     assert seen["best"] >= 0.95 * seen["all"], seen
     assert seen["proven"] >= 0.6 * seen["all"], seen
-    assert seen["moved"] >= 25, seen
-    assert seen["moved and proven"] >= 15, seen
+    assert seen["moved"] >= 12, seen
+    assert seen["moved and proven"] >= 7, seen
     assert seen["several"] >= 3, seen
     assert seen["needs"] >= 1, seen
 

@@ -55,7 +55,7 @@ def by_site(case, decision):
 def test_equals_enumeration():
     seen = Counter()
     objectives = SHARE, FAR, Objective(evenness=0.65), Objective("latency")
-    for seed in drawing.drawn(range(3000, 3400)):
+    for seed in drawing.drawn(range(3000, 3400), one_in=6):
         case, objective = drawn_by_site(seed), objectives[seed % 4]
         decision = decided(case, objective)
         best = max(
@@ -65,7 +65,7 @@ def test_equals_enumeration():
         seen["proven"] += decision.proof.qos
         seen["several sites"] += len({site for _, site in by_site(case, decision)}) > 2
         seen["unplaced"] += bool(decision.unplaced)
-    assert min(seen.values()) >= 5, seen
+    assert min(seen.values()) >= 3, seen
 
 
 def test_memory_does_not_grow_with_the_number_of_classes():

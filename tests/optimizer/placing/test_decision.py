@@ -37,7 +37,7 @@ def rank(case, decision, objective=DEFAULT):
 )
 def test_equals_the_literal_form(objective, measure):
     seen = Counter()
-    for seed in drawing.drawn(range(1000, 1350)):
+    for seed in drawing.drawn(range(1000, 1350), one_in=6):
         case = drawn(seed, most=8)
         decision = decided(case, objective, measure)
         assert rank(case, decision, objective) == literal_decision(case, objective, measure), seed
@@ -47,7 +47,7 @@ def test_equals_the_literal_form(objective, measure):
         seen["unplaced"] += bool(decision.unplaced)
         seen["unplaced, cloud used"] += bool(decision.unplaced) and tiers[Tier.CLOUD] > 0
         seen["all on the edge"] += 0 < tiers[Tier.EDGE] == len(case.batch)
-    assert min(seen.values()) >= 15, seen
+    assert min(seen.values()) >= 7, seen
 
 
 def edge_only(cpu, pods, targets, cloud=True):
@@ -89,7 +89,7 @@ def test_least_allocated_scores_as_kube_scheduler_does():
 def test_beyond_the_bounds_the_choice_is_sound_and_says_that_it_is_not_proven(bounds):
     unproven = 0
     kept, possible = 0, 0
-    for seed in drawing.drawn(range(5000, 5200)):
+    for seed in drawing.drawn(range(5000, 5200), one_in=6):
         case = drawn(seed)
         exact = decided(case)
         rough = immediate_schedule(
@@ -103,7 +103,7 @@ def test_beyond_the_bounds_the_choice_is_sound_and_says_that_it_is_not_proven(bo
             assert rejections.keys() == case.snapshot.nodes.keys()
         kept += len(rough.bindings)
         possible += len(exact.bindings)
-    assert unproven >= 15
+    assert unproven >= 7
     assert kept >= 0.95 * possible
 
 

@@ -74,7 +74,7 @@ def drawn(seed):
 
 def test_open_nodes_are_those_of_a_cluster_with_the_same_pods():
     closed = 0
-    for seed in drawing.drawn(range(300)):
+    for seed in drawing.drawn(range(300), one_in=6):
         rng = random.Random(seed)
         shot, batch = drawn(seed)
         rules = Feasibility.of(shot)
@@ -95,7 +95,7 @@ def test_open_nodes_are_those_of_a_cluster_with_the_same_pods():
                 found = known.of(out) & ~fresh.room.short(out.requests)
                 assert (found == fresh.taking(out)).all(), seed
                 closed += not found.all()
-    assert closed > 300
+    assert closed > 150
 
 
 def drawn_unrestricted(seed):

@@ -136,7 +136,7 @@ def reached(shot, pods, decision):
 
 def test_they_never_change_how_many_are_placed_nor_qos():
     seen = Counter()
-    for seed in drawing.drawn(range(300)):
+    for seed in drawing.drawn(range(300), one_in=6):
         shot, pods = drawn_batch(seed)
         plain = without_preferences(shot, pods)
         decision, indifferent = decided(shot, pods), decided(*plain)
@@ -144,7 +144,7 @@ def test_they_never_change_how_many_are_placed_nor_qos():
             assert reached(shot, pods, decision) == reached(*plain, indifferent), seed
             homes, others = ([b.node for b in d.bindings] for d in (decision, indifferent))
             seen[homes == others] += 1
-    assert seen[False] >= 5, seen
+    assert seen[False] >= 3, seen
 
 
 def only_preferences(shot, pods):
@@ -161,19 +161,19 @@ def only_preferences(shot, pods):
 
 def test_beyond_the_bounds_they_cost_nothing_either():
     unproven = 0
-    for seed in drawing.drawn(range(300)):
+    for seed in drawing.drawn(range(300), one_in=6):
         shot, pods = only_preferences(*drawn_batch(seed))
         plain = without_preferences(shot, pods)
         for bounds in (Bounds(states=20), Bounds(loads=6)):
             decision, indifferent = decided(shot, pods, bounds), decided(*plain, bounds)
             assert reached(shot, pods, decision) >= reached(*plain, indifferent), seed
             unproven += not decision.proven
-    assert unproven > 25
+    assert unproven > 12
 
 
 def test_on_the_edge_nobody_could_like_it_better():
     seen = 0
-    for seed in drawing.drawn(range(400)):
+    for seed in drawing.drawn(range(400), one_in=6):
         shot, pods = only_preferences(*drawn_batch(seed))
         nodes = [attrs.evolve(n, tier=Tier.EDGE) for n in shot.nodes.values()][:3]
         existing = [p for p in shot.pods.values() if p.node_name in {n.name for n in nodes}]
@@ -200,7 +200,7 @@ def test_on_the_edge_nobody_could_like_it_better():
         total = sum(liked[uid][name] for uid, name in homes.items())
         assert ([-x for x in placed], [-x for x in qos], total) == best, seed
         seen += total > 0
-    assert seen >= 5
+    assert seen >= 3
 
 
 def assignments(shot, pods, liked):

@@ -23,7 +23,7 @@ def scheduled(shot, batch, bounds=None):
 
 def test_what_is_said_without_a_search_is_so():
     seen = Counter()
-    for seed in drawing.drawn(range(600)):
+    for seed in drawing.drawn(range(600), one_in=6):
         case = drawn(seed, most=8)
         best = scheduled(case.snapshot, case.batch)
         found = scheduled(case.snapshot, case.batch, NONE)
@@ -34,7 +34,7 @@ def test_what_is_said_without_a_search_is_so():
             assert len(found.bindings) == len(best.bindings), seed
         if found.proof.qos:
             assert found.score_after == best.score_after, seed
-    assert sum(seen.values()) > 20
+    assert sum(seen.values()) > 10
     assert any(proof.placed and not proof.qos for proof in seen), seen
     assert any(proof.qos for proof in seen), seen
     assert NO_PROOF in seen

@@ -21,7 +21,7 @@ BATCHES = int(os.environ.get("KUBEDSM_RULE_BATCHES", "5000"))
 
 def test_a_proven_decision_is_the_best_and_the_others_are_mostly():
     seen = Counter()
-    for seed in drawing.drawn(range(600)):
+    for seed in drawing.drawn(range(600), one_in=6):
         snapshot, batch = drawn_batch(seed)
         if len(batch) > 4 or len(snapshot.nodes) > 4:
             continue
@@ -32,8 +32,8 @@ def test_a_proven_decision_is_the_best_and_the_others_are_mostly():
         if decision.proven:
             assert reached == best, seed
         seen[decision.proven, reached == best] += 1
-    assert seen[True, True] > 25
-    assert sum(seen[False, best] for best in (True, False)) > 5
+    assert seen[True, True] > 12
+    assert sum(seen[False, best] for best in (True, False)) > 2
     assert seen[False, False] <= 0.05 * sum(seen.values())
 
 
@@ -60,7 +60,7 @@ def test_where_the_first_order_that_comes_to_mind_places_fewer(seed):
 
 def test_hardly_ever_does_kube_scheduler_place_more_one_by_one():
     seen = Counter()
-    for seed in drawing.drawn(range(500)):
+    for seed in drawing.drawn(range(500), one_in=6):
         snapshot, batch = drawn_batch(seed)
         ours = immediate_schedule(snapshot, batch, qos_targets, Objective())
         kube_scheduler = POLICIES["kube-scheduler"](qos_targets, Objective())

@@ -103,7 +103,7 @@ def small(seed):
 def test_the_rows_allow_no_more_than_can_come_about(drawn):
     """As to the number of pods; and pods that keep their rules in the end are hardly ever fewer."""
     fewer = needless = 0
-    for seed in drawing.drawn(range(60)):
+    for seed in drawing.drawn(range(60), one_in=6):
         snapshot, batch = drawn(seed)
         if len(batch) <= 6 and len(snapshot.nodes) <= 5:
             most = most_served(snapshot, batch)
@@ -111,7 +111,7 @@ def test_the_rows_allow_no_more_than_can_come_about(drawn):
             fewer += Posed(snapshot, batch, sound=True).served() < most
             needless += Posed(snapshot, batch, with_rules=False).served() == most
     assert fewer <= 1
-    assert needless < 55
+    assert needless < 28
 
 
 def test_rules_that_concern_nobody_are_left_out():

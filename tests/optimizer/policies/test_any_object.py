@@ -18,7 +18,7 @@ NODES = [node("e1", Tier.EDGE), node("e2", Tier.EDGE), node("c", Tier.CLOUD, 64,
 POLICY = KubeDSM(lambda _: QosTarget(), Objective())
 
 
-@examples(70)
+@examples(35)
 @given(
     snapshots(),
     qos_targets,

@@ -85,7 +85,7 @@ def uids(bindings):
     return {binding.pod.uid for binding in bindings}
 
 
-@pytest.mark.parametrize("number", [64, 256])
+@pytest.mark.parametrize("number", [64, 128])
 def test_pods_that_look_at_each_other_are_decided_on_in_few_looks(number):
     pods, looks = overlapping(number), Looks()
     shot = cluster(ZONED, pods)
@@ -192,7 +192,7 @@ DEADLINES = {"looks": list_late_looks, "work": list_work_limits}
 @pytest.mark.parametrize("limited", DEADLINES)
 def test_no_deadline_makes_a_decision_worse_than_one_pod_at_a_time(limited):
     contended = 0
-    for policy, shot, pods in batches(range(12)):
+    for policy, shot, pods in batches(range(4)):
         floor = one_at_a_time(policy, shot, pods)
         least = value(policy, shot, pods, floor)
         for deadline in DEADLINES[limited](policy, shot, pods):
@@ -238,7 +238,7 @@ def test_policies_that_place_one_pod_at_a_time_stop_when_time_is_up(name):
 
 def test_whenever_the_deadline_passes_a_batch_keeps_the_rules_as_it_comes():
     cut_short = 0
-    for seed in drawing.drawn(range(75)):
+    for seed in drawing.drawn(range(75), one_in=6):
         shot, waiting = drawn_batch(seed)
         looks = Looks()
         whole = POLICY.decide_batch(shot, waiting, looks.deadline)
@@ -250,13 +250,14 @@ def test_whenever_the_deadline_passes_a_batch_keeps_the_rules_as_it_comes():
             everybody = uids(decision.bindings) | decision.unplaced.keys()
             assert everybody == {p.uid for p in waiting}
             cut_short += decision.bindings != whole.bindings
-    assert cut_short > 20
+    assert cut_short > 10
 
 
 @pytest.mark.parametrize("algorithm", ["exact", "paper"])
 def test_whenever_the_deadline_passes_a_suggestion_loses_nothing(algorithm):
     fewer = 0
-    for seed in range(60):  # a third has too few that gain anything
+    # A third has too few that gain anything.
+    for seed in drawing.drawn(range(60), one_in=2):
         case = drawn_case(seed)
         policy = KubeDSM(case.qos_targets, case.objective, case.limits, algorithm)
         looks = Looks()
@@ -267,7 +268,7 @@ def test_whenever_the_deadline_passes_a_suggestion_loses_nothing(algorithm):
             assert found.after.qos >= found.before.qos
             fewer += len(found.moves) < len(whole.moves)
         assert looks.number < 500
-    assert fewer > 20
+    assert fewer > 10
 
 
 def test_a_search_for_victims_ends_with_the_node_it_is_at():
