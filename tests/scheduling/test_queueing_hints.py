@@ -359,7 +359,7 @@ def short(free, pod):
 @pytest.mark.parametrize("half", range(2))
 async def test_no_wake_up_is_lost(half, kind, rarely):
     tries = Counter()
-    for seed in drawing.drawn(range(half * CLUSTERS // 2, (half + 1) * CLUSTERS // 2), one_in=6):
+    for seed in drawing.drawn(range(half * CLUSTERS // 2, (half + 1) * CLUSTERS // 2), one_in=9):
         world = kind.drawn(seed)
         world.decide()
         for _ in range(EVENTS):

@@ -42,7 +42,7 @@ def test_exact_equals_trying_every_choice_of_moves(draw, seeds, measure, monkeyp
     # Without the migration that comes next to those that gain.
     monkeypatch.setattr("kubedsm.optimizer.moving.suggest.list_spreading", lambda *_: ())
     seen, unproven = Counter(), 0
-    seeds = drawing.drawn_cases(seeds, one_in=6)
+    seeds = drawing.drawn_cases(seeds)
     for seed in seeds:
         case = draw(seed)
         case = attrs.evolve(case, limits=attrs.evolve(case.limits, spread=seed % 2 == 0))
