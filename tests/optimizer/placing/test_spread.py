@@ -231,7 +231,7 @@ def standing(case, homes):
 @pytest.mark.parametrize("zones", [1, 2])
 def test_of_all_placements_that_are_as_good_none_is_more_even(zones):
     seen = Counter()
-    for seed in drawing.drawn(range(200), one_in=6):
+    for seed in drawing.drawn(range(200)):
         case = drawn(seed, zones)
         shot = case.snapshot
         decision = immediate_schedule(shot, case.batch, case.qos_targets, OBJECTIVE)
@@ -251,7 +251,7 @@ def test_of_all_placements_that_are_as_good_none_is_more_even(zones):
         seen["proven"] += decision.proof.spread
         seen["best of those with as many on each tier"] += found == min(alike)
         seen["best of all"] += found == min(costs)
-    assert seen["all"] > 10
+    assert seen["all"] > 20
     assert seen["best of those with as many on each tier"] >= 0.99 * seen["all"], seen
     assert seen["best of all"] >= 0.97 * seen["all"], seen
     assert seen["proven"] >= 0.7 * seen["all"], seen
