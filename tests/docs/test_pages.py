@@ -2,6 +2,7 @@
 
 import pkgutil
 import re
+from functools import cache
 from pathlib import Path
 
 import click
@@ -54,13 +55,20 @@ def test_links_lead_somewhere(page):
             assert anchor in anchors(to), f"{target}#{anchor}"
 
 
+@cache
+def commands_of(group):
+    """Return the commands of a group by name: `kubedsm` searches installed packages for them."""
+    names = group.list_commands(None) if isinstance(group, click.Group) else ()
+    return {name: group.get_command(None, name) for name in names}
+
+
 def typed(page):
     """Yield the options of each shown command, the shown ones, and its text."""
     for code in CODE.finditer(page.read_text()):
         for program, said in TYPED.findall(code[0]):
             command, words = PROGRAMS[program], said.replace("\\\n", " ").split()
             # Other words are names: a namespace, a Job.
-            if words and words[0] in command.list_commands(None):
+            if words and words[0] in commands_of(command):
                 yield options(command, words), set(OPTION.findall(said)), f"{program} {said}"
 
 
@@ -68,9 +76,9 @@ def options(command, words):
     found = {"--help"}
     for word in ("", *words):
         if word:
-            if not isinstance(command, click.Group) or word not in command.list_commands(None):
+            if word not in commands_of(command):
                 break
-            command = command.get_command(None, word)
+            command = commands_of(command)[word]
         found |= {name for each in command.params for name in (*each.opts, *each.secondary_opts)}
     return found
 
