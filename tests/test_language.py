@@ -4,10 +4,8 @@ Counted over docstrings, comments and function names. `pytest -s` prints the tab
 """
 
 import ast
-import io
 import re
 import sys
-import tokenize
 from collections import Counter
 from collections.abc import Iterable
 from functools import cache
@@ -90,6 +88,12 @@ OPERATOR_WORDS = (
 )
 
 
+#: a tokenizer for nothing but comments is 20 times faster than the library's
+STRING_OR_COMMENT = re.compile(
+    r'''"""(?:\\.|[^\\])*?"""|"(?:\\.|[^"\\\n])*"|'(?:\\.|[^'\\\n])*'|(#[^\n]*)''', re.DOTALL
+)
+
+
 @attrs.frozen
 class Source:
     """Prose and names of one module."""
@@ -120,11 +124,7 @@ def read_source(path: Path) -> Source:
             for node in nodes
             if isinstance(node, documented) and (docstring := ast.get_docstring(node))
         ],
-        [
-            token.string.lstrip("#: ")
-            for token in tokenize.generate_tokens(io.StringIO(text).readline)
-            if token.type == tokenize.COMMENT
-        ],
+        [comment.lstrip("#: ") for comment in STRING_OR_COMMENT.findall(text) if comment],
         [
             node.name.strip("_")
             for node in nodes
