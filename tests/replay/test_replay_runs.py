@@ -26,6 +26,7 @@ from kubedsm_lab.replay.variants import BASELINES, CONTENDERS
 from kubedsm_lab.replay.world import Run, Setup, play
 from loadgen.generators import normal, serve_replicas
 from loadgen.scenario import dumps
+from support import command_line, processes
 
 #: three cycles of half a minute
 SHORT = normal(1.5, 0.4, seed=3, cycles=3, cycle_seconds=30)
@@ -150,19 +151,12 @@ def test_workers_end_with_a_run_that_is_killed():
 def test_another_hash_seed_gives_the_same_bytes(tmp_path):
     scenario = tmp_path / "short.json"
     scenario.write_text(dumps(SHORT))
-    command = [sys.executable, "-m", "kubedsm", "replay", str(scenario), "-o", "json"]
-    outputs = [
-        subprocess.run(
-            [*command, "--policies", "kubedsm,paper-suggester", "--jobs", "1"],
-            env={**os.environ, "PYTHONHASHSEED": hash_seed},
-            capture_output=True,
-            check=True,
-        )
-        for hash_seed in ("0", "12345")
-    ]
-    assert outputs[0].stdout == outputs[1].stdout
-    assert outputs[0].stderr == b""
-    assert json.loads(outputs[0].stdout)["emulated"] is True
+    command = ("replay", scenario, "-o", "json", "--policies", "kubedsm,paper-suggester")
+    here = command_line.kubedsm(*command, "--jobs", "1")
+    another = {**os.environ, "PYTHONHASHSEED": "12345"}
+    there = processes.kubedsm(*command, "--jobs", "1", env=another)
+    assert (here.stdout, here.stderr) == (there.stdout, "")
+    assert json.loads(here.stdout)["emulated"] is True
 
 
 class Remembering:
