@@ -2,12 +2,13 @@
 
 import asyncio
 import json
-import sys
+import signal
 
 import pytest
 
 from kubedsm.cli import live_view
 from support.command_line import kubedsm
+from support.processes import Process
 from support.terminal import Terminal
 from support.watched import watched
 
@@ -85,22 +86,18 @@ async def test_a_dumb_terminal_gets_lines():
     assert "Traceback" not in terminal.screen
 
 
-async def first_said(*arguments):
+def first_said(*arguments):
     """The first line on stderr, and all on stdout until it is ended; and its exit code."""
-    process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "kubedsm", "watch", *map(str, arguments),
-        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
-    )  # fmt: skip
-    async with asyncio.timeout(60):
-        said = await process.stderr.readline()
-    process.terminate()
-    out, _ = await process.communicate()
-    return said.decode(), out.decode(), process.returncode
+    with Process("watch", *arguments) as watching:
+        said = watching.process.stderr.readline()
+        code, out, _ = watching.stop(signal.SIGTERM)
+    return said, out, code
 
 
 async def test_in_a_pipe_it_begins_by_saying_how_things_stand():
     async with watched() as (_, url):
-        said, out, code = await first_said("--server", url, "-o", "json")
+        given = ("--server", url, "-o", "json")
+        said, out, code = await asyncio.to_thread(first_said, *given)
     assert said.startswith(f"kubedsm: {url}: ")
     assert all(json.loads(line)["text"] for line in out.splitlines())
     assert code == 0

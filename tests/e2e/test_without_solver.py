@@ -2,6 +2,7 @@
 
 import json
 import signal
+import subprocess
 import sys
 
 import pytest
@@ -67,10 +68,16 @@ def test_it_is_said_once_what_that_means(tmp_path):
     assert (shown.returncode, shown.stderr) == (0, "")
 
 
+class Fresh(Scheduler):
+    def start(self, arguments, stdout):
+        command = [sys.executable, "-m", "kubedsm", *map(str, arguments)]
+        return subprocess.Popen(command, stdout=stdout, stderr=subprocess.PIPE, text=True)
+
+
 @pytest.mark.http
 @pytest.mark.usefixtures("not_installed")
 def test_the_scheduler_says_so_when_it_starts_and_places_all_the_same():
-    with Server() as server, Scheduler(server, "--leader-elect=false") as scheduler:
+    with Server() as server, Fresh(server, "--leader-elect=false") as scheduler:
         server.deploy("web", 20)
         server.until(lambda: server.bound() == 20)
         code, out, err = scheduler.stop(signal.SIGTERM)

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from kubedsm_lab.emulator.http.server import kubeconfig
 from kubedsm_lab.emulator.paper import pod_spec, workload
+from support.forked import Forked
 
 PATIENCE = 120.0
 
@@ -30,13 +31,10 @@ def kubedsm(*arguments, timeout=60, **options):
 class Process:
     """Command that serves until it is terminated."""
 
+    start = Forked
+
     def __init__(self, *arguments, stdout=subprocess.PIPE):
-        self.process = subprocess.Popen(
-            [sys.executable, "-m", "kubedsm", *map(str, arguments)],
-            stdout=stdout,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        self.process = self.start(arguments, stdout)
 
     def __enter__(self):
         return self
@@ -44,7 +42,7 @@ class Process:
     def __exit__(self, *_):
         if self.process.poll() is None:
             self.process.kill()
-        self.process.communicate()
+        self.process.communicate(timeout=PATIENCE)
 
     def line(self):
         return self.process.stdout.readline()

@@ -5,9 +5,9 @@ import os
 import pty
 import re
 import signal
-import subprocess
-import sys
 import termios
+
+from support.forked import Forked
 
 PATIENCE = 60.0
 
@@ -16,21 +16,14 @@ class Terminal:
     """`kubedsm` in a pseudo-terminal; `screen` is the output so far."""
 
     def __init__(self, *arguments, **environment):
-        self._arguments = [sys.executable, "-m", "kubedsm", *map(str, arguments)]
-        self._environment = {**os.environ, "TERM": "xterm", "COLUMNS": "100", **environment}
+        self._arguments = arguments
+        self._environment = {"TERM": "xterm", "COLUMNS": "100", **environment}
         self._more = asyncio.Event()
         self.screen = ""
 
     def __enter__(self):
         self._side, other = pty.openpty()
-        self._process = subprocess.Popen(
-            self._arguments,
-            env=self._environment,
-            stdin=other,
-            stdout=other,
-            stderr=other,
-            start_new_session=True,
-        )
+        self._process = Forked(self._arguments, terminal=other, **self._environment)
         os.close(other)
         asyncio.get_running_loop().add_reader(self._side, self._read)
         return self
