@@ -6,6 +6,8 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tomllib
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -21,18 +23,26 @@ LAB_PACKAGES = {"emulator", "replay", "chaos", "bench", "demo", "comparison", "k
 OWN = ("kubedsm", "loadgen", "plans", "_kubedsm", "__editable__")
 
 
-def installed(folder, distribution):
-    """Install the distribution into the folder, with nothing that it depends on."""
-    options = ("--quiet", "--no-deps", "--no-compile", "--target", folder, distribution)
-    done = subprocess.run(
-        [sys.executable, "-m", "pip", "install", *map(str, options)],
-        check=False,
-        capture_output=True,
-        text=True,
-    )
-    if done.returncode and "hatchling" in done.stderr:
+@pytest.fixture(scope="module")
+def backend(tmp_path_factory):
+    """Folder with the build backend of both distributions."""
+    folder = tmp_path_factory.mktemp("backend")
+    required = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
+    options = ("--quiet", "--no-compile", "--target", str(folder), *required)
+    done = subprocess.run([sys.executable, "-m", "pip", "install", *options], check=False)
+    if done.returncode:
         pytest.skip("hatchling, the build backend, cannot be installed here")
-    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def installed(project, backend, folder):
+    """Build the wheel of a project and unpack it: nothing that it depends on, and no scripts."""
+    build = f"from hatchling.build import build_wheel; build_wheel({str(folder)!r})"
+    environment = {**os.environ, "PYTHONPATH": str(backend)}
+    subprocess.run([sys.executable, "-c", build], check=True, cwd=project, env=environment)
+    [wheel] = folder.glob("*.whl")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(folder)
     return folder
 
 
@@ -48,13 +58,13 @@ def dependencies(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def scheduler(tmp_path_factory):
-    return installed(tmp_path_factory.mktemp("scheduler"), ROOT)
+def scheduler(backend, tmp_path_factory):
+    return installed(ROOT, backend, tmp_path_factory.mktemp("scheduler"))
 
 
 @pytest.fixture(scope="module")
-def lab(tmp_path_factory):
-    return installed(tmp_path_factory.mktemp("lab"), ROOT / "lab")
+def lab(backend, tmp_path_factory):
+    return installed(ROOT / "lab", backend, tmp_path_factory.mktemp("lab"))
 
 
 def run(*arguments, folders):
