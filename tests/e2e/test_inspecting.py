@@ -102,13 +102,14 @@ def test_kubectl_runs_status_and_explain_as_a_plugin(server, scheduler, tmp_path
     overrides = {"spec": {"schedulerName": "kubedsm", "containers": [container]}}
     kubectl("run", "lone", "--image=pause", f"--overrides={json.dumps(overrides)}")
     pending = ("explain", "--all", "-o", "name", "-l")
-    server.until(lambda: ask_plugin(*pending, "run=lone") == (0, "pod/default/lone\n"))
-    assert ask_plugin(*pending, "run=web") == (0, "")
+    server.until(lambda: ask(server, scheduler, *pending, "run=lone").stdout)
+    assert ask_plugin(*pending, "run=lone") == (0, "pod/default/lone\n")
+    assert ask(server, scheduler, *pending, "run=web").stdout == ""
     code, said = ask_plugin("status", "-n", "default", "-l", "run=lone", "-o", "json")
     assert code == {"healthy": 0, "degraded": 1}[json.loads(said)["state"]]
     assert "default/lone" in said
     kubectl("delete", "pod", "lone", "--now", "--wait=false")
-    server.until(lambda: ask_plugin(*pending, "run=lone") == (0, ""))
+    server.until(lambda: not ask(server, scheduler, *pending, "run=lone").stdout)
 
 
 def test_watching_repeats_until_interrupted(server, scheduler):
