@@ -5,8 +5,7 @@ Names follow kube-scheduler and client-go for equivalent measurements.
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
-from typing import TypeVar, get_args
+from typing import get_args
 
 import attrs
 import structlog
@@ -27,8 +26,6 @@ from kubedsm.process.log_throttle import LogThrottle
 from plans.steps import LOST, Plan, StepKind, StepState
 
 log = structlog.get_logger()
-
-M = TypeVar("M", Counter, Histogram)
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 #: seconds between two samples of event loop lag
@@ -74,12 +71,6 @@ def format_metrics(*parts: CollectorRegistry | Families) -> bytes:
     return b"".join(generate_latest(part) for part in parts)
 
 
-def _remember_labels(metric: M) -> M:
-    """Have `labels`, called several times for each bind, find a known combination at once."""
-    vars(metric)["labels"] = cache(metric.labels)
-    return metric
-
-
 @attrs.define(slots=True)
 class _Waiting:
     #: time of the first observation, on the clock
@@ -106,14 +97,12 @@ class Instruments(Listener):
         self._define_process()
 
     def _counter(self, name: str, text: str, labels: str = "") -> Counter:
-        return _remember_labels(Counter(name, text, labels.split(), registry=self.registry))
+        return Counter(name, text, labels.split(), registry=self.registry)
 
     def _histogram(
         self, name: str, text: str, buckets: Sequence[float], labels: str = ""
     ) -> Histogram:
-        return _remember_labels(
-            Histogram(name, text, labels.split(), buckets=buckets, registry=self.registry)
-        )
+        return Histogram(name, text, labels.split(), buckets=buckets, registry=self.registry)
 
     def _define_scheduling(self) -> None:
         self._attempts = self._counter(
