@@ -25,7 +25,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--long",
         action="store_true",
-        help="Play all drawn instances instead of a third, as many fresh ones, and the tests "
+        help="Play all drawn instances instead of a share, as many fresh ones, and the tests "
         "marked `long`.",
     )
 
