@@ -2,7 +2,6 @@
 
 import json
 import signal
-import subprocess
 import sys
 
 import pytest
@@ -10,7 +9,7 @@ import pytest
 from kubedsm.solvers import available
 from support import command_line
 from support.dumps import crowded_batch, crowded_edge
-from support.processes import Scheduler, Server, kubedsm, write
+from support.processes import Scheduler, Server, kubedsm, start_interpreter, write
 
 NOT_INSTALLED = (
     "solver: highspy is not installed: above the exact-search limit, decisions are heuristic"
@@ -69,9 +68,7 @@ def test_it_is_said_once_what_that_means(tmp_path):
 
 
 class Fresh(Scheduler):
-    def start(self, arguments, stdout):
-        command = [sys.executable, "-m", "kubedsm", *map(str, arguments)]
-        return subprocess.Popen(command, stdout=stdout, stderr=subprocess.PIPE, text=True)
+    start = staticmethod(start_interpreter)
 
 
 @pytest.mark.http

@@ -1,6 +1,7 @@
 """Commands as child processes."""
 
 import json
+import os
 import re
 import socket
 import subprocess
@@ -12,6 +13,7 @@ from pathlib import Path
 
 from kubedsm_lab.emulator.http.server import kubeconfig
 from kubedsm_lab.emulator.paper import pod_spec, workload
+from support import drawing
 from support.forked import Forked
 
 PATIENCE = 120.0
@@ -28,10 +30,19 @@ def kubedsm(*arguments, timeout=60, **options):
     )
 
 
-class Process:
-    """Command that serves until it is terminated."""
+def start_interpreter(arguments, stdout):
+    return subprocess.Popen(
+        [sys.executable, "-m", "kubedsm", *map(str, arguments)],
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
 
-    start = Forked
+
+class Process:
+    """Command that serves until it is terminated; in a long run, with an interpreter of its own."""
+
+    start = staticmethod(start_interpreter) if drawing.LONG in os.environ else Forked
 
     def __init__(self, *arguments, stdout=subprocess.PIPE):
         self.process = self.start(arguments, stdout)
