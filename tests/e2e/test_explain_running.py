@@ -38,6 +38,7 @@ class Explaining(Scheduler):
 @pytest.fixture(scope="module")
 def scheduler(server):
     """Three pods on the paper's cluster, one that fits nowhere, and their Events."""
+    server.configure()
     with Explaining(server) as running:
         server.deploy("web", 3)
         server.deploy("huge", 1, cpu="64")

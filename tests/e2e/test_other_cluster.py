@@ -31,6 +31,7 @@ def scheduled():
 def another():
     """Cluster B: a pod waits there, and no scheduler of ours runs."""
     with Server() as server:
+        server.configure()
         server.deploy("db", 1)
         server.until(lambda: server.call("GET", "/api/v1/pods")["items"])
         yield server

@@ -115,6 +115,11 @@ class Server(Process):
         path = "/apis/apps/v1/namespaces/default/deployments"
         self.call("POST", path, workload(name, replicas, spec))
 
+    def configure(self):
+        """Create the ConfigMap of an installation."""
+        made = {"metadata": {"name": "kubedsm"}, "data": {"config.yaml": ""}}
+        self.call("POST", "/api/v1/namespaces/kubedsm/configmaps", made)
+
     def bound(self):
         pods = self.call("GET", "/api/v1/pods")["items"]
         return sum("nodeName" in pod["spec"] for pod in pods)
