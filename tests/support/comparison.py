@@ -99,7 +99,7 @@ def _compare_answers(recorded: Object, ours: Object, known: Correspondence) -> l
     """Return the differences of objects that are not stored: access reviews, tokens."""
     token, own_token = ((of.get("status") or {}).get("token") for of in (recorded, ours))
     if token and own_token:
-        known.words.setdefault(token, own_token)
+        known.learn_word(token, own_token)
     expected, got = _lasting(known.translate(recorded)), _lasting(ours)
     return differing(recorded["kind"], expected | dict.fromkeys(got.keys() - expected), got)
 
@@ -132,7 +132,7 @@ def _compare_lists(recorded: Object, ours: Object, known: Correspondence) -> lis
     )
     token, own_token = (document["metadata"].get("continue") for document in (recorded, ours))
     if token and own_token:
-        known.words.setdefault(token, own_token)
+        known.learn_word(token, own_token)
     differences = []
     if bool(token) != bool(own_token):
         differences.append(f"continue: recorded {token!r}, got {own_token!r}")

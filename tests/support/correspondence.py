@@ -26,6 +26,8 @@ class Correspondence:
     versions: dict[str, str] = attrs.field(factory=dict)
     #: recorded uid → creationTimestamp in this run
     created: dict[str, str] = attrs.field(factory=dict)
+    #: of all words; None after a new one
+    _pattern: re.Pattern[str] | None = attrs.field(default=None, init=False)
 
     def copy(self) -> "Correspondence":
         return Correspondence(dict(self.words), dict(self.versions), dict(self.created))
@@ -36,26 +38,27 @@ class Correspondence:
     def learn(self, recorded: Object, ours: Object) -> None:
         theirs, own = recorded["metadata"], ours["metadata"]
         for label in _HASH_LABELS:
-            self._word(theirs.get("labels", {}).get(label), own.get("labels", {}).get(label))
+            self.learn_word(theirs.get("labels", {}).get(label), own.get("labels", {}).get(label))
         if "generateName" in theirs:
-            self._word(theirs["name"], own["name"])
+            self.learn_word(theirs["name"], own["name"])
             # a detached pod has no label with the hash any more
             origin = _OF_REPLICA_SET.fullmatch(theirs["generateName"])
             own_origin = _OF_REPLICA_SET.fullmatch(own.get("generateName", ""))
             if origin and own_origin and origin[1] == own_origin[1]:
-                self._word(origin[2], own_origin[2])
-        self._word(theirs["uid"], own["uid"])
+                self.learn_word(origin[2], own_origin[2])
+        self.learn_word(theirs["uid"], own["uid"])
         owners = zip(
             theirs.get("ownerReferences", ()), own.get("ownerReferences", ()), strict=False
         )
         for their_owner, own_owner in owners:
-            self._word(their_owner["uid"], own_owner["uid"])
+            self.learn_word(their_owner["uid"], own_owner["uid"])
         self.versions.setdefault(theirs["resourceVersion"], own["resourceVersion"])
         self.created.setdefault(theirs["uid"], own["creationTimestamp"])
 
-    def _word(self, recorded: str | None, ours: str | None) -> None:
-        if recorded and ours:
-            self.words.setdefault(recorded, ours)
+    def learn_word(self, recorded: str | None, ours: str | None) -> None:
+        if recorded and ours and recorded not in self.words:
+            self.words[recorded] = ours
+            self._pattern = None
 
     def translate(self, value: Any) -> Any:
         """Return a recorded JSON value with all known identifiers replaced."""
@@ -77,9 +80,11 @@ class Correspondence:
     def _text(self, text: str) -> str:
         if not self.words:
             return text
-        longest_first = sorted(self.words, key=len, reverse=True)
-        pattern = "|".join(re.escape(word) for word in longest_first)
-        return re.sub(rf"(?<![a-z0-9])(?:{pattern})(?![a-z0-9])", lambda m: self.words[m[0]], text)
+        if self._pattern is None:
+            longest_first = sorted(self.words, key=len, reverse=True)
+            words = "|".join(re.escape(word) for word in longest_first)
+            self._pattern = re.compile(rf"(?<![a-z0-9])(?:{words})(?![a-z0-9])")
+        return self._pattern.sub(lambda m: self.words[m[0]], text)
 
     def path(self, recorded: str) -> str:
         version = re.compile(r"(?<=resourceVersion=)\d+")
