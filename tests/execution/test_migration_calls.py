@@ -124,6 +124,20 @@ async def test_a_pod_that_changes_on_the_way_of_its_eviction_is_read_again_first
     assert gone or called.still.known().terminating
 
 
+async def test_a_pod_that_changes_on_the_way_of_its_detaching_stays_with_its_owner():
+    called = Called()
+
+    def change(request):
+        if request.method == "PATCH":
+            labels = {"labels": {"kubedsm.io/tier": "edge"}}
+            called.still.patch((PODS, called.still.pod), {"metadata": labels})
+
+    called.noted.fault = change
+    await called.during(called.detaches(), 5)
+    assert [type(each) for each in called.told] == [CallRefused]
+    assert not called.still.known().detached
+
+
 @pytest.mark.parametrize("call", [Called.evicts, Called.detaches], ids=["eviction", "detaching"])
 async def test_what_is_over_when_its_objects_were_read_is_not_sent(call):
     called = Called()
