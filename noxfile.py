@@ -48,7 +48,7 @@ def docs(session: nox.Session) -> None:
 
 @nox.session
 def long(session: nox.Session) -> None:
-    """Run all drawn instances and fresh ones, the browser, seeded bugs, faults and every page."""
+    """Run all drawn instances and fresh ones, the browser, seeded bugs, faults, pages, models."""
     session.run("pytest", "-n", "auto", "-m", "not browser", "--long")
     session.run("pytest", "-m", "browser")
     session.run("python", "tests/mutants")
