@@ -10,6 +10,7 @@ from pathlib import Path
 
 from kubedsm.cli.main import MODULES
 from loadgen.cli import MODULES as LOADGEN_MODULES
+from support.imports import imported
 
 ROOT = Path(__file__).parent.parent
 OURS = {"kubedsm", "plans", "loadgen", "kubedsm_lab", "emulated_lab"}
@@ -24,10 +25,6 @@ PROJECT, LAB = project(ROOT), project(ROOT / "lab")
 LAB_MODULES = {
     where.partition(":")[0] for where in LAB["entry-points"]["kubedsm.commands"].values()
 }
-
-
-#: as the formatter writes it; parsing all modules takes seconds
-IMPORT = re.compile(r"^ *(?:from|import) ([\w.]+)(?: import .*| as \w+)?(?:  #.*)?$", re.MULTILINE)
 
 
 def modules_in(root, package):
@@ -54,8 +51,7 @@ def imported_by_running():
 def distributions(*packages):
     """Return the normal names of all distributions that the packages import."""
     modules = (module for package in packages for module in (ROOT / package).rglob("*.py"))
-    texts = (module.read_text(encoding="utf-8") for module in modules)
-    names = {name.partition(".")[0] for text in texts for name in IMPORT.findall(text)}
+    names = {name for module in modules for name in imported(module)}
     # immutables is not there on Python 3.14
     by_name = {"immutables": ["immutables"], **packages_distributions()}
     elsewhere = names - sys.stdlib_module_names - OURS

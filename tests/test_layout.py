@@ -1,27 +1,17 @@
 """The order of the tests: what they share is in `support`, and no test module is imported."""
 
 import ast
-import re
 from pathlib import Path
+
+from support.imports import imported
 
 TESTS = Path(__file__).parent
 SHARED = TESTS / "support"
 MODULES = sorted(TESTS.rglob("*.py"))
-#: a statement, by its package or by its names
-IMPORT = re.compile(r"^ *(?:from (\S+) import|import (.+))", re.MULTILINE)
-
-
-def imported(module):
-    """The packages or modules of which it imports something."""
-    for package, names in IMPORT.findall(module.read_text(encoding="utf-8")):
-        if package:
-            yield "tests" if package.startswith(".") else package.partition(".")[0]
-        else:
-            yield from (name.strip().partition(".")[0] for name in names.split(","))
 
 
 def test_no_test_module_is_imported():
-    own = {"tests", *(module.stem for module in MODULES if SHARED not in module.parents)}
+    own = {"", "tests", *(module.stem for module in MODULES if SHARED not in module.parents)}
     assert [(str(m), name) for m in MODULES for name in imported(m) if name in own] == []
 
 
