@@ -20,6 +20,7 @@ Every step is a function from targets to targets.
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import cache
+from operator import attrgetter
 
 import attrs
 
@@ -63,8 +64,8 @@ def resolve_qos_targets(
         targets = weigh_by_traffic(targets, snapshot.census.shares, rates)
     if sites is not None and sites.may_apply(snapshot):
         targets = apply_demand(targets, sites, snapshot, sited)
-    namespaces = {workload.namespace for workload in snapshot.census.shares}
-    if namespace_weights is not None and len(namespaces) > 1:
+    namespaces = map(attrgetter("namespace"), snapshot.census.shares)
+    if namespace_weights is not None and len(set(namespaces)) > 1:
         targets = share_namespace_weights(targets, snapshot.census.shares, namespace_weights)
     if snapshot.measured.slower:
         targets = cap_slower_edge(targets, snapshot)

@@ -185,19 +185,8 @@ def merge_kinds(classes: Iterable[tuple[Mask, Rank, Sequence[Pod]]]) -> tuple[Ki
 
 
 def sort_kinds(listed: Iterable[Kind]) -> tuple[Kind, ...]:
-    """Sort groups of interchangeable pods reproducibly: by requests, then feasible node names, then
-    oldest pod.
-    """
-    return tuple(
-        sorted(
-            listed,
-            key=lambda kind: (
-                kind.requests,
-                kind.nodes.nonzero()[0].tolist(),
-                serving_order(kind.pods[0]),
-            ),
-        )
-    )
+    """Sort groups of interchangeable pods reproducibly: by requests, then by oldest pod."""
+    return tuple(sorted(listed, key=lambda kind: (kind.requests, serving_order(kind.pods[0]))))
 
 
 @attrs.frozen(eq=False)
@@ -248,7 +237,7 @@ class PlacementProblem:
             counts=np.array([len(kind.pods) for kind in kinds], dtype=np.int64),
             requests=amounts_of([kind.requests for kind in kinds], axes),
             most=_count_limits(kinds, rows),
-            penalties=_penalty_matrix(kinds, rows.nodes),
+            penalties=_penalty_matrix(kinds, rows),
             allocatable=rows.allocatable(axes),
             free=rows.free(axes),
             ladders=ladders,
@@ -266,6 +255,14 @@ class PlacementProblem:
         """Mask of nodes feasible for each group of interchangeable pods, shape (nodes, groups)."""
         feasible: NDArray[np.bool_] = self.most > 0
         return feasible
+
+    def open_to(self, kind: int, room: Ints | None = None) -> NDArray[np.bool_]:
+        """Return the mask of nodes that accept one pod of the group; room: free capacity left."""
+        room, requests = self.free if room is None else room, self.requests[kind]
+        fits: NDArray[np.bool_] = self.most[:, kind] > 0
+        for resource in np.flatnonzero(requests).tolist():
+            fits &= room[:, resource] >= requests[resource]
+        return fits
 
     @property
     def least_penalties(self) -> Ints:
@@ -338,7 +335,7 @@ class PlacementProblem:
         """Return the placement without any pods: zeros of shape (nodes, groups of interchangeable
         pods).
         """
-        return np.zeros((len(self.nodes), len(self.kinds)), dtype=np.int64)
+        return np.zeros((len(self.rows.positions), len(self.kinds)), dtype=np.int64)
 
     def room_after(self, loads: Ints) -> Ints:
         """Return the available capacity remaining after the placement, shape (nodes, resources)."""
@@ -368,11 +365,11 @@ def _count_limits(kinds: Sequence[Kind], rows: NodeRows) -> Ints:
     return most
 
 
-def _penalty_matrix(kinds: Sequence[Kind], nodes: Sequence[Node]) -> Ints:
-    penalties = np.zeros((len(nodes), len(kinds)), dtype=np.int64)
+def _penalty_matrix(kinds: Sequence[Kind], rows: NodeRows) -> Ints:
+    penalties = np.zeros((len(rows.positions), len(kinds)), dtype=np.int64)
     for column, kind in enumerate(kinds):
         if kind.penalties:
-            penalties[:, column] = [kind.penalties.get(node.name, 0) for node in nodes]
+            penalties[:, column] = [kind.penalties.get(node.name, 0) for node in rows.nodes]
     return penalties
 
 

@@ -178,8 +178,8 @@ class Batch:
         if looked_at is not None:
             of_batch = group_kinds(self.pods, self.edge + some, self.ranks)
             replicas, in_cloud = self._pack_cloud(of_batch, some)
-            room = CloudRoom.roomy(in_cloud)
-            if room is not None:
+            room = CloudRoom(in_cloud, table=None)
+            if room.endless:
                 return attrs.evolve(self._make_choice(room, replicas), looked_at=looked_at)
         return self.choice(group_kinds(self.pods, self.edge + self.cloud, self.ranks))
 

@@ -290,7 +290,9 @@ def choose_by_solver(
     placement = best_by_heuristics(edge, cloud.problem, members, first, bounds.deadline)
     if is_utmost(edge, cloud.problem, members, placement):
         return Chosen(placement, attrs.evolve(NO_PROOF, placed=True, qos=True, preferences=True))
-    posed = build_programme(edge, cloud.problem, members, objective, roomy=cloud.endless)
+    posed = build_programme(
+        edge, cloud.problem, members, objective, roomy=cloud.taken if cloud.endless else None
+    )
     hint = posed.hint(placement.on_edge, placement.in_cloud, placement.picks)
     limits = upper_bounds(edge, cloud.problem, members, objective)
     goals = [attrs.evolve(goal, most=limits.get((goal.name, goal.of))) for goal in posed.goals]
@@ -305,7 +307,7 @@ def _read_placement(posed: IntegerChoice, values: Ints, cloud: CloudRoom, nodes:
     """Convert solver values to a placement; cloud pods are spread over nodes if possible."""
     on_edge, in_cloud = values[posed.loads[:nodes]], values[posed.loads[nodes:]]
     spread, disliked = cloud.place(in_cloud.sum(axis=0)), cloud.problem.penalties
-    if cloud.endless is not None or (
+    if cloud.endless or (
         spread.sum() == in_cloud.sum() and (spread * disliked).sum() <= (in_cloud * disliked).sum()
     ):
         in_cloud = spread

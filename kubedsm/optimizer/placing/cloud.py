@@ -7,7 +7,7 @@ A large cloud is sampled like kube-scheduler's percentageOfNodesToScore, but per
 
 import heapq
 from collections.abc import Iterable, Iterator
-from functools import reduce
+from functools import cached_property, reduce
 
 import attrs
 import numpy as np
@@ -180,10 +180,7 @@ def _first_choices(
 ) -> list[tuple[int, ...]]:
     """Return the sort keys of up to `number` best nodes for the next pod of the kind."""
     requests = problem.requests[kind]
-    fits = problem.most[:, kind] > 0
-    for resource in np.flatnonzero(requests).tolist():
-        fits &= room[:, resource] >= requests[resource]
-    nodes = np.flatnonzero(fits)
+    nodes = np.flatnonzero(problem.open_to(kind, room))
     size, free = problem.allocatable[nodes, :2], room[nodes, :2]
     scores = allocation_scores(size, size - free + requests[:2])
     orders = [problem.penalties[nodes, kind], problem.charges(kind, nodes), -scores, came[nodes]]
@@ -212,41 +209,42 @@ class CloudRoom:
     """Free capacity of the cloud nodes for the pods of a batch that are not placed on the edge."""
 
     problem: PlacementProblem
-    #: placement of the whole batch, possibly incomplete
-    whole: Ints
     #: exact table, if capacity limits the placement; None above the exact-search limit
     table: MatchTable | None
 
     @classmethod
     def of(cls, problem: PlacementProblem, bounds: Bounds) -> "CloudRoom":
-        room = cls(problem, place_least_allocated(problem, problem.counts), None)
-        if room.endless is not None:
+        room = cls(problem, None)
+        if room.endless:
             return room
         return attrs.evolve(room, table=build_table(problem, None, bounds))
 
-    @classmethod
-    def roomy(cls, problem: PlacementProblem) -> "CloudRoom | None":
-        """Return the cloud capacity if the cloud can take all pods of the batch with a feasible
-        cloud node; None otherwise.
-        """
-        room = cls(problem, place_least_allocated(problem, problem.counts), None)
-        return None if room.endless is None else room
+    @cached_property
+    def whole(self) -> Ints:
+        """Placement of the whole batch, possibly incomplete."""
+        return place_least_allocated(self.problem, self.problem.counts)
 
-    @property
-    def endless(self) -> Ints | None:
-        """Number of pods of each group that the cloud takes, if capacity suffices for all pods with
-        a feasible cloud node.
+    @cached_property
+    def taken(self) -> Ints:
+        """Number of pods of each group that the cloud surely takes."""
+        problem, number = self.problem, int(self.problem.counts.sum())
+        ever = problem.counts * problem.feasible.any(axis=0)
+        for kind in np.flatnonzero(ever).tolist():
+            if int(problem.open_to(kind).sum()) < number:
+                return np.asarray(self.whole.sum(axis=0))
+        # Each pod finds a node without another pod of the batch.
+        return ever
 
-        None if the capacity of the cloud limits the placement.
-        """
-        surely: Ints = self.whole.sum(axis=0)
+    @cached_property
+    def endless(self) -> bool:
+        """True if capacity suffices for all pods of the batch with a feasible cloud node."""
         ever = self.problem.counts * self.problem.feasible.any(axis=0)
-        return surely if (surely == ever).all() else None
+        return bool((self.taken == ever).all())
 
     @property
     def exact(self) -> bool:
         """True if the number of pods returned by `capacity` is exact, False for a lower bound."""
-        return self.table is not None or self.endless is not None
+        return self.table is not None or self.endless
 
     def capacity(self, limits: Ints) -> Ints:
         """Return how many pods the cloud can place, weighted by priority, for each combination of
@@ -260,10 +258,9 @@ class CloudRoom:
             for count, limit in zip(self.problem.counts.tolist(), limits.tolist(), strict=True)
         ]
         if self.table is None:
-            surely = self.whole.sum(axis=0).tolist()
             return _sums_over(
                 weight * np.minimum(n, most)
-                for n, most, weight in zip(left, surely, weights, strict=True)
+                for n, most, weight in zip(left, self.taken.tolist(), weights, strict=True)
             )
         most = self._weigh_vectors(self.table)
         for axis in range(most.ndim):
@@ -354,10 +351,7 @@ class CloudHold:
         """Return True if any cloud node has capacity for one pod of the group of interchangeable
         pods.
         """
-        packing = self.packing
-        requests = packing.requests[kind]
-        fits = ((requests <= packing.free) | (requests == 0)).all(axis=1)
-        return bool((fits & packing.feasible[:, kind]).any())
+        return bool(self.packing.open_to(kind).any())
 
     def holds(self, counts: Ints) -> bool:
         """Return True if the cloud has capacity for the given number of pods of each group at the

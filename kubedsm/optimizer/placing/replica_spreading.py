@@ -182,9 +182,9 @@ class Crowds:
         """
         columns = {workload: column for column, workload in enumerate(workloads)}
         group, crowds = _find_crowds(columns, nodes, spread)
-        seen = sorted({*group[open_to].tolist()})
+        seen = crowds[np.bincount(group[open_to], minlength=len(crowds)) > 0]
         none = np.zeros(len(columns), dtype=np.int64)
-        return cls(columns, group, crowds, crowds[seen].min(axis=0) if seen else none)
+        return cls(columns, group, crowds, seen.min(axis=0) if len(seen) else none)
 
     def everywhere(self, workload: Workload) -> int:
         """Return the least spread cost of one more pod of the workload, over all feasible nodes."""
@@ -314,7 +314,7 @@ class TierAssignment:
     def __attrs_post_init__(self) -> None:
         rows, zone = self.problem.rows, self.problem.rows.index.zone
         self.codes = zone.codes[rows.positions]
-        self.zones = {zone.values[code] for code in {*self.codes.tolist()}}
+        self.zones = {zone.values[code] for code in np.unique(self.codes).tolist()}
 
     @classmethod
     def of(

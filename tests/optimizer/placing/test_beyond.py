@@ -5,6 +5,7 @@ import pytest
 
 from kubedsm.model.model import Tier
 from kubedsm.objective.fragmentation import Fragmentation
+from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.matching.problem import PlacementProblem, group_kinds
 from kubedsm.optimizer.placing.batch_mip import PLACED, QOS, upper_bounds
@@ -15,7 +16,7 @@ from kubedsm.optimizer.programming.programme import Solved, Status
 from kubedsm.solvers.available import Highs
 from support import drawing
 from support.drawn_batches import OBJECTIVES, drawn_batch, worth_of
-from support.placement_instances import drawn
+from support.placement_instances import drawn, node, pod, resources, snapshot
 
 NONE = Bounds(states=0, steps=0, loads=0)
 
@@ -40,8 +41,29 @@ def test_a_solver_with_time_enough_finds_what_is_best_and_proves_it(objective):
         # What differs by less than unevenness counts for is rounding.
         assert abs(worth - best) <= 2**12
         *_, cloud = drawn_batch(seed)
-        if CloudRoom.of(cloud, Bounds()).endless is not None:
+        if CloudRoom.of(cloud, Bounds()).endless:
             assert liked == liked_most
+
+
+def test_pods_stay_where_the_solver_places_them_if_spreading_them_leaves_one_out():
+    """3 + 3 and 2 + 2 + 2 fill two nodes of 6 cores; least allocation begins with 3 on each."""
+    nodes = [node(name, Tier.CLOUD, cpu=6) for name in ("c1", "c2")]
+    pods = [pod(f"p{at}", "web", resources(cpu)) for at, cpu in enumerate((3, 3, 2, 2, 2))]
+    case = snapshot(nodes, pods)
+    edge, cloud = (case.in_turn(tier) for tier in (Tier.EDGE, Tier.CLOUD))
+    kinds = group_kinds(pods, edge + cloud)
+    bounds = attrs.evolve(NONE, solver=Highs())
+    room = CloudRoom.of(PlacementProblem.of(kinds, cloud), bounds)
+    choice = make_decision(
+        PlacementProblem.of(kinds, edge),
+        room,
+        case.census.shares,
+        lambda _: QosTarget(),
+        Objective(),
+        Fragmentation(),
+        bounds,
+    )
+    assert len(choice.cloud) == 5
 
 
 def test_without_a_solver_it_is_nearly_as_good_and_never_said_to_be_better():
