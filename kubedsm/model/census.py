@@ -8,8 +8,18 @@ from typing import TypeVar
 
 import attrs
 
-from kubedsm.model.model import NodeName, Pod, PodClass, Resources, Share, Workload, levels_of
-from kubedsm.model.residents import keys_looked_at
+from kubedsm.model.model import (
+    Node,
+    NodeName,
+    Pod,
+    PodClass,
+    Resources,
+    Share,
+    Tier,
+    Workload,
+    levels_of,
+)
+from kubedsm.model.residents import Step, keys_looked_at
 
 K = TypeVar("K", bound=Hashable)
 
@@ -39,6 +49,25 @@ class Census:
     def levels(self) -> dict[Workload, int] | None:
         """Highest priority of each workload; None if all pods have equal priority."""
         return levels_of(self.priorities)
+
+    def after(
+        self, steps: Iterable[Step], scheduler_name: str, nodes: Mapping[NodeName, Node]
+    ) -> "Census":
+        """Return the aggregate counts after arrivals and departures of counted pods at nodes."""
+        shares, standing = dict(self.shares), dict(self.standing)
+        for pod, node, by in steps:
+            if not pod.counts_for_qos:
+                continue
+            standing[pod.workload] = there = dict(standing.get(pod.workload, {}))
+            _add_count(there, node, by)
+            if not there:
+                del standing[pod.workload]
+            known = nodes.get(node)
+            on_edge = known is not None and known.tier is Tier.EDGE
+            if on_edge and pod.scheduler_name == scheduler_name:
+                share = shares[pod.workload]
+                shares[pod.workload] = Share(share.edge + by, share.total)
+        return attrs.evolve(self, shares=shares, standing=standing)
 
 
 @attrs.define(eq=False)

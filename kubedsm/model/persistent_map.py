@@ -1,9 +1,9 @@
 """Immutable map: an update returns another map, and leaves this one as it is."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Self, TypeVar
 
-__all__ = ["Map"]
+__all__ = ["Map", "changed"]
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -28,3 +28,15 @@ else:
 
             def update(self, others: Mapping[K, V]) -> Self:
                 return type(self)({**self, **others})
+
+
+def changed(known: Mapping[K, V], new: Mapping[K, V], gone: Iterable[K] = ()) -> Mapping[K, V]:
+    """Return the entries with new ones, and without the keys `gone`; a Map shares the others."""
+    if isinstance(known, Map):
+        for key in gone:
+            known = known.delete(key)
+        return known.update(new)
+    left = {**known, **new}
+    for key in gone:
+        del left[key]
+    return left

@@ -13,7 +13,8 @@ from kubedsm.model.images import sum_localities
 from kubedsm.model.measured import NOTHING_MEASURED, Measured
 from kubedsm.model.model import Node, NodeName, Pod, Resources, Share, Taint, Tier, Uid, Workload
 from kubedsm.model.node_index import FreeCapacity, NodeIndex, NodeRows
-from kubedsm.model.residents import Residents, standing
+from kubedsm.model.persistent_map import changed
+from kubedsm.model.residents import Residents, Step, standing
 from kubedsm.model.surroundings import Surroundings
 
 
@@ -130,16 +131,44 @@ class Snapshot:
             key=attrgetter("created", "namespace", "name"),
         )
 
-    def with_placed(self, targets: Mapping[Uid, NodeName]) -> "Snapshot":
-        """Return the snapshot with these pods on these nodes, whether they fit or not."""
-        left = self.without(targets)
-        pods, free, placed = dict(self.pods), dict(left.free), dict(left.placed)
+    def with_placed(self, targets: Mapping[Uid, NodeName | None]) -> "Snapshot":
+        """Return the snapshot with these pods on these nodes, whether they fit or not, and their
+        former capacity released; None: on no node.
+        """
+        pods: dict[Uid, Pod] = {}
+        free: dict[NodeName, Resources] = {}
+        placed: dict[Uid, NodeName] = {}
+        steps: list[Step] = []
         for uid, node in targets.items():
-            if uid in pods and node in free:
-                free[node] -= pods[uid].requests
-                placed[uid] = node
-                pods[uid] = attrs.evolve(pods[uid], node_name=node)
-        return attrs.evolve(self, pods=pods, free=free, placed=placed, counted=None)
+            pod, source = self.pods.get(uid), self.placed.get(uid)
+            if pod is None:
+                continue
+            if source is not None and not pod.finished:
+                steps.append((pod, source, -1))
+            if node is not None and node in self.free:
+                pods[uid], placed[uid] = attrs.evolve(pod, node_name=node), node
+                steps.append((pods[uid], node, 1))
+        for pod, node, by in steps:
+            if node in self.free:
+                left = free.get(node, self.free[node])
+                free[node] = left - pod.requests if by > 0 else left + pod.requests
+        gone = [uid for uid in targets if uid in self.placed and uid not in placed]
+        after = attrs.evolve(
+            self,
+            pods=changed(self.pods, pods),
+            free=changed(self.free, free),
+            placed=changed(self.placed, placed, gone),
+            counted=None,
+        )
+        if self.counted is None or 2 * len(steps) > len(self.placed):
+            return after
+        counted = attrs.evolve(
+            self.counted,
+            census=self.census.after(steps, self.scheduler_name, self.nodes),
+            room=self.room.now(after.free, free),
+            residents=self.residents.after(step for step in steps if not step[0].finished),
+        )
+        return attrs.evolve(after, counted=counted)
 
     def with_free(self, more: Mapping[NodeName, Resources]) -> "Snapshot":
         """Return the snapshot with the given amounts added to the free capacity of nodes; unknown
@@ -187,23 +216,7 @@ class Snapshot:
         """Return the snapshot with the given pods removed from their nodes, and their capacity
         released.
         """
-        free, placed = dict(self.free), dict(self.placed)
-        gone = {uid: source for uid in uids if (source := placed.pop(uid, None)) is not None}
-        counting = False
-        for uid, source in gone.items():
-            pod = self.pods.get(uid)
-            counting |= pod is not None and pod.counts_for_qos
-            if source in free and pod is not None and not pod.finished:
-                free[source] += pod.requests
-        if counting:
-            return attrs.evolve(self, free=free, placed=placed, counted=None)
-        # The census ignores the nodes of pods that do not count for QoS.
-        left = ((pod, source, -1) for pod, source in standing(self.pods, gone))
-        return self._replace(
-            fields={"free": free, "placed": placed},
-            room=self.room.now(free, free.keys() & gone.values()),
-            residents=self.residents.after(left),
-        )
+        return self.with_placed(dict.fromkeys(uids))
 
     def _replace(self, *, fields: Mapping[str, Any] | None = None, **counted: Any) -> "Snapshot":
         """Return a copy of the snapshot with changed fields, keeping all aggregates except the

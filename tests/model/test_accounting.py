@@ -54,20 +54,6 @@ def test_decisions_are_those_of_a_count_from_scratch():
     assert decisions > 10
 
 
-def test_without_some_pods_it_is_what_is_counted_from_scratch():
-    for seed in drawing.drawn(range(100)):
-        *_, mirror = history(seed)
-        seen, rng = mirror.snapshot(), random.Random(seed)
-        seen.room.column("cpu")
-        gone = [uid for uid in seen.pods if rng.random() < 0.2]
-        for left in (
-            seen.without(gone),
-            seen.without(uid for uid in seen.pods if not seen.pods[uid].counts_for_qos),
-        ):
-            assert left.census == from_scratch(left).census, seed
-            assert left.room.column("cpu").tolist() == [left.free[n].cpu for n in left.index.names]
-
-
 _ASKED = ((Selection(app("a"), ("shop",)),), (Selection(app("b", "c"), ("shop",), living=True),))
 
 
@@ -94,6 +80,35 @@ def test_who_stands_where_is_what_a_look_at_all_pods_finds():
         assert repr(decision) == repr(decided(from_scratch(seen))), seed
         decisions += bool(decision.bindings)
     assert decisions > 10
+
+
+def test_with_pods_placed_or_gone_it_is_what_is_counted_from_scratch():
+    kept = 0
+    for seed in drawing.drawn(range(100)):
+        *_, mirror = history(seed, classes=RULED)
+        seen, rng = mirror.snapshot(), random.Random(seed)
+        seen.room.column("cpu")
+        nodes = [*seen.nodes, NodeName("unknown"), None]
+        targets = {uid: rng.choice(nodes) for uid in seen.pods if rng.random() < 0.2}
+        for after in (seen.with_placed(targets), seen.without(targets)):
+            kept += after.counted is not None
+            assert after.census == from_scratch(after).census, seed
+            assert after.room.column("cpu").tolist() == [
+                after.free[name].cpu for name in after.index.names
+            ]
+            assert standing_in(after) == standing_in(from_scratch(after)), seed
+            free = dict(seen.free)
+            for uid in targets:
+                pod, source, target = seen.pods[uid], seen.placed.get(uid), after.placed.get(uid)
+                if source in free and not pod.finished:
+                    free[source] += pod.requests
+                if target is not None:
+                    free[target] -= pod.requests
+            assert free == dict(after.free), seed
+        placed = {uid: node for uid, node in targets.items() if node in seen.nodes}
+        left = {uid: node for uid, node in seen.placed.items() if uid not in targets}
+        assert dict(seen.with_placed(targets).placed) == left | placed, seed
+    assert kept > 20
 
 
 def test_what_was_seen_stays_as_it_was():
