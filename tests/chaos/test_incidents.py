@@ -1,11 +1,7 @@
-"""What becomes of the world meanwhile: it does happen, it ends, and what it must not lead to shows.
-
-Each oracle that judges the end by itself is shown by a scheduler that breaks the promise.
-"""
+"""Incidents in the world of a chaos run: they happen, end, and leave nothing behind."""
 
 import pytest
 
-from kubedsm.rebalancing.suggester import Suggester
 from kubedsm_lab.chaos import stage
 from kubedsm_lab.chaos.faults import Fault
 from kubedsm_lab.chaos.incidents import INCIDENTS, STEPS, list_incidents
@@ -43,9 +39,6 @@ def test_a_pod_that_is_gone_is_not_asked_for():
     assert {what for point in STEPS for what, _ in list_incidents(point)} == set(INCIDENTS)
 
 
-# Oracles.
-
-
 def test_room_that_was_lost_on_the_way_is_nobodys_fault_and_any_other_is(monkeypatch):
     on_the_way = "world:create-pods/binding:0:node-shrunk"
     assert played("burst", on_the_way).violations == ()
@@ -61,41 +54,3 @@ def test_an_eviction_is_decided_on_what_was_there_a_moment_ago(monkeypatch):
     assert any(
         "evicted with" in violation for violation in played("configuration", sent).violations
     )
-
-
-@pytest.mark.long
-def test_a_pod_that_waits_though_it_fits_is_seen(monkeypatch):
-    async def never(*_, **__):
-        pass
-
-    usual = reference("burst", 0)
-    monkeypatch.setattr("kubedsm.execution.bind_calls.writes.bind", never)
-    fault = Fault.parse("world:pods.MODIFIED:0:node-cordoned/minute")
-    outcome = play(Injection("burst", (fault,)), usual)
-    assert any("I4" in violation for violation in outcome.violations)
-
-
-@pytest.mark.long
-def test_a_pod_too_many_is_seen(monkeypatch):
-    async def nothing(*_, **__):
-        pass
-
-    usual = reference("owner-deleted", 0)
-    monkeypatch.setattr("kubedsm.execution.migration_calls.writes.evict", nothing)
-    fault = Fault.parse("world:patch-pods.detach:0:one-more")
-    outcome = play(Injection("owner-deleted", (fault,)), usual)
-    assert any("marked" in violation for violation in outcome.violations)
-
-
-@pytest.mark.long
-def test_moves_that_nobody_thinks_of_any_more_are_seen(monkeypatch):
-    usual = reference("cloud-to-edge", 0)
-    thinks = Suggester._is_due
-
-    def as_long_as_it_is_new(suggester):
-        return suggester.migrator.clock.monotonic() > 45 and thinks(suggester)
-
-    monkeypatch.setattr(Suggester, "_is_due", as_long_as_it_is_new)
-    fault = Fault.parse("world:pods.MODIFIED:0:one-more")
-    outcome = play(Injection("cloud-to-edge", (fault,)), usual)
-    assert any("after a restart" in violation for violation in outcome.violations)

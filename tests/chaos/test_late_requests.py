@@ -25,11 +25,3 @@ def test_a_request_that_arrives_after_the_lease_has_passed_is_refused(point, sta
     assert outcome.struck
     assert answers == [status]
     assert outcome.violations == ()
-
-
-def test_a_bind_that_waits_at_the_gate_until_its_pod_is_gone_does_no_harm():
-    """The wall clock jumps by an hour, so the gate is shut until the next renewal."""
-    fault = Fault.parse("process:create-pods/binding:4:hour-forth")
-    outcome = play(Injection("version-change", (fault,)), reference("version-change", 0))
-    assert outcome.struck
-    assert outcome.violations == ()

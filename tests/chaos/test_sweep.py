@@ -6,9 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from kubedsm_lab.chaos.faults import Fault
 from kubedsm_lab.chaos.sweep import Report, Verdict, choose_injections, judge, list_injections
-from kubedsm_lab.chaos.trace import Injection
 from kubedsm_lab.chaos.workloads import WORKLOADS
 from kubedsm_lab.cli.chaos import SHORT
 from support.chaos_gate import BUGS, NOTICED
@@ -42,25 +40,6 @@ def test_every_fault_strikes_at_every_kind_of_call_and_event():
     )
     assert len(set(planned())) == SHORT
     assert report.covered == report.cells
-
-
-#: what once broke a promise, and may not be among those that are drawn
-@pytest.mark.parametrize(
-    ("workload", "fault"),
-    [
-        ("cloud-to-edge", "call:get-deployments:3:crash-applied/minute"),
-        ("preemption", "call:create-pods/eviction:0:html-200"),
-        ("preemption", "call:create-pods/eviction:0:html-200/minute"),
-        # Reads by repeated evictions counted as reads before the migration, of more Ready pods.
-        ("budgeted", "call:create-pods/binding:2:timeout-applied-late"),
-        # Two replacements of one attempt that were late together counted as two attempts.
-        ("finalizer", "world:pods.ADDED:4:node-filled/minute"),
-    ],
-)
-def test_what_was_mended_stays_so(workload, fault):
-    verdict = judge(Injection(workload, (Fault.parse(fault),)))
-    assert verdict.struck
-    assert verdict.violations == ()
 
 
 @pytest.mark.long
