@@ -8,10 +8,6 @@ import pytest
 from kubedsm.dashboard.rows import (
     Changes,
     NodeRow,
-    PodRow,
-    Rows,
-    Snapshot,
-    StatusRow,
     decode_message,
     encode_message,
 )
@@ -85,20 +81,7 @@ def test_events_are_told_one_by_one_and_many_as_one():
     assert (row.text, row.pod, row.warning) == ("Gone of 9 Pods, the last: 8 left", "", True)
 
 
-TABLES = {table: {} for table in Rows.__annotations__}
 NODES = {"e1": NodeRow(Tier.EDGE, 1, 2, 3, state="cordoned"), "x": NodeRow(None, 1, 2, 3)}
-
-
-@pytest.mark.parametrize(
-    "message",
-    [
-        Snapshot(7, 1.5, {**TABLES, "nodes": NODES, "status": {"now": StatusRow("quiet")}}, "run"),
-        Changes(8, 2.5, {"pods": {"a/b": None, "a/c": PodRow("a/w", "waiting", 1.0)}}),
-        Changes(9, 3.5, {}),
-    ],
-)
-def test_a_message_comes_back_as_it_was(message):
-    assert decode_message(encode_message(message)) == message
 
 
 def test_what_a_later_version_adds_is_left_out():

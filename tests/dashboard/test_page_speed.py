@@ -1,7 +1,6 @@
 """Speed of the page with 500 nodes and 10,000 pods; `pytest -s` prints the figures.
 
-Time depends on what else the machine does: frames are compared with frames of the same page at
-rest, and only bytes have a fixed limit.
+Time depends on what else the machine does: frames are compared with those of the page at rest.
 """
 
 import pytest
@@ -11,18 +10,9 @@ from support.made_cluster import MadeCluster, page_of_made
 
 pytestmark = in_browser
 
-#: bytes of JavaScript and CSS over the wire
-MOST = 100_000
 #: 30 of the browser's 60 frames a second
 HALF = 2.1
-_LOADED = """() => ({
-  painted: performance.getEntriesByName("first-contentful-paint")[0].startTime,
-  drawn: performance.now(),
-  bytes: performance.getEntriesByType("resource").filter(({ name }) => /[.](js|css)$/.test(name))
-    .reduce((sum, { encodedBodySize }) => sum + encodedBodySize, 0),
-})"""
-#: median and longest milliseconds between frames: at rest, while it zooms in and out, and with
-#: pauses in which labels and pods are drawn again
+#: median milliseconds between frames at rest, and while it zooms in and out
 _FRAMES = """async () => {
   const view = document.querySelector(".cluster .view");
   const { left, top, width, height } = view.getBoundingClientRect();
@@ -39,12 +29,11 @@ _FRAMES = """async () => {
       last = now;
     }
     gaps.sort((one, other) => one - other);
-    return [gaps[count >> 1], gaps.at(-1)];
+    return gaps[count >> 1];
   }
   const rest = await time(60, () => {});
   const zoom = await time(90, (i) => turn(i < 45 ? -60 : 60));
-  const paused = await time(150, (i) => i % 50 === 0 && turn(-400));
-  return { rest, zoom, paused };
+  return { rest, zoom };
 }"""
 
 
@@ -53,7 +42,6 @@ async def test_500_nodes_are_drawn_and_zoomed_at_half_of_all_frames(browser, sit
     made = MadeCluster(500, 10_000, sites=sites, domain=".eu-central-1.compute.internal")
     async with page_of_made(made) as url, browser.page(url) as page:
         await page.locator(".tile .name, .node .name").first.wait_for(state="attached")
-        loaded, frames = await page.evaluate(_LOADED), await page.evaluate(_FRAMES)
-        print(f"{sites} sites: {loaded}, milliseconds a frame: {frames}")  # noqa: T201
-        assert loaded["bytes"] <= MOST
-        assert frames["zoom"][0] <= HALF * frames["rest"][0]
+        frames = await page.evaluate(_FRAMES)
+        print(f"{sites} sites, milliseconds a frame: {frames}")  # noqa: T201
+        assert frames["zoom"] <= HALF * frames["rest"]

@@ -12,7 +12,7 @@ from kubedsm.dashboard.rows import WorkloadRow
 from kubedsm.dashboard.server.access import Access
 from kubedsm.dashboard.server.app import page_app
 from kubedsm.dashboard.terminal.following import Away, NotShownError, Page
-from kubedsm.dashboard.terminal.watch_app import WatchApp, show_tables
+from kubedsm.dashboard.terminal.watch_app import WatchApp
 from kubedsm.explain.explanation import Explanation
 from kubedsm.process.clock import SystemClock
 from support.serving_pages import served
@@ -161,12 +161,3 @@ async def test_500_nodes_and_10_000_pods_take_little_time():
             watched.send(crowded(500, 100, "EKS", pods=100))
             await watched.pilot.pause(0.3)
     assert time.process_time() - begun < 5.0
-
-
-async def test_an_unknown_page_is_an_error_before_the_screen_is_taken():
-    async def updates():
-        raise NotShownError("no page")
-        yield
-
-    with pytest.raises(NotShownError, match="no page"):
-        await show_tables(Page(NOWHERE), updates(), SystemClock())

@@ -282,23 +282,7 @@ async def test_where_a_pod_is_is_told_with_its_reason_first():
         )
 
 
-async def test_a_pod_that_waits_is_told_the_rule_that_holds_it_in_the_first_sentence():
-    async with emulated(EDGE, CLOUD) as world, world.scheduler() as runtime:
-        world.deploy("big", 1, cpu="30")
-        await world.until(lambda: world.events("FailedScheduling"), 10)
-        name = named(runtime, "big")
-        told = about_pod(runtime.decisions, name)
-        assert told.title == f"Why {name} waits"
-        assert lines_of(told)[0] == (f"{name} waits for a node: NodeResourcesFit rejects 2 nodes.")
-        assert lines_of(told)[1].startswith("0/2 nodes are available: 2 Insufficient cpu.")
-        [row] = section(told, "Nodes by rule")
-        assert row == (
-            "2: c1, e1 | NodeResourcesFit: Insufficient cpu | c1: use a larger node, or request at"
-            " most 20 cpu; e1: use a larger node, or request at most 4 cpu"
-        )
-
-
-async def test_what_is_not_remembered_or_of_another_scheduler_is_told_from_what_is_so_now():
+async def test_what_is_not_remembered_is_told_from_what_is_so_now():
     async with emulated(EDGE, CLOUD) as world, world.scheduler() as runtime:
         world.deploy("web", 1)
         await world.until_bound(1, 10)
@@ -314,11 +298,6 @@ async def test_what_is_not_remembered_or_of_another_scheduler_is_told_from_what_
         told = about_pod(runtime.decisions, name)
         assert lines_of(told)[1] == NOT_RECORDED
         assert section(told, "Nodes by rule, as they are now") == ["2: e1, c1 | feasible | "]
-        world.deploy("theirs", 1, schedulerName="default-scheduler")
-        await world.until(lambda: len(mirror.snapshot().pods) == 2, 10)
-        theirs, opt_in = lines_of(about_pod(runtime.decisions, named(runtime, "theirs")))[:2]
-        assert "its schedulerName is default-scheduler, so KubeDSM leaves it alone." in theirs
-        assert opt_in.startswith("To opt in, set spec.template.spec.schedulerName")
         assert about_pod(runtime.decisions, "default/nobody") is None
         assert runtime.explanations.collect(Subject("decision", "9" * 5000)) is None
 
