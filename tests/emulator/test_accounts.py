@@ -52,11 +52,6 @@ def test_what_it_does_not_tell_counts_as_nothing(tmp_path):
     assert held_by(7, at) == 0
 
 
-def test_a_process_that_is_gone_is_none(tmp_path):
-    assert measure_usage(7, tmp_path) is None
-    assert held_by(7, tmp_path) == 0
-
-
 def look(uid, node, pid, seconds):
     return Look(uid, node, pid, Counters(user=seconds))
 

@@ -37,14 +37,6 @@ async def run_for(controller, seconds):
         await task
 
 
-async def test_keys_are_reconciled_once_in_the_order_they_were_noticed():
-    controller = Noting()
-    for key in (B, A, B, C, A):
-        controller.enqueue(key)
-    await run_for(controller, 1.0)
-    assert [name for _, name in controller.noted] == ["b", "a", "c"]
-
-
 async def test_the_earliest_moment_of_a_key_counts():
     controller = Noting()
     controller.enqueue_after(A, 5.0)

@@ -1,6 +1,6 @@
 import pytest
 
-from kubedsm_lab.emulator.actors.rollout import Share, new_size, old_sizes, proportional_sizes
+from kubedsm_lab.emulator.actors.rollout import Share, old_sizes, proportional_sizes
 from kubedsm_lab.emulator.api.resources import DEPLOYMENTS
 from support.actor_world import condition, emulated
 
@@ -133,18 +133,3 @@ def rolling(replicas, surge, unavailable):
 )
 def test_how_far_old_replica_sets_shrink(deployment, new, old, expected):
     assert old_sizes(deployment, sized("new", *new), [sized("old", *old)]) == expected
-
-
-@pytest.mark.parametrize(
-    ("deployment", "new", "old", "expected"),
-    [
-        (rolling(10, 3, 2), 0, 10, 3),
-        (rolling(10, "25%", "25%"), 0, 10, 3),
-        (rolling(10, 3, 2), 3, 5, 8),
-        (rolling(10, 3, 2), 3, 12, 3),
-        (rolling(10, 3, 2), 12, 0, 10),
-    ],
-)
-def test_how_far_the_new_replica_set_grows(deployment, new, old, expected):
-    fresh = sized("new", new)
-    assert new_size(deployment, fresh, [fresh, sized("old", old)]) == expected

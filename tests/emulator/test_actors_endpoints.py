@@ -3,7 +3,7 @@ from kubedsm_lab.emulator.api.resources import ENDPOINTS, PODS, SERVICES
 from support.actor_world import NS, emulated
 
 
-def service(world, name="web", target_port: int | str = "http", **spec):
+def service(world, name="web", target_port="http", **spec):
     ports = [{"name": "http", "port": 80, "targetPort": target_port}]
     spec = {"selector": {"app": name}, "ports": ports, **spec}
     world.create(SERVICES, name, {"team": "a"}, spec=spec)

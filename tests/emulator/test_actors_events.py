@@ -60,10 +60,3 @@ async def test_jobs_and_stateful_sets_report_their_pods():
             ("SuccessfulCreate", "create Pod db-0 in StatefulSet db successful"),
             ("SuccessfulDelete", "delete Pod db-0 in StatefulSet db successful"),
         ]
-
-
-async def test_without_readers_controllers_write_warnings_only():
-    async with emulated() as world:
-        world.deployment("web", replicas=1)
-        await world.pass_time()
-        assert world.api.list(EVENTS, NS) == []

@@ -2,19 +2,7 @@ import attrs
 
 from kubedsm_lab.emulator.actors.kubelet import Containers
 from kubedsm_lab.emulator.api.resources import PODS
-from support.actor_world import condition, emulated, set_node_ready
-
-
-async def test_a_pod_stops_within_the_stop_delay():
-    async with emulated(stop_delay=0.5) as world:
-        pod = world.pod("p", on="n1")
-        await world.pass_time()
-        world.api.delete(PODS, "default", "p", grace_seconds=30)
-        await world.pass_time(0.4)
-        assert "deletionTimestamp" in world.get(PODS, "p")["metadata"]
-        await world.pass_time(0.2)
-        assert world.pods() == []
-        assert world.events_of(pod)[-3:] == ["MODIFIED", "MODIFIED", "DELETED"]
+from support.actor_world import emulated, set_node_ready
 
 
 async def test_a_pod_that_does_not_fit_is_refused():
@@ -90,18 +78,6 @@ class Slow:
         uid = pod["metadata"]["uid"]
         del self.containers[uid]
         self.changed[uid]()
-
-
-async def test_a_pod_whose_containers_run_is_ready_when_they_are():
-    async with emulated(runtime=(runtime := Slow())) as world:
-        pod = world.pod("p", on="n1")
-        await world.pass_time()
-        assert condition(world.get(PODS, "p"), "Ready") == ("False", "ContainersNotReady")
-        assert world.serving() == frozenset()
-        runtime.become(pod, ready=True)
-        await world.pass_time()
-        assert condition(world.get(PODS, "p"), "Ready") == ("True", "")
-        assert world.serving() == {pod["metadata"]["uid"]}
 
 
 async def test_containers_that_ended_and_run_again_are_told():

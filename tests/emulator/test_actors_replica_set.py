@@ -22,20 +22,6 @@ async def test_a_ready_pod_is_available_after_min_ready_seconds():
         assert world.get(REPLICA_SETS, "web")["status"]["availableReplicas"] == 2
 
 
-async def test_a_replacement_comes_before_the_deleted_pod_is_gone():
-    async with emulated(stop_delay=5.0) as world:
-        replica_set(world)
-        await world.pass_time()
-        world.bind_all()
-        await world.pass_time()
-        victim = world.pods()[0]["metadata"]["name"]
-        world.api.delete(PODS, NS, victim, grace_seconds=30)
-        await world.pass_time()
-        assert len(world.pods()) == 3
-        status = world.get(REPLICA_SETS, "web")["status"]
-        assert (status["replicas"], status["terminatingReplicas"]) == (2, 1)
-
-
 async def test_labels_of_the_template_are_counted_though_the_selector_lacks_them():
     async with emulated() as world:
         body = labelled_workload("ReplicaSet", "web", 1)
@@ -49,17 +35,6 @@ async def test_labels_of_the_template_are_counted_though_the_selector_lacks_them
             await world.pass_time()
             status = world.get(REPLICA_SETS, "web")["status"]
             assert status.get("fullyLabeledReplicas", 0) == number
-
-
-async def test_a_failed_pod_is_replaced():
-    async with emulated() as world:
-        replica_set(world, replicas=1)
-        await world.pass_time()
-        (pod,) = world.pods()
-        failed = {"status": {"phase": "Failed"}}
-        world.patch(PODS, pod["metadata"]["name"], failed, subresource="status")
-        await world.pass_time()
-        assert len(world.pods()) == 2
 
 
 async def test_a_terminating_orphan_is_not_adopted():

@@ -8,19 +8,6 @@ def stateful_set(world, replicas=3, **spec):
     return world.api.create(STATEFUL_SETS, body, namespace=NS)
 
 
-async def test_pods_come_one_after_the_other():
-    async with emulated(start_delay=1.0) as world:
-        world.schedule_always()
-        stateful_set(world)
-        await world.pass_time(0.5)
-        assert world.names(PODS) == ["st-0"]
-        await world.pass_time(1.0)
-        assert world.names(PODS) == ["st-0", "st-1"]
-        await world.pass_time(2.0)
-        assert world.names(PODS) == ["st-0", "st-1", "st-2"]
-        assert len(world.running("st")) == 3
-
-
 async def test_scaling_down_takes_the_highest_ordinal_first_and_one_at_a_time():
     async with emulated(stop_delay=1.0) as world:
         world.schedule_always()

@@ -1,17 +1,15 @@
 """What updates and patches change, and what they may not."""
 
 import copy
-from typing import Any
 
 import pytest
 
-from kubedsm_lab.emulator.api.api_server import ApiServer
 from kubedsm_lab.emulator.api.patching import MERGE_PATCH, STRATEGIC_MERGE_PATCH
 from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, PODS, REPLICA_SETS, STATEFUL_SETS
-from support.api_cases import Object, changes, deployment, pod, refused
+from support.api_cases import changes, deployment, pod, refused
 
 
-def test_another_uid_is_another_object(api: ApiServer) -> None:
+def test_another_uid_is_another_object(api):
     created = api.create(PODS, pod(), namespace="shop")
     other = {**created, "metadata": {**created["metadata"], "uid": "other"}}
     refused(409, lambda: api.update(PODS, other))
@@ -19,7 +17,7 @@ def test_another_uid_is_another_object(api: ApiServer) -> None:
     refused(422, lambda: api.patch(PODS, "shop", "a", patch, MERGE_PATCH))
 
 
-def test_a_write_that_changes_nothing_is_none(api: ApiServer) -> None:
+def test_a_write_that_changes_nothing_is_none(api):
     created = api.create(DEPLOYMENTS, deployment(), namespace="shop")
     seen = changes(api)
     assert api.update(DEPLOYMENTS, copy.deepcopy(created)) == created
@@ -28,7 +26,7 @@ def test_a_write_that_changes_nothing_is_none(api: ApiServer) -> None:
     assert seen == []
 
 
-def test_each_half_of_an_object_ignores_the_other(api: ApiServer) -> None:
+def test_each_half_of_an_object_ignores_the_other(api):
     api.create(DEPLOYMENTS, deployment(), namespace="shop")
     both = {"spec": {"replicas": 3}, "status": {"replicas": 2}}
     main = api.patch(DEPLOYMENTS, "shop", "web", both, MERGE_PATCH)
@@ -38,11 +36,10 @@ def test_each_half_of_an_object_ignores_the_other(api: ApiServer) -> None:
     assert (half["spec"]["replicas"], half["status"]) == (3, {"replicas": 2})
 
 
-def test_the_generation_counts_changes_of_the_spec(api: ApiServer) -> None:
-    def generation(patch: Object, subresource: str = "") -> int:
+def test_the_generation_counts_changes_of_the_spec(api):
+    def generation(patch, subresource=""):
         changed = api.patch(DEPLOYMENTS, "shop", "web", patch, MERGE_PATCH, subresource=subresource)
-        value: int = changed["metadata"]["generation"]
-        return value
+        return changed["metadata"]["generation"]
 
     api.create(DEPLOYMENTS, deployment(), namespace="shop")
     assert generation({"metadata": {"labels": {"x": "1"}, "generation": 9}}) == 1
@@ -52,7 +49,7 @@ def test_the_generation_counts_changes_of_the_spec(api: ApiServer) -> None:
     assert generation({"metadata": {"annotations": {"x": "1"}}}) == 3
 
 
-def test_of_a_pods_spec_little_may_change(api: ApiServer) -> None:
+def test_of_a_pods_spec_little_may_change(api):
     created = api.create(PODS, pod(), namespace="shop")
     toleration = {"key": "a", "operator": "Exists"}
     allowed = {
@@ -77,6 +74,6 @@ def test_of_a_pods_spec_little_may_change(api: ApiServer) -> None:
         (STATEFUL_SETS, {"spec": {"serviceName": "other"}}),
     ],
 )
-def test_what_is_immutable(api: ApiServer, resource: Any, patch: Object) -> None:
+def test_what_is_immutable(api, resource, patch):
     api.create(resource, deployment(), namespace="shop")
     refused(422, lambda: api.patch(resource, "shop", "web", patch, MERGE_PATCH))

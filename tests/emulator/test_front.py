@@ -2,7 +2,6 @@
 
 import asyncio
 import random
-from typing import Any
 
 import attrs
 import orjson
@@ -10,7 +9,6 @@ import pytest
 
 from kubedsm.kube.client.port import (
     ApiStatusError,
-    Cluster,
     Conflict,
     OutcomeUnknown,
     Request,
@@ -41,11 +39,11 @@ class Script:
     sent: list[Request] = attrs.field(factory=list)
     seen: int = 0
 
-    def on_request(self, request: Request) -> RequestFault | None:
+    def on_request(self, request):
         self.sent.append(request)
         return self.requests.get(len(self.sent) - 1)
 
-    def on_line(self, request: Request, line: bytes) -> Delivery | None:
+    def on_line(self, request, line):
         assert request == WATCH
         assert not line.endswith(b"\n")
         self.seen += 1
@@ -53,31 +51,15 @@ class Script:
 
 
 @pytest.fixture
-async def api() -> ApiServer:
+async def api():
     return ApiServer(VirtualClock(), random.Random(0))
 
 
-def front(api: ApiServer, **options: Any) -> EmulatedFront:
+def front(api, **options):
     return EmulatedFront(Routes(api), VirtualClock(), **options)
 
 
-async def test_it_is_a_cluster(api: ApiServer) -> None:
-    cluster: Cluster = front(api)
-    response = await cluster.request(CREATE, timeout=1)
-    assert response.status == 201
-    assert orjson.loads(response.body)["metadata"]["name"] == "a"
-    assert (await cluster.request(CREATE, timeout=1)).status == 409
-
-
-async def test_a_watch_yields_lines_without_their_newlines(api: ApiServer) -> None:
-    async with front(api).stream(WATCH, timeout=1) as lines:
-        api.create(PODS, pod())
-        line = await anext(lines)
-    assert orjson.loads(line)["type"] == "ADDED"
-    assert b"\n" not in line
-
-
-async def test_a_watch_that_is_refused_raises(api: ApiServer) -> None:
+async def test_a_watch_that_is_refused_raises(api):
     with pytest.raises(ApiStatusError) as refused:
         async with front(api).stream(
             Request("GET", PATH, query={"watch": "1", "fieldSelector": "x=1"}), timeout=1
@@ -93,16 +75,14 @@ async def test_a_watch_that_is_refused_raises(api: ApiServer) -> None:
 
 
 @pytest.mark.parametrize(("applied", "left"), [(False, 0), (True, 1)])
-async def test_a_request_lost_on_its_way_there_or_back(
-    api: ApiServer, applied: bool, left: int
-) -> None:
+async def test_a_request_lost_on_its_way_there_or_back(api, applied, left):
     faults = Script({0: RequestFault(OutcomeUnknown("reset"), applied=applied)})
     with pytest.raises(OutcomeUnknown, match="reset"):
         await front(api, faults=faults).request(CREATE, timeout=1)
     assert len(api.list(PODS)) == left
 
 
-async def test_an_answer_that_is_not_the_api_servers(api: ApiServer) -> None:
+async def test_an_answer_that_is_not_the_api_servers(api):
     html = Response(503, b"<html>overloaded</html>")
     faults = Script({0: RequestFault(html), 1: RequestFault(html), 2: RequestFault(html, True)})
     cluster = front(api, faults=faults)
@@ -114,7 +94,7 @@ async def test_an_answer_that_is_not_the_api_servers(api: ApiServer) -> None:
     assert len(api.list(PODS)) == 1
 
 
-async def test_a_watch_that_cannot_be_opened(api: ApiServer) -> None:
+async def test_a_watch_that_cannot_be_opened(api):
     conflict = Conflict(409, "Conflict", "no")
     faults = Script({0: RequestFault(Unreachable("no")), 1: RequestFault(conflict, applied=True)})
     cluster = front(api, faults=faults)
@@ -124,7 +104,7 @@ async def test_a_watch_that_cannot_be_opened(api: ApiServer) -> None:
                 pass
 
 
-async def names(cluster: EmulatedFront) -> list[str]:
+async def names(cluster):
     """Of the pods a watch shows within ten seconds."""
     found = []
     async with cluster.stream(WATCH, timeout=1) as lines:
@@ -150,15 +130,13 @@ async def names(cluster: EmulatedFront) -> list[str]:
         (Delivery((), delay=20), ["a"]),
     ],
 )
-async def test_what_may_happen_to_a_line(
-    api: ApiServer, delivery: Delivery, expected: list[str]
-) -> None:
+async def test_what_may_happen_to_a_line(api, delivery, expected):
     for name in "abc":
         api.create(PODS, pod(name))
     assert await names(front(api, faults=Script(lines={1: delivery}))) == expected
 
 
-async def test_a_broken_watch_raises_after_its_lines(api: ApiServer) -> None:
+async def test_a_broken_watch_raises_after_its_lines(api):
     api.create(PODS, pod())
     faults = Script(lines={0: Delivery((b"{",), end="broken")})
     async with front(api, faults=faults).stream(WATCH, timeout=1) as lines:
@@ -167,16 +145,16 @@ async def test_a_broken_watch_raises_after_its_lines(api: ApiServer) -> None:
             await anext(lines)
 
 
-async def test_latency_is_there_and_back(api: ApiServer) -> None:
+async def test_latency_is_there_and_back(api):
     cluster = front(api, latency=0.2)
     loop = asyncio.get_running_loop()
-    applied: list[float] = []
+    applied = []
     api.store.subscribe(lambda _: applied.append(loop.time()))
     await cluster.request(CREATE, timeout=1)
     assert (applied, loop.time()) == ([0.1], 0.2)
 
 
-async def test_an_answer_that_comes_too_late(api: ApiServer) -> None:
+async def test_an_answer_that_comes_too_late(api):
     with pytest.raises(OutcomeUnknown, match="no answer within 1 s"):
         await front(api, latency=1.5).request(CREATE, timeout=1)
     assert len(api.list(PODS)) == 1

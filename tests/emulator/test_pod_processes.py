@@ -198,13 +198,3 @@ async def test_no_more_run_than_may_and_the_next_takes_the_place_of_one_that_end
     pods.end("a", 30.0)
     await soon(1.2)
     assert pods.of("c") == UP
-
-
-async def test_leaving_kills_all(machine):
-    async with PodProcesses(machine, VirtualClock()) as runtime:
-        begun(runtime, "a")
-        begun(runtime, "b")
-        await soon()
-        machine.started[1].exit(1)
-        await soon()
-    assert machine.started[0].signals == [signal.SIGKILL]

@@ -1,7 +1,5 @@
 """PriorityClasses, and what pods get of them."""
 
-import pytest
-
 from kubedsm_lab.emulator.api.patching import MERGE_PATCH
 from kubedsm_lab.emulator.api.resources import PODS, PRIORITY_CLASSES
 from support.api_cases import pod, refused
@@ -43,25 +41,6 @@ def test_a_pod_without_a_class_gets_the_default_one(api):
     again = pod(metadata={"name": "b"})
     spec = api.create(PODS, again, namespace="shop")["spec"]
     assert (spec["priorityClassName"], spec["priority"]) == ("usual", -7)
-
-
-@pytest.mark.parametrize(
-    ("spec", "told"),
-    [
-        ({"priority": 7}, "the integer value of priority (7) must not be provided in pod spec"),
-        (
-            {"preemptionPolicy": "PreemptLowerPriority"},
-            "the string value of PreemptionPolicy (PreemptLowerPriority) must not be provided",
-        ),
-    ],
-)
-def test_a_pod_may_say_nothing_else_than_its_class(api, spec, told):
-    api.create(PRIORITY_CLASSES, GOLD)
-    error = refused(403, lambda: priority(api, priorityClassName="gold", **spec))
-    assert told in error.message
-    assert priority(
-        api, priorityClassName="gold", priority=1000, preemptionPolicy="Never"
-    ) == ("gold", 1000, "Never")  # fmt: skip
 
 
 def test_there_is_one_default_at_most(api):

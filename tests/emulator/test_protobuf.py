@@ -25,7 +25,7 @@ DEPLOYMENT = (
 )
 
 
-def test_a_deployment() -> None:
+def test_a_deployment():
     read = decode(DEPLOYMENT)
     assert (read["kind"], read["apiVersion"]) == ("Deployment", "apps/v1")
     assert read["spec"] == {
@@ -60,12 +60,12 @@ def test_a_deployment() -> None:
         b"k8s\x00" + b"\xff" * 20,
     ],
 )
-def test_what_cannot_be_read(body: bytes) -> None:
+def test_what_cannot_be_read(body):
     with pytest.raises(ProtobufError):
         decode(body)
 
 
 @given(st.integers(4, len(DEPLOYMENT) - 1), st.binary(min_size=1, max_size=3))
-def test_damage_is_noticed_or_harmless(at: int, damage: bytes) -> None:
+def test_damage_is_noticed_or_harmless(at, damage):
     with contextlib.suppress(ProtobufError):
         decode(DEPLOYMENT[:at] + damage + DEPLOYMENT[at + len(damage) :])

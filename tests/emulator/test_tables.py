@@ -1,23 +1,10 @@
 """What `kubectl get` is given to print."""
 
-from typing import Any
-
 import pytest
 
-from kubedsm_lab.emulator.api import resources
-from kubedsm_lab.emulator.http.tables import as_table, human_duration, pod_status
+from kubedsm_lab.emulator.http.tables import human_duration, pod_status
 
-NOW = 1_767_225_600.0  # 2026-01-01T00:00:00Z
 CREATED = "2025-12-31T23:55:30Z"
-
-
-def row(resource: resources.Resource, obj: dict[str, Any]) -> dict[str, Any]:
-    """Column → cell."""
-    obj = {**obj, "metadata": {"name": "x", "creationTimestamp": CREATED, **obj["metadata"]}}
-    table = as_table(resource, [obj], {}, now=NOW)
-    names = [column["name"] for column in table["columnDefinitions"]]
-    (only,) = table["rows"]
-    return dict(zip(names, only["cells"], strict=True))
 
 
 @pytest.mark.parametrize(
@@ -34,18 +21,18 @@ def row(resource: resources.Resource, obj: dict[str, Any]) -> dict[str, Any]:
         (3000 * 86400, "8y"),
     ],
 )
-def test_durations_are_as_short_as_kubectl_has_them(seconds: float, text: str) -> None:
+def test_durations_are_as_short_as_kubectl_has_them(seconds, text):
     assert human_duration(seconds) == text
 
 
 def pod(
-    phase: str = "Running",
-    containers: list[dict[str, Any]] | None = None,
+    phase="Running",
+    containers=None,
     *,
-    deleting: bool = False,
-    **status: Any,
-) -> dict[str, Any]:
-    metadata: dict[str, Any] = {"deletionTimestamp": CREATED} if deleting else {}
+    deleting=False,
+    **status,
+):
+    metadata = {"deletionTimestamp": CREATED} if deleting else {}
     return {
         "metadata": metadata,
         "spec": {"containers": [{"name": "c"}], "nodeName": "n2"},
@@ -77,27 +64,5 @@ RUNNING = {"name": "c", "ready": True, "restartCount": 0, "state": {"running": {
         ("ExitCode:3", pod(containers=[{"name": "c", "state": {"terminated": {"exitCode": 3}}}])),
     ],
 )
-def test_a_pod_status_is_worked_out(word: str, obj: dict[str, Any]) -> None:
+def test_a_pod_status_is_worked_out(word, obj):
     assert pod_status(obj) == word
-
-
-def test_a_pod_row() -> None:
-    restarted = {
-        **RUNNING,
-        "restartCount": 2,
-        "lastState": {"terminated": {"finishedAt": "2025-12-31T23:59:00Z"}},
-    }
-    obj = pod(containers=[restarted], podIP="10.244.1.2")
-    obj["spec"]["readinessGates"] = [{"conditionType": "a"}, {"conditionType": "b"}]
-    obj["status"]["conditions"] = [{"type": "a", "status": "True"}]
-    assert row(resources.PODS, obj) == {
-        "Name": "x",
-        "Ready": "1/1",
-        "Status": "Running",
-        "Restarts": "2 (60s ago)",
-        "Age": "4m30s",
-        "IP": "10.244.1.2",
-        "Node": "n2",
-        "Nominated Node": "<none>",
-        "Readiness Gates": "1/2",
-    }

@@ -1,8 +1,6 @@
 """Objects for tests of the emulated API server, and expected errors."""
 
 import random
-from collections.abc import Callable
-from typing import Any
 
 import pytest
 
@@ -10,20 +8,16 @@ from kubedsm_lab.emulator.api.api_server import ApiServer
 from kubedsm_lab.emulator.api.errors import ApiError
 from kubedsm_lab.emulator.api.patching import STRATEGIC_MERGE_PATCH
 from kubedsm_lab.emulator.api.resources import NAMESPACES, PODS
-from kubedsm_lab.emulator.api.store import ObjectChange
-from support.fixed_clock import FixedClock
-
-Object = dict[str, Any]
 
 
-def api_server(clock: FixedClock) -> ApiServer:
+def api_server(clock):
     """Return an emulated API server with a namespace `shop`."""
     server = ApiServer(clock, random.Random(0))
     server.create(NAMESPACES, {"metadata": {"name": "shop"}})
     return server
 
 
-def pod(name: str = "a", *, metadata: Object | None = None, **spec: Any) -> Object:
+def pod(name="a", *, metadata=None, **spec):
     container = {"name": "c", "image": "x:1", "resources": {"requests": {"cpu": "1"}}}
     return {
         "metadata": {"name": name, "labels": {"app": "web"}, **(metadata or {})},
@@ -31,7 +25,7 @@ def pod(name: str = "a", *, metadata: Object | None = None, **spec: Any) -> Obje
     }
 
 
-def deployment(**spec: Any) -> Object:
+def deployment(**spec):
     template = {"metadata": {"labels": {"app": "web"}}, "spec": pod()["spec"]}
     selector = {"matchLabels": {"app": "web"}}
     return {
@@ -40,25 +34,25 @@ def deployment(**spec: Any) -> Object:
     }
 
 
-def budget(name: str = "web", **status: Any) -> Object:
+def budget(name="web", **status):
     spec = {"maxUnavailable": 1, "selector": {"matchLabels": {"app": "web"}}}
     return {"metadata": {"name": name}, "spec": spec, "status": status}
 
 
-def refused(status: int, action: Callable[[], object]) -> ApiError:
+def refused(status, action):
     with pytest.raises(ApiError) as caught:
         action()
     assert caught.value.status == status, caught.value
     return caught.value
 
 
-def bind(api: ApiServer, name: str = "a", node: str = "n2", **metadata: Any) -> Object:
+def bind(api, name="a", node="n2", **metadata):
     return api.bind(
         "shop", name, {"metadata": {"name": name, **metadata}, "target": {"name": node}}
     )
 
 
-def run(api: ApiServer, name: str = "a", *, ready: bool = True) -> Object:
+def run(api, name="a", *, ready=True):
     """Bind a pod and set its status to Running, as a kubelet does."""
     bind(api, name)
     conditions = [{"type": "Ready", "status": "True" if ready else "False"}]
@@ -66,7 +60,7 @@ def run(api: ApiServer, name: str = "a", *, ready: bool = True) -> Object:
     return api.patch(PODS, "shop", name, running, STRATEGIC_MERGE_PATCH, subresource="status")
 
 
-def changes(api: ApiServer) -> list[ObjectChange]:
-    seen: list[ObjectChange] = []
+def changes(api):
+    seen = []
     api.store.subscribe(seen.append)
     return seen

@@ -1,27 +1,24 @@
 """HTTP requests to the emulated API server's routes, and their responses."""
 
-from collections.abc import Mapping
-from typing import Any
-
 import orjson
 
-from kubedsm_lab.emulator.http.routes import ApiRequest, ApiResponse, Routes, WatchStream
+from kubedsm_lab.emulator.http.routes import ApiRequest, ApiResponse, WatchStream
 
 PODS_PATH = "/api/v1/namespaces/default/pods"
 JSON = "application/json"
 
 
 def asked(
-    routes: Routes,
-    method: str,
-    path: str,
-    body: Any = None,
+    routes,
+    method,
+    path,
+    body=None,
     *,
-    query: Mapping[str, str] | None = None,
-    content_type: str = JSON,
-    accept: str = JSON,
-    token: str | None = None,
-) -> tuple[int, Any]:
+    query=None,
+    content_type=JSON,
+    accept=JSON,
+    token=None,
+):
     data = body if isinstance(body, bytes) else b"" if body is None else orjson.dumps(body)
     answer = routes.handle(ApiRequest(method, path, query or {}, content_type, accept, data, token))
     assert isinstance(answer, ApiResponse)
@@ -29,7 +26,7 @@ def asked(
     return answer.status, orjson.loads(answer.body) if is_json else answer.body.decode()
 
 
-def watching(routes: Routes, path: str = PODS_PATH, **query: str) -> WatchStream:
+def watching(routes, path=PODS_PATH, **query):
     answer = routes.handle(ApiRequest("GET", path, {"watch": "1", **query}))
     assert isinstance(answer, WatchStream)
     return answer
