@@ -194,28 +194,6 @@ def test_ranks_round_up(count, p99):
     assert Latency.of(milliseconds(*range(1, count + 1))).p99 == p99
 
 
-def test_of_no_requests_there_is_no_latency():
-    results = RequestRecorder(["a"]).results(10.0, interrupted=False)
-    assert results.total.latency is None
-    assert results.as_json() == {
-        "seconds": 10.0,
-        "interrupted": False,
-        "oldestUnfinishedMs": 0.0,
-        "services": {"a": results.total.as_json()},
-        "total": {
-            "requests": 0,
-            "answered": 0,
-            "errors": {},
-            "unfinished": 0,
-            "offeredRate": 0.0,
-            "achievedRate": 0.0,
-            "latencyMs": None,
-            "servedBy": {},
-        },
-        "pacingMs": None,
-    }
-
-
 def test_the_total_is_over_all_requests_not_over_services():
     recorder = RequestRecorder(["a", "b"])
     for service, count, latency in (("a", 3, 0.01), ("b", 1, 0.05)):

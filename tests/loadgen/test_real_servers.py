@@ -18,7 +18,8 @@ from aiohttp import web
 from loadgen.driver import Limits
 from loadgen.playing import Play, perform, unreachable
 from loadgen.scenario import Api, Interval, Scenario, dumps
-from loadgen.transport import EndpointError, HttpTransport, TransportError
+from loadgen.transport import HttpTransport, TransportError
+from support.loopback import Server
 from support.processes import free_port
 
 pytestmark = pytest.mark.http
@@ -30,53 +31,12 @@ def play(url, rate=20, seconds=0.5, **limits):
     return Play(scenario, {"a": url}, limits=Limits(**limits))
 
 
-class Serving:
-    """Answers with a handler, on loopback, and counts connections."""
-
-    def __init__(self, handler):
-        self.handler = handler
-        self.connections = set()
-
-    async def handle(self, request):
-        self.connections.add(request.transport.get_extra_info("peername"))
-        return await self.handler(request)
-
-    async def __aenter__(self):
-        server = web.Server(self.handle, access_log=None)
-        self.runner = web.ServerRunner(server, shutdown_timeout=0.1)
-        await self.runner.setup()
-        await web.TCPSite(self.runner, "127.0.0.1", 0).start()
-        self.url = f"http://127.0.0.1:{self.runner.addresses[0][1]}/"
-        return self
-
-    async def __aexit__(self, *_):
-        await self.runner.cleanup()
-
-
-async def test_rates_latencies_and_stalls_are_measured_on_connections_that_are_kept():
-    # Answers take 50 ms, and those from 0.7 s to 1.5 s come at the end of that stall.
-    began = None
-
-    async def handler(_):
-        nonlocal began
-        now = asyncio.get_running_loop().time()
-        began = began or now
-        stalled = max(0.0, began + 1.5 - now) if now >= began + 0.7 else 0.0
-        await asyncio.sleep(stalled + 0.05)
-        return web.Response(text="ok")
-
-    async with Serving(handler) as server, HttpTransport() as transport:
-        results = await perform(play(server.url, 200, 2.0), transport, asyncio.Event())
-    # How closely depends on the machine: here only what no load can change.
-    assert results.total.requests == results.total.answered == 400
-    assert results.total.latency.p50 >= 50
-    assert results.total.latency.p99 >= 600
-
+async def test_connections_are_kept_and_no_more_of_them_than_may_be():
     async def handler(_):
         await asyncio.sleep(0.05)
         return web.Response(text="ok")
 
-    async with Serving(handler) as server, HttpTransport() as transport:
+    async with Server(handler) as server, HttpTransport() as transport:
         given = play(server.url, rate=100, seconds=0.5, max_connections=3)
         results = await perform(given, transport, asyncio.Event())
     assert results.total.answered == 50
@@ -104,7 +64,7 @@ async def test_every_kind_of_failure_is_counted_under_its_name():
         return web.Response(body=b"x" * 1_000_000)
 
     numbers = itertools.count()
-    async with Serving(handler) as server, HttpTransport() as transport:
+    async with Server(handler) as server, HttpTransport() as transport:
         # One at a time, so that each has its number.
         given = play(server.url, rate=5, seconds=1.2, timeout=0.5, max_connections=1)
         results = await perform(given, transport, asyncio.Event())
@@ -165,15 +125,11 @@ async def test_where_no_server_listens_for_one_or_for_all():
             await transport.get(refused)
         with pytest.raises(TransportError, match=r"^name not resolved$"):
             await transport.contact("http://no.such.name.invalid/")
-        with pytest.raises(EndpointError) as nowhere:
-            await unreachable(play(refused), transport)
-    assert str(nowhere.value) == f"nothing listens for a at {refused}: connection refused"
 
     async def handler(_):
         return web.Response(text="ok")
 
-    refused = f"http://127.0.0.1:{free_port()}/"
-    async with Serving(handler) as server, HttpTransport() as transport:
+    async with Server(handler) as server, HttpTransport() as transport:
         urls = {"a": refused, "b": server.url}
         interval = (Interval.of(10, 0.2),)
         both = Play(Scenario(tuple(Api(name, "http://x/", interval) for name in urls)), urls)
@@ -195,7 +151,7 @@ async def test_a_signal_ends_the_run_with_the_results_so_far(tmp_path):
         return web.Response(text="ok", headers={"X-Served-By": "pod-1"})
 
     seen = asyncio.Event()
-    async with Serving(handler) as server:
+    async with Server(handler) as server:
         scenario, rows = tmp_path / "load.json", tmp_path / "rows.csv"
         api = Api("a", server.url, (Interval.of(20, 3600),))
         scenario.write_text(dumps(Scenario((api,))), encoding="utf-8")
