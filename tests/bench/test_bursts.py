@@ -115,18 +115,6 @@ async def test_each_scheduler_has_its_rounds_and_its_figures():
             assert few.medians[f"{where}.{what}.jain"] == jain
 
 
-async def test_a_scheduler_that_is_not_there_is_named_and_what_was_made_goes():
-    async with emulated(EDGE, CLOUD) as world, scheduling(world, "kubedsm"):
-        with pytest.raises(ExceptionGroup) as raised:
-            await bursts(world, "kubedsm", "absent")
-        assert str(raised.value.exceptions[0]) == (
-            "absent: 5 of 5 pods were created, and none of them was bound within 20 s;"
-            " is there a scheduler of that name?"
-        )
-        await asyncio.sleep(5)
-        assert left_of(world) == []
-
-
 async def test_an_interrupt_leaves_nothing_behind_either():
     async with emulated(EDGE, CLOUD) as world:
         running = asyncio.ensure_future(bursts(world, "absent"))
@@ -270,15 +258,6 @@ def test_evenness_of_four_nodes():
             "jain": 100 / (4 * 46),
         }
     )
-
-
-@pytest.mark.parametrize(
-    ("amounts", "jain"), [([5, 5, 5], 1), ([0, 7, 0, 0], 1 / 4), ([110, 90, 0, 0, 0], 0.396)]
-)
-def test_jain_is_1_if_all_got_the_same_and_1_of_n_if_one_got_everything(amounts, jain):
-    said = summarize_evenness(amounts)
-    assert said["jain"] == pytest.approx(jain, abs=1e-3)
-    assert said["cv"] == pytest.approx(math.sqrt(max(0.0, 1 / said["jain"] - 1)), abs=1e-9)
 
 
 async def test_a_refused_deletion_leaves_no_other_hollow_node():

@@ -59,12 +59,6 @@ def test_names_and_defaults_are_those_of_the_benchmarks():
     assert keepalive.default == bare_loop.FOREVER
 
 
-@pytest.mark.parametrize("name", bench.bench.list_commands(None))
-def test_the_list_of_commands_shows_whole_summaries(name):
-    command = bench.bench.get_command(None, name)
-    assert not command.get_short_help_str(62).endswith("...")
-
-
 def test_help_imports_no_benchmark():
     asked = (
         "import sys, click; from kubedsm_lab.cli.bench import bench;"

@@ -7,14 +7,12 @@ import msgspec
 import pytest
 from rich.console import Console
 
-from kubedsm.config.settings import Configuration
 from kubedsm.dashboard.rows import MoveRow, NodeRow, PodRow, StatusRow, WorkloadRow
 from kubedsm.dashboard.state.headline import describe_migration
 from kubedsm.dashboard.terminal.seen import TypedSnapshot
 from kubedsm.model.model import Tier
 from kubedsm_lab.demo.frame import Frame, Migrations, SchedulerResult, until
 from kubedsm_lab.demo.results import as_json, ending
-from kubedsm_lab.demo.setting import CONFIGURATION, CYCLE
 from kubedsm_lab.demo.view import LineByLine, render, summary
 from kubedsm_lab.replay.measures import Latency
 from kubedsm_lab.replay.timeline import Life, Timeline
@@ -123,15 +121,6 @@ def test_shares_and_promises_kept_are_means_over_the_time_until_then():
     result = SchedulerResult.of(until(TIMELINE, 4.0), QOS_TARGETS)
     assert (result.edge_share, result.kept) == (0.75, 1.0)
     assert SchedulerResult.of(until(TIMELINE, 0.0), QOS_TARGETS).edge_share is None
-
-
-#: seconds of a cycle of the load in the paper
-PAPERS_CYCLE = 90.0
-
-
-def test_a_move_costs_as_much_of_a_cycle_as_it_does_in_the_paper():
-    price = Configuration().migration.price * CYCLE / PAPERS_CYCLE
-    assert CONFIGURATION.migration.price == pytest.approx(price, rel=0.1)
 
 
 WIDTHS = (50, 80, 200)

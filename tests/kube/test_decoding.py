@@ -10,7 +10,6 @@ from kubedsm.kube.wire import decoding
 from kubedsm.kube.wire.errors import WireError
 from kubedsm.kube.wire.schema import List
 from kubedsm.model.model import Resources, Taint, Toleration, Workload
-from kubedsm_lab.bench.scale.pairs import compare_watch_lines
 from kubedsm_lab.bench.watched_pods import watch_line
 from support.recorded import API_SERVER, recorded
 from support.wire_pods import container, made_pod
@@ -97,14 +96,6 @@ def test_state_that_keeps_a_pod_from_being_counted_or_bound():
         )
     )
     assert (pod.terminating, pod.gated, pod.ready) == (True, True, False)
-
-
-@pytest.mark.parametrize(
-    ("status", "ready"), [("True", True), ("False", False), ("Unknown", False)]
-)
-def test_a_pod_is_ready_only_if_it_says_so(status, ready):
-    conditions = [{"type": "PodScheduled", "status": "True"}, {"type": "Ready", "status": status}]
-    assert decoding.pod(made_pod(status={"conditions": conditions})).ready is ready
 
 
 def test_what_pods_have_in_common_is_held_once():
@@ -344,18 +335,3 @@ def test_reads_every_object_a_real_api_server_sent():
                 pods += bool(decoding.PODS.reader.line(json.dumps(event).encode()))
     assert pods > 50
     assert nodes > 4
-
-
-def test_a_config_map_and_a_version():
-    shown = {"metadata": {"name": "kubedsm", "resourceVersion": "3"}, "data": {"config.yaml": "x"}}
-    assert decoding.config_map(shown).data == {"config.yaml": "x"}
-    assert decoding.config_map({"metadata": {"name": "kubedsm"}}).data == {}
-    assert decoding.server_version(b'{"gitVersion": "v1.36.2", "major": "1"}') == "v1.36.2"
-
-
-@pytest.mark.long
-async def test_is_many_times_faster_than_typed_models():
-    # Half of what is measured on a quiet machine, which tests do not run on.
-    pair = await compare_watch_lines(rounds=3, number=40)
-    assert pair.ratio > 30
-    assert 3800 < len(watch_line(random.Random(0))) < 4600

@@ -9,7 +9,6 @@ import attrs
 import pytest
 from aiohttp import web
 
-from kubedsm.kube.calls import writes
 from kubedsm.kube.client import connections
 from kubedsm.kube.client.kubernetes import KubernetesCluster
 from kubedsm.kube.client.port import (
@@ -20,7 +19,6 @@ from kubedsm.kube.client.port import (
     TooManyRequests,
     Unreachable,
 )
-from kubedsm.kube.wire import decoding
 from support.loopback import POST, Server, config, says, talking
 from support.processes import PATIENCE, free_port
 
@@ -33,7 +31,6 @@ GET = Request("GET", PATH)
 #: the latter without a name server
 NO_NAME = "(name or service not known|temporary failure in name resolution); check the host name"
 BOTH_WAYS = pytest.mark.parametrize("asked", [GET, POST], ids=["read", "write"])
-POD = decoding.pod({"metadata": {"name": "a", "namespace": "shop", "uid": "u"}, "spec": {}})
 
 
 async def lines_of(cluster):
@@ -92,15 +89,6 @@ async def test_sends_what_it_is_told_with_its_credentials(tmp_path):
     assert json.loads(body) == {"é": 1}
 
 
-async def test_a_get_has_no_body(tmp_path):
-    async def handler(request):
-        return web.Response(text=str([await request.read(), request.headers.get("Content-Type")]))
-
-    async with talking(tmp_path, handler) as (cluster, _):
-        response = await cluster.request(Request("GET", PATH), timeout=PATIENCE)
-    assert response.body == b"[b'', None]"
-
-
 @pytest.mark.parametrize(("asked", "at_once"), [(GET, 100), (POST, connections.FEW)])
 async def test_connections_are_kept_and_many_requests_are_in_flight(tmp_path, asked, at_once):
     together = asyncio.Barrier(at_once)
@@ -113,20 +101,6 @@ async def test_connections_are_kept_and_many_requests_are_in_flight(tmp_path, as
         for _ in range(2):
             await asyncio.gather(*(cluster.request(asked, timeout=5.0) for _ in range(at_once)))
         assert len(server.connections) == at_once
-
-
-@pytest.mark.parametrize("status", [502, 301])
-async def test_an_answer_is_an_answer_whatever_it_says(tmp_path, status):
-    async def handler(_request):
-        headers = {"Location": "http://127.0.0.1:1/elsewhere"}
-        return web.Response(status=status, text="<html>sorry</html>", headers=headers)
-
-    async with talking(tmp_path, handler) as (cluster, _):
-        response = await cluster.request(POST, timeout=PATIENCE)
-        assert (response.status, response.body) == (status, b"<html>sorry</html>")
-        if status == 502:
-            with pytest.raises(ServerError, match="502 BadGateway: sorry"):
-                await writes.bind(cluster, POD, "n2", annotations={}, labels={}, timeout=PATIENCE)
 
 
 @BOTH_WAYS

@@ -197,11 +197,7 @@ async def test_the_version_shows_whether_an_api_server_answers():
 @pytest.mark.parametrize(
     ("status", "body", "kind", "told"),
     [
-        (400, b'{"reason":"BadRequest","message":"m"}', Invalid, "400 BadRequest: m"),
-        (401, b'{"reason":"Unauthorized","message":"m"}', Unauthorized, "401 Unauthorized: m"),
-        (403, b'{"reason":"Forbidden","message":"m"}', Forbidden, "403 Forbidden: m"),
         (404, b"404 page not found\n", NotFound, "404 NotFound: 404 page not found"),
-        (409, b'{"reason":"AlreadyExists","message":"m"}', Conflict, "409 AlreadyExists: m"),
         (410, b'{"reason":"Expired","message":"m","code":410}', Expired, "410 Expired: m"),
         (422, b'{"message":"a\\nb"}', Invalid, f"422 {ENTITY}: a b"),
         (429, b"Too many requests, please try again later.\n", TooManyRequests,
