@@ -3,8 +3,9 @@
 Each pod of a workload serves equally many requests, those of its own site first. Its near share
 grows by one pod for a replica within the demand of its site, and by the benefit of a neighbour for
 any other edge pod. QoS counts by its slopes at the present near share, for more and for less: it is
-concave, and few pods migrate. Latencies of single pairs of sites, and resilience, are left out.
-Therefore every solution is checked by its exact benefit.
+concave, and few pods migrate. With latencies of single pairs of sites, or resilience, the benefits
+of more and of fewer pods at each site are added as if the other sites stayed unchanged. Every
+solution is checked by its exact benefit.
 """
 
 from collections.abc import Iterable, Iterator
@@ -13,7 +14,7 @@ from functools import cached_property
 import attrs
 import numpy as np
 
-from kubedsm.model.model import Workload
+from kubedsm.model.model import Share, Workload
 from kubedsm.model.node_index import Column
 from kubedsm.objective.gains import Gains
 from kubedsm.objective.site_demand import SiteDemand
@@ -33,7 +34,7 @@ from kubedsm.optimizer.programming.programme import (
 
 #: infeasible solutions to skip
 _TRIES = 12
-#: part of the remaining time for a priority level: single migrations follow if nothing is found
+#: part of the remaining time for a priority level
 _PART = 0.9
 #: tolerance of near shares
 _SLACK = 1e-9
@@ -47,6 +48,8 @@ class SiteProgramme(ChangesProgramme):
     def __init__(self, problem: EdgeProblem, sites: Column) -> None:
         #: by workload with demand by site
         self._near: dict[Workload, _NearShare] = {}
+        #: by workload with latencies of pairs of sites, or resilience: site and change of pods
+        self._margins: dict[Workload, list[tuple[str, int]]] = {}
         super().__init__(problem, sites)
 
     def _add_steps(self, items: list[int]) -> tuple[int, Ints]:
@@ -57,6 +60,8 @@ class SiteProgramme(ChangesProgramme):
         share, demand = gains.shares[workload], gains.qos_targets(workload).demand
         if demand is None or share.sites is None:
             return super()._add_steps(items)
+        if demand.pairs or demand.kept:
+            return self._add_margins(workload, share, items)
         there, nearer = dict(share.sites), 1 - demand.neighbour
         terms = list[tuple[int, float, int]]()
         for site, rows in self._rows_by_site.items():
@@ -75,8 +80,7 @@ class SiteProgramme(ChangesProgramme):
             if not own:
                 continue
             variables = self._rows.variables([most for most, *_ in own]).tolist()
-            come, leave = (of[np.ix_(rows, items)].ravel() for of in (self._come, self._leave))
-            self._rows.add((variables, 1), (come, -1), (leave, 1), most=here)
+            self._rows.add((variables, 1), *self._net_arrivals(rows, items), most=here)
             terms += (
                 (variable, part, present)
                 for variable, (_, part, present) in zip(variables, own, strict=True)
@@ -89,10 +93,25 @@ class SiteProgramme(ChangesProgramme):
         self._near[workload] = _NearShare(demand, parts, present)
         return 0, numbers
 
-    @property
-    def is_exact(self) -> bool:
-        """True if neither latencies of pairs of sites nor resilience matter."""
-        return not any(each.demand.pairs or each.demand.kept for each in self._near.values())
+    def _add_margins(self, workload: Workload, share: Share, items: list[int]) -> tuple[int, Ints]:
+        """Add QoS variables for each further pod at a site, and each pod less."""
+        there, most = dict(share.sites or ()), self._limits.max_moves
+        numbers, changes = list[int](), list[tuple[str, int]]()
+        for site, rows in self._rows_by_site.items():
+            steps = [*range(1, min(max(share.total - share.edge, 1), most) + 1)]
+            steps += range(-1, -min(there.get(site, 0), most) - 1, -1)
+            variables = self._rows.variables([1] * len(steps)).tolist()
+            signs = np.sign(np.array(steps, dtype=np.int64))
+            self._rows.add((variables, signs), *self._net_arrivals(rows, items), least=0, most=0)
+            numbers += variables
+            changes += ((site, step) for step in steps)
+        self._margins[workload] = changes
+        return 0, np.array(numbers, dtype=np.int64)
+
+    def _net_arrivals(self, rows: list[int], items: list[int]) -> list[tuple[Ints, int]]:
+        """Return the terms of the pods that leave the nodes less those that come."""
+        both = ((self._come, -1), (self._leave, 1))
+        return [(of[np.ix_(rows, items)].ravel(), sign) for of, sign in both]
 
     @cached_property
     def _rows_by_site(self) -> dict[str, list[int]]:
@@ -104,6 +123,8 @@ class SiteProgramme(ChangesProgramme):
         return found
 
     def _weigh(self, gains: Gains, workload: Workload, lowest: int, steps: int) -> tuple[int, Ints]:
+        if workload in self._margins:
+            return 0, _weigh_margins(gains, workload, self._margins[workload])
         known = self._near.get(workload)
         if known is None:
             return super()._weigh(gains, workload, lowest, steps)
@@ -111,6 +132,25 @@ class SiteProgramme(ChangesProgramme):
         slopes = np.where((known.present > 0) | (known.parts < 0), less, more)
         weights = np.rint(known.parts * slopes).astype(np.int64)
         return -int(weights @ known.present), weights
+
+
+def _weigh_margins(gains: Gains, workload: Workload, changes: list[tuple[str, int]]) -> Ints:
+    """Return the QoS that each further pod at a site gains, and that each pod less loses, as if the
+    other sites stayed unchanged. If no pod is outside the edge, the pod that comes leaves the site
+    that loses least.
+    """
+    share = gains.shares[workload]
+
+    def gain(after: Share, step: int, site: str) -> int:
+        before = after.add(step - (1 if step > 0 else -1), site)
+        return gains.of_share(workload, after.add(step, site)) - gains.of_share(workload, before)
+
+    losses = [(gain(share, -1, site), site) for site, step in changes if step == -1]
+    left = share
+    if share.edge == share.total and losses:
+        left = share.add(-1, max(losses)[1])
+    weights = [gain(left if step > 0 else share, step, site) for site, step in changes]
+    return np.array(weights, dtype=np.int64)
 
 
 def _find_slopes(gains: Gains, workload: Workload, demand: SiteDemand) -> tuple[float, float]:
@@ -144,16 +184,11 @@ class _NearShare:
 
 
 def list_site_changes(problem: EdgeProblem, sites: Column) -> Iterator[list[Moves]]:
-    """Yield the best migrations of the problem, best first, in groups that share no edge node; at
-    last no group if the programme is exact and the solver finds that no more migrations pay.
-
-    Nothing is yielded without a solver.
+    """Yield the best migrations of the problem, best first, in groups that share no edge node;
+    none without a solver.
     """
     solver = problem.bounds.solver
-    if solver is None:
-        return
-    if not problem.items:
-        yield []
+    if solver is None or not problem.items:
         return
     made, tries = SiteProgramme(problem, sites), 0
     levels = sorted({problem.gains.level[workload] for workload in problem.workloads})
@@ -170,8 +205,6 @@ def list_site_changes(problem: EdgeProblem, sites: Column) -> Iterator[list[Move
             made.keep(levels.pop(0))
         else:
             return
-    if made.is_exact and not levels:
-        yield []
 
 
 def _maximise(

@@ -290,7 +290,7 @@ def _add_site_moves(found: Suggestion, search: SiteMoves) -> Suggestion:
     # With the pods of the other migrations, the programme is no smaller.
     if beside.solves_all and found.moves and not found.awaited and not found.rest:
         apart = search.net_of([*found.moves, *_list_moves(steps)])
-        together = attrs.evolve(search).search_at_once()
+        together = attrs.evolve(search).search()
         if search.net_of(_list_moves(together)) > apart:
             steps = together
             found = attrs.evolve(found, moves=(), legs=(), certificate=None)

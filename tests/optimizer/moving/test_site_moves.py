@@ -22,6 +22,7 @@ from support.site_instances import (
     demand_of,
     literal_qos,
     plain_target,
+    resilient,
     site_node,
 )
 
@@ -65,21 +66,20 @@ def moved(found):
     return sorted((m.pod.workload.name, m.source, m.target) for m in found.moves)
 
 
-@pytest.mark.parametrize("bounds", [SOLVED, SUGGEST_BOUNDS])
-def test_a_pod_goes_to_the_site_of_its_users(bounds):
+def test_a_pod_goes_to_the_site_of_its_users():
     pods = [ready("p", "cart", "n-a"), ready("q", "cart", "n-a")]
     case = cluster({"a": 4, "b": 4}, pods, {"cart": plain_target(a=1, b=1)})
-    found = suggested(case, bounds=bounds)
+    found = suggested(case)
     assert moved(found) == [("cart", "n-a", "n-b")]
     assert [leg.target for leg in found.legs] == ["n-b"]
     assert found.after.qos == pytest.approx(1e9 * qos(after(case, found)), abs=100)
     assert moved(suggested(after(case, found))) == []
+    assert moved(suggested(case, bounds=SUGGEST_BOUNDS)) == []
 
 
-@pytest.mark.parametrize("bounds", [SOLVED, SUGGEST_BOUNDS])
-def test_a_pod_comes_from_the_cloud_to_its_users(bounds):
+def test_a_pod_comes_from_the_cloud_to_its_users():
     case = cluster({"a": 4, "b": 4}, [ready("p", "cart", "cloud")], {"cart": plain_target(b=1)})
-    assert moved(suggested(case, bounds=bounds)) == [("cart", "cloud", "n-b")]
+    assert moved(suggested(case)) == [("cart", "cloud", "n-b")]
 
 
 def test_without_edge_nodes_nothing_changes():
@@ -119,11 +119,9 @@ def test_migrations_of_both_kinds_break_no_rule_together():
     pods = [ready("p", "cart", "n-b"), ready("q", "even", "cloud", rules=spread)]
     pods = [attrs.evolve(each, labels={"app": "one"}) for each in pods]
     promised = {"cart": plain_target(a=1), "even": QosTarget()}
-    for solver in (SOLVED, SUGGEST_BOUNDS):
-        case = cluster({"a": 2, "b": 1}, pods, promised)
-        found = suggested(case, bounds=solver)
-        assert found.moves
-        assert moved(found) != [("cart", "n-b", "n-a"), ("even", "cloud", "n-a")]
+    found = suggested(cluster({"a": 2, "b": 1}, pods, promised))
+    assert found.moves
+    assert moved(found) != [("cart", "n-b", "n-a"), ("even", "cloud", "n-a")]
 
 
 def test_a_benefit_below_the_price_stays():
@@ -237,6 +235,32 @@ def test_every_suggestion_gains_and_ends_near_the_best_arrangement():
     assert sum(short > 1e-6 for short in shortfalls) <= len(shortfalls) // 20
 
 
+def with_latencies(case, seed):
+    rng = random.Random(seed)
+    targets = dict(case.targets)
+    for name, target in targets.items():
+        if target.demand is not None:
+            pairs = {(a, b): rng.choice((0.2, 0.5, 0.9)) for a in SITES for b in SITES}
+            pairs |= {(a, a): 1.0 for a in SITES}
+            demand = attrs.evolve(target.demand, pairs=tuple(sorted(pairs.items())))
+            targets[name] = attrs.evolve(target, demand=demand)
+    return counted(attrs.evolve(case, targets=targets))
+
+
+@pytest.mark.parametrize("change", [with_latencies, resilient])
+def test_latencies_of_pairs_and_resilience_count(change):
+    reachable = reached = 0.0
+    for seed in drawing.drawn(range(9500, 9540)):
+        case = change(drawn_running(seed), seed)
+        before, best = qos(case), best_reachable(case)
+        while (found := suggested(case)).moves:
+            known, case = qos(case), after(case, found)
+            assert qos(case) > known, seed
+        reachable += best - before
+        reached += qos(case) - before
+    assert reached >= 0.95 * reachable > 0
+
+
 def better_within(case, legs, known):
     """Return migrations of at most as many legs with a greater QoS than known; None without any."""
     shot, feasibility = case.snapshot, Feasibility.of(case.snapshot)
@@ -319,12 +343,11 @@ def test_a_workload_that_the_edge_slows_down_stays_below_its_cap(objective):
     assert objective.gain(Share(1, 4, (("a", 1),)), capped, 1, "a") <= 0
 
 
-@pytest.mark.parametrize("bounds", [SOLVED, SUGGEST_BOUNDS])
-def test_no_pod_comes_for_a_target_that_other_migrations_reach(bounds):
+def test_no_pod_comes_for_a_target_that_other_migrations_reach():
     pods = [ready("p", "any", "cloud"), ready("q", "any", "cloud"), ready("s", "cart", "n-a")]
     promised = {"any": QosTarget(0.5), "cart": plain_target(a=1)}
     case = cluster({"a": 4, "b": 4}, pods, promised)
-    found = suggested(case, attrs.evolve(MANY, price=5.0), bounds=bounds)
+    found = suggested(case, attrs.evolve(MANY, price=5.0))
     assert len(found.moves) == 1
 
 
@@ -339,12 +362,11 @@ def test_migrations_of_both_kinds_share_the_capacity_of_the_cloud():
     assert sum(move.target == "cloud" for move in found.placed) == 1
 
 
-def test_headroom_stays_free_without_a_solver_too():
+def test_headroom_stays_free():
     pods = [ready(f"p{n}", "cart", "cloud") for n in range(4)]
     case = cluster({"a": 4, "b": 4}, pods, {"cart": plain_target(a=1)})
     limits = attrs.evolve(MANY, headroom=0.75)
-    for bounds in (SOLVED, SUGGEST_BOUNDS):
-        assert len(suggested(case, limits, bounds=bounds).moves) == 2
+    assert len(suggested(case, limits).moves) == 2
 
 
 def test_a_migrated_pod_has_no_reason_to_stay():
