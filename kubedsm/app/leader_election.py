@@ -125,6 +125,8 @@ class Elector:
         self.since: float | None = None
         #: set at the first acquisition
         self.elected = asyncio.Event()
+        #: set when the first attempt to acquire the Lease has ended
+        self.tried = asyncio.Event()
         #: last read or written state; None if absent or unknown
         self._lease: Lease | None = None
         self._seen: Term | None = None
@@ -202,7 +204,9 @@ class Elector:
             except (ClusterError, WireError, NotLeadingError) as error:
                 self._failures += 1
                 self._throttle.log(log.warning, "not elected", error, lease=str(self._name))
+                self.tried.set()
             else:
+                self.tried.set()
                 if not free_in:
                     return
                 wait = min(wait, free_in)

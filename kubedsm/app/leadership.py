@@ -2,6 +2,7 @@
 
 A standby follows the cluster like the leader, and can schedule immediately after the election.
 A new leader first lists all pods again: the watch may lag behind the predecessor's last writes.
+Elected at once, it has not listed any pods yet, so one list is enough.
 """
 
 import asyncio
@@ -27,10 +28,11 @@ async def serve(
     in a group, when another process leads.
     """
     async with asyncio.TaskGroup() as tasks:
-        beside = [tasks.create_task(runtime.follow())]
-        if elector is not None:
-            beside.append(tasks.create_task(elector.run()))
+        beside = [] if elector is None else [tasks.create_task(elector.run())]
         acting = tasks.create_task(_act_until_stopped(runtime, elector, stopping, grace))
+        if elector is not None:
+            await elector.tried.wait()
+        beside.append(tasks.create_task(runtime.follow()))
         await stopping.wait()
         await asyncio.wait([acting])
         for task in beside:

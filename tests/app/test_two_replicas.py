@@ -17,6 +17,10 @@ from support.replicas import EDGE, LEASE, replicas
 RATES = [(0.5, 2), (2, 0.5)]
 
 
+def pod_relists(replica):
+    return replica.runtime.followed.watches["Pod"].relists
+
+
 async def first_and_other(several, rates=(1, 1)):
     """One leads and writes, the other stands by and knows the cluster."""
     first = several.start("first", rate=rates[0])
@@ -44,6 +48,15 @@ async def test_a_first_that_stops_for_a_moment_again_and_again_goes_on(rates):
         assert not several.ledger.wrong
         assert several.ledger.terms[1:] == [(several.ledger.since("first"), "first")]
         await several.until_written_by(first, 10)
+
+
+async def test_pods_are_listed_once_if_elected_at_once_and_again_after_standing_by():
+    async with replicas() as several:
+        first, other = await first_and_other(several)
+        assert (pod_relists(first), pod_relists(other)) == (0, 0)
+        first.stopping.set()
+        await several.until_written_by(other, 10)
+        assert pod_relists(other) == 1
 
 
 async def test_a_leader_suspended_for_ten_minutes_writes_nothing_when_its_machine_resumes():
