@@ -3,12 +3,12 @@ lower bounds.
 
 Each arriving pod costs the number of replicas of its workload on the node, and in the zone.
 Sorted, these costs of the pods of one kind are a ladder. `TierAssignment` assigns replicas to the
-node slots chosen by `match`, and then improves the assignment by local search within the tier.
+node slots chosen by `match` one group after another, and then improves the assignment by local
+search within the tier.
 """
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property
 from itertools import cycle
 from typing import Any, Self
 
@@ -29,133 +29,6 @@ from kubedsm.optimizer.matching.problem import (
     group_equal_rows,
     least_totals,
 )
-
-_FAR = 2**40
-
-
-@attrs.frozen(eq=False)
-class Transport:
-    """Transportation problem of replica groups and nodes: min-cost flow by cycle cancelling.
-
-    First each group in turn fills the nodes with the fewest replicas of its workload. Then
-    exchanges along negative cycles reduce the cost until no negative cycle remains. The result is
-    optimal with a single zone. With several zones, a cycle is evaluated as if it passed a zone at
-    most once. Another pod of a group costs the group's pods on the node and in the zone.
-    """
-
-    #: G x N, pods of each group in the place and in the zone before
-    crowds: Ints
-    #: N, numbers of zones
-    zones: NDArray[np.intp]
-    #: G: groups without spread cost
-    indifferent: NDArray[np.bool_]
-
-    @cached_property
-    def _zoned(self) -> Ints:
-        """Zone of each place as an array of zeros and ones, shape (places, zones); all zeros with a
-        single zone.
-        """
-        zones = np.array(sorted({*self.zones.tolist()}))
-        zoned: Ints = ((self.zones[:, None] == zones) & (len(zones) > 1)).astype(np.int64)
-        return zoned
-
-    def _count_in_zones(self, shares: Ints) -> Ints:
-        """Return the number of each group's pods in the zone of each place."""
-        in_zones: Ints = shares @ self._zoned @ self._zoned.T
-        return in_zones
-
-    def assign_places(self, sizes: Ints, slots: Ints) -> Ints:
-        """Return the assignment (replica groups x nodes) that fills all free places with least
-        spread cost.
-        """
-        shares = self._fill_greedily(sizes, slots)
-        cost = self._total_cost(shares)
-        while cost and (circled := self._cancel_cycle(shares)) is not None:
-            less = self._total_cost(circled)
-            if less >= cost:
-                break
-            shares, cost = circled, less
-        return shares
-
-    def _fill_greedily(self, sizes: Ints, slots: Ints) -> Ints:
-        shares = np.zeros_like(self.crowds)
-        left = slots.copy()
-        # Ties go to the place with the most slots left; the first, for single pods.
-        unit = int(slots.max()) + 1
-        for group in np.lexsort((np.arange(len(sizes)), -sizes, self.indifferent)).tolist():
-            rated = self._marginal_costs(shares, group) * unit - left * (sizes[group] > 1)
-            rated = np.where(left > 0, rated, _FAR)
-            for _ in range(int(sizes[group])):
-                place = int(rated.argmin())
-                shares[group, place] += 1
-                left[place] -= 1
-                if not self.indifferent[group]:
-                    rated += unit * (self._zoned @ self._zoned[place])
-                    rated[place] += unit
-                rated[place] = rated[place] + 1 if left[place] > 0 else _FAR
-        return shares
-
-    def _marginal_costs(self, shares: Ints, group: int) -> Ints:
-        """Return the spread cost added by another pod of the group in each place."""
-        if self.indifferent[group]:
-            return np.zeros_like(shares[group])
-        company: Ints = self.crowds[group] + shares[group] + self._count_in_zones(shares[group])
-        return company
-
-    def _total_cost(self, shares: Ints) -> int:
-        own = shares[~self.indifferent]
-        joined = (own * self.crowds[~self.indifferent]).sum()
-        beside = self._count_in_zones(own) - self._zoned.sum(axis=1)
-        pairs = (own * (own - 1) + own * beside).sum() // 2
-        return int(joined + pairs)
-
-    def _cancel_cycle(self, shares: Ints) -> Ints | None:
-        """Return the assignment after cancelling one negative cycle; None if none exists."""
-        shape = len(self.zones), len(self.zones)
-        cheapest = np.full(shape, _FAR, dtype=np.int64)
-        who = np.zeros(shape, dtype=np.int64)
-        for group, share in enumerate(shares):
-            there, company = np.flatnonzero(share), self._marginal_costs(shares, group)
-            cost = company - company[there, None]
-            if not self.indifferent[group]:
-                # The pod itself no longer counts in the place it leaves, nor in a zone it leaves.
-                zoned = self._zoned[there]
-                cost = cost + 1 + zoned.sum(axis=1, keepdims=True) - zoned @ self._zoned.T
-            who[there] = np.where(cost < cheapest[there], group, who[there])
-            cheapest[there] = np.minimum(cost, cheapest[there])
-        circle = _find_negative_cycle(cheapest)
-        if circle is None:
-            return None
-        circled = shares.copy()
-        for source, target in zip(circle, [*circle[1:], circle[0]], strict=True):
-            circled[who[source, target], source] -= 1
-            circled[who[source, target], target] += 1
-        return circled
-
-
-def _find_negative_cycle(costs: Ints) -> list[int] | None:
-    """Return places along a negative cycle of the cost matrix (Bellman-Ford), or None."""
-    number = len(costs)
-    reached = np.zeros(number, dtype=np.int64)
-    # From where each was reached; beyond the last place is the beginning.
-    source = np.full(number + 1, number, dtype=np.int64)
-    while True:
-        through = reached[:, None] + costs
-        nearer = through.min(axis=0)
-        changed = nearer < reached
-        if not changed.any():
-            return None
-        source[:-1] = np.where(changed, through.argmin(axis=0), source[:-1])
-        reached = np.minimum(reached, nearer)
-        far_back = source
-        for _ in range(number.bit_length()):
-            far_back = far_back[far_back]
-        if (far_back[:-1] < number).any():
-            break
-    circle = [int(far_back[:-1].min())]
-    while (before := int(source[circle[-1]])) != circle[0]:
-        circle.append(before)
-    return circle[::-1]
 
 
 @attrs.frozen(eq=False)
@@ -369,14 +242,31 @@ class TierAssignment:
                 self._put_pods(group, int(nodes[at]), int(share[at]))
 
     def _share_places(self, nodes: Ints, sizes: dict[_Group, int], slots: Ints) -> Ints:
-        crowds = np.array([self._company_of(workload)[nodes] for _, workload in sizes])
-        transport = Transport(
-            # Constant costs do not matter.
-            crowds - crowds.min(axis=1, keepdims=True),
-            self.codes[nodes],
-            np.array([workload is None for _, workload in sizes]),
+        """Assign the slots on the nodes to groups of replicas, shape (groups, nodes).
+
+        Each group in turn, the largest first, takes the slots with the fewest replicas of its
+        workload on the node and in the zone.
+        """
+        shares = np.zeros((len(sizes), len(nodes)), dtype=np.int64)
+        left, zones = slots.copy(), self.codes[nodes]
+        # Ties go to the node with the most slots left; the first, for single pods.
+        unit = int(slots.max()) + 1
+        groups = list(sizes)
+        order = sorted(
+            range(len(groups)), key=lambda at: (groups[at][1] is None, -sizes[groups[at]])
         )
-        return transport.assign_places(np.array(list(sizes.values()), dtype=np.int64), slots)
+        for row in order:
+            (_, workload), size = groups[row], sizes[groups[row]]
+            rated = self._company_of(workload)[nodes] * unit - left * (size > 1)
+            for _ in range(size):
+                node = int(np.where(left > 0, rated, _FULL).argmin())
+                shares[row, node] += 1
+                left[node] -= 1
+                rated[node] += 1
+                if workload is not None:
+                    rated[node] += unit
+                    rated[zones == zones[node]] += unit
+        return shares
 
     def _company_of(self, workload: Workload | None) -> Ints:
         """Return the spread cost of one more pod of the workload on each node of the tier."""
