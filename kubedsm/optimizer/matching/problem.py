@@ -65,8 +65,9 @@ class Ladders:
         """Return the least total replica-spread cost of placing 0, 1, ... `count` interchangeable
         pods on the nodes.
         """
-        distinct, times = np.unique(self.which[nodes, kind], return_counts=True)
-        return least_totals(self.steps[distinct], times, count)
+        times = np.bincount(self.which[nodes, kind])
+        distinct = np.flatnonzero(times)
+        return least_totals(self.steps[distinct], times[distinct], count)
 
     def greatest(self, counts: Iterable[int]) -> int:
         """Return an upper bound on the total replica-spread cost, given the number of pods in each

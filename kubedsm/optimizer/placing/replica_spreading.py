@@ -187,7 +187,7 @@ class TierAssignment:
     def __attrs_post_init__(self) -> None:
         rows, zone = self.problem.rows, self.problem.rows.index.zone
         self.codes = zone.codes[rows.positions]
-        self.zones = {zone.values[code] for code in np.unique(self.codes).tolist()}
+        self.zones = {zone.values[code] for code in np.bincount(self.codes).nonzero()[0].tolist()}
 
     @classmethod
     def of(

@@ -9,9 +9,10 @@ import pytest
 from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.objective.site_demand import SiteDemand
 from kubedsm.optimizer.matching.match import Bounds
-from kubedsm.optimizer.moving.suggest import suggest
+from kubedsm.optimizer.moving.suggest import SUGGEST_BOUNDS, suggest
 from kubedsm.optimizer.moving.suggestion import SuggestLimits
 from kubedsm.optimizer.placing.immediate import immediate_schedule
+from kubedsm.solvers.available import Highs
 from support import drawing
 from support.placement_instances import resources
 from support.placement_literal import every_placement
@@ -138,11 +139,13 @@ def test_pods_that_stand_together_are_migrated_apart_and_stay_there():
     pods = [running(f"cart-{n}", "cart", resources(1), "edge-a") for n in range(4)]
     case = at_sites({"a": 8, "b": 8, "c": 8}, pods, {"cart": keeping(0.5, a=1)})
     limits = SuggestLimits(max_moves=20, max_edge_reorder=20, price=10.0)
-    found = suggest(case.snapshot, case.qos_targets, OBJECTIVES[0], limits, site_labels=LABELS)
+    bounds = attrs.evolve(SUGGEST_BOUNDS, solver=Highs())
+    settings = {"bounds": bounds, "site_labels": LABELS}
+    found = suggest(case.snapshot, case.qos_targets, OBJECTIVES[0], limits, **settings)
     assert len(found.moves) == 2
     homes = {move.pod.uid: move.target for move in found.moves}
     moved = [attrs.evolve(p, node_name=homes.get(p.uid, p.node_name)) for p in pods]
     then = at_sites({"a": 8, "b": 8, "c": 8}, moved, case.targets)
     assert found.after.qos == pytest.approx(1e9 * literal_qos(then, {}, OBJECTIVES[0]), abs=100)
-    again = suggest(then.snapshot, then.qos_targets, OBJECTIVES[0], limits, site_labels=LABELS)
+    again = suggest(then.snapshot, then.qos_targets, OBJECTIVES[0], limits, **settings)
     assert not again.moves
