@@ -401,12 +401,14 @@ class _Ruled:
         Then nodes are also chosen without penalties, since penalties must not cost placed pods or
         QoS.
         """
-        liked = self.group_kinds()
-        choice = self.batch.choice(liked)
+        liked, bounds = self.group_kinds(), self.batch.bounds
+        # The constraints between pods need the rest of the time.
+        early = attrs.evolve(bounds, deadline=bounds.deadline.part(0.25))
+        batch = attrs.evolve(self.batch, bounds=early)
+        choice = batch.choice(liked)
         if choice.proven or not any(kind.penalties for kind in liked):
             return choice, False
-        indifferent = self.batch.choice(self.group_kinds(preferences=False))
-        batch = self.batch
+        indifferent = batch.choice(self.group_kinds(preferences=False))
         with_it, without = map(batch.standing, map(batch.bindings, (choice, indifferent)))
         better = without > with_it
         return (indifferent, True) if indifferent.proven or better else (choice, False)
