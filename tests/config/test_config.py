@@ -112,14 +112,8 @@ REFUSALS: dict[str | bytes, str] = {
     "services: {shop/cart: {qos: 1, latencyTarget: 1s}}": (
         "services.shop/cart.latencyTarget: qos says the same thing; only one of them may be given"
     ),
-    "services: {'*': {latencyTarget: 4}}": (
-        "services.*.latencyTarget: 4 is not a duration with its unit, such as 500ms, 10s or 1m30s"
-    ),
     "services: {shop/cart: {demand: {berlin: -1}}}": (
         "services.shop/cart.demand.berlin: -1 is not between 0 and 1000000"
-    ),
-    "services: {shop/cart: {demand: {berlin: .inf}}}": (
-        "services.shop/cart.demand.berlin: inf is not between 0 and 1000000"
     ),
     "services: {shop/cart: {demand: {berlin: 0}}}": (
         "services.shop/cart.demand: no site has a weight above 0; {} means one pool"
@@ -129,12 +123,6 @@ REFUSALS: dict[str | bytes, str] = {
     ),
     "services: {shop/cart: {resilience: {zone: 0.5}}}": (
         "services.shop/cart.resilience.zone: 'zone' is not site"
-    ),
-    "services: {shop/cart: {resilience: {site: 1.5}}}": (
-        "services.shop/cart.resilience.site: 1.5 is not between 0 and 1"
-    ),
-    "services: {shop/cart: {demand: berlin}}": (
-        "services.shop/cart.demand: 'berlin' is not a mapping of keys to values"
     ),
     "latency: {matrix: {berlin: {munich: -5ms}}}": (
         "latency.matrix.berlin.munich: '-5ms' is not a duration, such as 500ms, 10s or 1m30s"
@@ -147,12 +135,9 @@ REFUSALS: dict[str | bytes, str] = {
         " label=value or *"
     ),
     "services: {a=b: {mode: 'off'}}": "services.a=b.mode: a label sets qos and weight only",
-    "services: [1]": "services: a list is not a mapping of keys to values",
-    "services: {shop/cart: 0.5}": "services.shop/cart: 0.5 is not a mapping of keys to values",
     "services: {shop/cart: {latencyTarget: 40ms}}\nlatency: {edge: 80ms, cloud: 80ms}": (
         "services.shop/cart.latencyTarget: needs latency.edge, 80ms, below latency.cloud, 80ms"
     ),
-    "bach: {}": "bach: unknown key; did you mean batch?",
     "batch: {idel: 5ms}": "batch.idel: unknown key; did you mean idle?",
     "latency: {fog: 5ms}": (
         "latency.fog: unknown key; the keys here are edge, cloud, neighbour, matrix, queries"
@@ -160,7 +145,6 @@ REFUSALS: dict[str | bytes, str] = {
     "batch: {idle: 5}": (
         "batch.idle: 5 is not a duration with its unit, such as 500ms, 10s or 1m30s"
     ),
-    "batch: {idle: 5 ms}": "batch.idle: '5 ms' is not a duration, such as 500ms, 10s or 1m30s",
     "batch: {max: 1ms}": "batch.max: 1ms is shorter than idle, 5ms",
     "batch: {size: 0}": "batch.size: 0 is not between 1 and 10000",
     "batch: {size: 1.5}": "batch.size: 1.5 is not a whole number between 1 and 10000",
@@ -169,23 +153,18 @@ REFUSALS: dict[str | bytes, str] = {
     "suggester: {period: 0s}": "suggester.period: 0s is not between 10ms and 24h",
     "suggester: {mode: on}": "suggester.mode: true is not apply, suggest or off; YAML reads a"
     " bare on or yes as true: quote it, such as 'off'",
-    "suggester: {mode: [apply]}": "suggester.mode: a list is not apply, suggest or off",
     "suggester: {defragment: 1}": "suggester.defragment: 1 is not true or false",
     "objective: {beta: 1}": "objective.beta: 1 is not below alpha, 1",
     "fairness: {namespaces: {shop/cart: 2}}": (
         "fairness.namespaces.shop/cart: 'shop/cart' is not a namespace"
     ),
-    "objective: {alpha: 0}": "objective.beta: 0.1 is not below alpha, 0",
     "objective: {gamma: -" + "9" * 400 + "}": (
         "objective.gamma: a huge number is not a number between 0 and 1000"
     ),
     "edge: {headroom: 0.1}": "edge.headroom: 0.1 is not a percentage, such as 10%",
-    "edge: {headroom: 101%}": "edge.headroom: 1.01 is not between 0% and 100%",
     "tiers: {edge: []}": "tiers.edge: the list is empty",
     "tiers: {edge: [a, a]}": "tiers.edge: 'a' occurs twice",
-    "tiers: {edge: yes}": "tiers.edge: true is not a label value, such as edge",
     "tiers: {edge: cloud}": "tiers.cloud: 'cloud' is a value of the edge tier already",
-    "tiers: {label: a b}": "tiers.label: 'a b' is not a label key, such as kubedsm.io/tier",
     "schedulerName: Mine": (
         "schedulerName: 'Mine' is not a name of lower-case letters, digits, - and ."
     ),
@@ -205,22 +184,6 @@ def test_what_is_refused_names_the_place_the_reason_and_what_is_allowed(text, me
     assert refusal(text) == f"config.yaml: {message}"
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "kind: !!timestamp x",
-        "kind: 2024-13-45",
-        "batch: {size: " + "9" * 5000 + "}",
-        "kind: \x00",
-        '"a\\nb": 1',
-        "kind: " + "x" * 5000,
-        "{" + "x" * 5000 + ": 1}",
-    ],
-)
-def test_odd_text_is_refused_in_one_short_line(text):
-    assert refusal(text).startswith("config.yaml: ")
-
-
 def test_without_a_word_for_every_service_the_promise_is_the_whole_edge_share():
     given = load("services: {shop/cart: {weight: 2}}\nmigration: {mode: recreate}", "x")
     for name, weight in (("cart", 2), ("other", 1)):
@@ -236,23 +199,6 @@ def test_without_a_word_for_every_service_the_promise_is_the_whole_edge_share():
 def test_a_latency_target_is_clipped_to_a_share(target, qos):
     given = load(f"services: {{shop/cart: {{latencyTarget: {target}}}}}", "x")
     assert given.qos_target(workload("cart")).qos == qos
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        lambda: Service(qos=2.0),
-        lambda: BatchSettings(idle=1.0, max=0.5),
-        lambda: SuggesterSettings(max_moves=2.5),
-        lambda: MigrationSettings(deadline=float("nan")),
-        lambda: Configuration(tiers=Tiers(labels=())),
-        lambda: Configuration(services={"cart": Service()}),
-        lambda: Configuration(scheduler_name=""),
-    ],
-)
-def test_a_bad_value_cannot_be_constructed_either(make):
-    with pytest.raises(DocumentError):
-        make()
 
 
 def test_a_file_is_read_and_one_that_cannot_be_is_named(tmp_path):

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kubedsm.config import yaml_text
-from kubedsm.config.documents import CONFIGURATION, DocumentError, refuse_others
+from kubedsm.config.documents import CONFIGURATION, DocumentError
 from kubedsm.config.settings import Configuration, load_file
-from kubedsm.config.yaml_text import parse_all_yaml, parse_yaml
+from kubedsm.config.yaml_text import parse_yaml
 
 LEAVES = st.none() | st.booleans() | st.integers(-5, 2**70) | st.text(max_size=8)
 JSON = st.recursive(
@@ -56,10 +56,6 @@ def test_what_scalars_and_aliases_mean(text, value):
     assert parse_yaml(text) == value
 
 
-def test_several_documents():
-    assert parse_all_yaml("a: 1\n---\n[b]\n---\n") == [{"a": 1}, ["b"], None]
-
-
 @pytest.mark.parametrize(
     ("text", "says"),
     [
@@ -104,11 +100,6 @@ def test_what_is_refused(text, says):
 def test_what_is_no_configuration_is_told_for_what_it_is(text, what):
     with pytest.raises(DocumentError, match=f"^this is {what}.*, not a configuration of KubeDSM$"):
         parse_yaml(text, CONFIGURATION)
-
-
-@pytest.mark.parametrize("said", [None, [], {}, {"kind": 7}, {"services": {}}, {"nodes": 7}])
-def test_what_nobody_knows_is_left_to_the_reader(said):
-    refuse_others(said, CONFIGURATION)
 
 
 def test_of_a_config_map_the_configuration_in_it_is_read(tmp_path):
