@@ -7,7 +7,6 @@ from contextlib import asynccontextmanager
 import attrs
 import orjson
 import pytest
-from structlog.testing import capture_logs
 
 from kubedsm.events.event_recorder import (
     BURST,
@@ -158,24 +157,6 @@ async def test_what_comes_while_the_older_is_written_is_written_after_it():
         assert [text for _, _, text in scene.paper.conditions] == ["one", "two"]
 
 
-async def test_what_could_not_be_written_does_not_count_as_said():
-    down = True
-    async with recording(lambda request: refusal(403) if down else None) as scene:
-        scene.add(A)
-        scene.recorder.record_unschedulable(A, "no room")
-        scene.recorder.record_event("MigrationProposed", A, "would be moved")
-        await asyncio.sleep(1)
-        down = False
-        scene.recorder.record_unschedulable(A, "no room")
-        scene.recorder.record_event("MigrationProposed", A, "would be moved")
-        await asyncio.sleep(1)
-        assert scene.paper.conditions == [("a", "Unschedulable", "no room")]
-        assert {reason for _, reason, _ in scene.paper.events} == {
-            "FailedScheduling",
-            "MigrationProposed",
-        }
-
-
 @pytest.mark.parametrize("outcome", [Unreachable("refused"), OutcomeUnknown("?"), refusal(503)])
 async def test_a_condition_is_tried_again_and_an_event_is_lost_and_counted(outcome):
     failing = True
@@ -242,16 +223,6 @@ async def test_the_mark_of_a_tier_is_tried_again():
         assert scene.paper.tries == {"a": 3}
 
 
-async def test_one_cause_is_one_line_in_the_log():
-    async with recording(lambda request: refusal(503)) as scene:
-        with capture_logs() as logs:
-            for each in [made_pod(f"p{number}") for number in range(200)]:
-                scene.recorder.record_bind(each, E1)
-            await asyncio.sleep(30)
-        assert [line["event"] for line in logs] == ["event lost"]
-        assert scene.recorder.lost == 200
-
-
 async def test_a_pod_that_was_bound_or_is_being_bound_is_not_said_to_wait():
     async with recording() as scene:
         scene.add(A, attrs.evolve(B, node_name=E1))
@@ -290,33 +261,6 @@ async def test_a_write_waits_for_a_bind_call_but_not_for_long():
         assert scene.paper.tries == {"binding": 1}
         await asyncio.sleep(BURST_WAIT)
         assert scene.paper.tries == {"binding": 1, "status": 1}
-
-
-async def test_an_endless_burst_delays_each_write_once():
-    async with recording() as scene:
-        pods = [made_pod(f"p{number}") for number in range(20)]
-        scene.add(A, *pods)
-        scene.paper.latency = 100.0
-        scene.manager.place([Binding(A, E1, Tier.EDGE)])
-        await asyncio.sleep(0.01)
-        scene.paper.latency = 0.01
-        for each in pods:
-            scene.recorder.record_unschedulable(each, "no room")
-        await asyncio.sleep(BURST_WAIT + 1.0)
-        assert len(scene.paper.events) == len(pods)
-
-
-async def test_writes_follow_the_last_entry_of_a_burst():
-    async with recording() as scene:
-        pods = [made_pod(f"p{number}") for number in range(20)]
-        scene.add(*pods)
-        for each in pods:
-            scene.recorder.record_unschedulable(each, "no room")
-            scene.recorder.record_migration(each, "Moved", completed=True)
-            await asyncio.sleep(BURST_GAP / 2)
-            assert scene.paper.tries == {}
-        await asyncio.sleep(2 * BURST_GAP + 20 * 3 * EACH)
-        assert len(scene.paper.events) == 2 * len(pods)
 
 
 async def tried_each_second(scene, seconds, text="no room"):

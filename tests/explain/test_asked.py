@@ -10,23 +10,19 @@ from kubedsm.config.settings import Configuration
 from kubedsm.explain import client
 from kubedsm.explain.client import answering
 from kubedsm.explain.decision_record import DecisionRecord
-from kubedsm.explain.decisions import Decisions, PendingPods
-from kubedsm.explain.effects import Around, Effect, Response
+from kubedsm.explain.decisions import Decisions
 from kubedsm.explain.facts import Answering
-from kubedsm.explain.migration_outcome import MoveOutcome, Outcome
 from kubedsm.explain.server import Diagnostics
 from kubedsm.explain.subjects import Explanations, Subject
 from kubedsm.model.events import MeasuredApplied
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.sites import NOTHING_AWAY
-from kubedsm.optimizer.moving.suggestion import ClusterScore, Move, MoveKind, Suggestion
 from kubedsm.planner.requests import InProcessPlanner, PlanningContext
 from kubedsm.process.http_limits import AddressUnavailableError
-from kubedsm_lab.cli.migration_effects import effects_since, summarize_effects
+from kubedsm_lab.cli.migration_effects import effects_since
 from kubedsm_lab.replay.virtual_time import VirtualClock
 from support.answers import WEB, sample
 from support.loopback import Server
-from support.placement_instances import pod, resources, snapshot
 from support.processes import free_port
 
 pytestmark = pytest.mark.http
@@ -69,35 +65,6 @@ async def test_edges_that_are_slower_are_known_elsewhere_and_what_is_wanted_must
                 pass
 
 
-async def test_what_moves_brought_is_known_to_a_report(served):
-    decisions, diagnostics = served
-    web, before = pod("web", "web", resources(1)), ClusterScore(0, {}, 0)
-    measured = Around(Response(0.1, cloud=0.1), Response(0.07, edge=0.04))
-    effects = (
-        Effect(Around(0.08, 0.06), measured),
-        Effect(Around(0.06, 0.05), untold="too few requests"),
-        None,
-    )
-    move = Move(web, "c1", "e1", MoveKind.CLOUD_TO_EDGE)
-    moves = [
-        MoveOutcome(f"m{at}", move, Outcome.COMPLETED, effect=effect)
-        for at, effect in enumerate(effects)
-    ]
-    decisions.record.suggestion(snapshot([], [web]), Suggestion(before, before), moves)
-    now = decisions.record._clock.wall()
-    async with diagnostics:
-        found = await effects_since(diagnostics.url, now - 1, "shop")
-        assert summarize_effects(found) == {
-            "moves": 2,
-            "measured": 1,
-            "expectedChange": pytest.approx(-0.02),
-            "measuredChange": pytest.approx(-0.03),
-            "untold": {"too few requests": 1},
-        }
-        assert await effects_since(diagnostics.url, now + 1, "shop") == []
-        assert await effects_since(diagnostics.url, now - 1, "other") == []
-
-
 async def test_without_a_scheduler_nothing_is_known_and_another_server_tells_nothing():
     nobody = f"http://127.0.0.1:{free_port()}"
     assert await answering(nobody) is None
@@ -128,17 +95,3 @@ async def test_whoever_listens_and_says_nothing_is_not_waited_for(monkeypatch):
             await client.explain(other.url, Subject("pod", "web"))
         with pytest.raises(client.SilentError, match=r"has not responded for 0\.02 s"):
             await answering(other.url)
-
-
-async def test_an_explanation_may_take_as_long_as_its_search(monkeypatch):
-    patience = client._PATIENT.sock_read
-    assert patience > max(PendingPods.budget, Configuration().suggester.budget)
-    monkeypatch.setattr(client, "_TIMEOUT", ClientTimeout(sock_read=0.02))
-
-    async def think(_):
-        await asyncio.sleep(0.1)
-        return web.json_response({"pending": [], "title": "Why", "lines": []})
-
-    async with Server(think) as scheduler:
-        assert await client.explain_pending(scheduler.url) == []
-        assert (await client.explain(scheduler.url, Subject("workload", "web"))).title == "Why"

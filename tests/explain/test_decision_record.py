@@ -2,14 +2,11 @@
 
 import asyncio
 
-import attrs
 import msgspec
 
 from kubedsm.config.settings import load
 from kubedsm.explain import decision_record as record_module
-from kubedsm.explain.decision import explain_decision
 from kubedsm.explain.decision_record import DecisionRecord, Kind
-from kubedsm.explain.decisions import PendingPods
 from kubedsm.model.model import Node as CoreNode
 from kubedsm.model.model import NodeName, Resources, Tier, Uid
 from kubedsm.model.snapshot import Snapshot
@@ -33,18 +30,6 @@ def explanations(world, name):
     decisions = world.runtime.decisions
     recalled = [decisions.recall(uid, full) for uid, full in decisions.find_pods(name).items()]
     return [as_sent(decisions.explain(each)) for each in recalled if each]
-
-
-@attrs.define
-class Hurried:
-    """A clock that goes on by so much whenever it is looked at."""
-
-    step: float
-    now: float = 0.0
-
-    def monotonic(self):
-        self.now += self.step
-        return self.now
 
 
 async def explained_pending(world):
@@ -162,30 +147,6 @@ async def test_pods_of_another_scheduler_or_nothing_was_decided_about_are_told_a
         assert explanations(world, gated["pod"]) == []
 
 
-async def test_those_that_there_is_no_time_for_are_told_without_nodes():
-    async with emulated(EDGE, CLOUD) as world, world.scheduler():
-        world.deploy("huge", 3, cpu="64")
-        await asyncio.sleep(1)
-        question, known = world.runtime.decisions.pending(), world.runtime.planner.context
-        hurried = attrs.evolve(known, clock=Hurried(PendingPods.budget / 3))
-        said = msgspec.json.decode(question.solve(hurried))["pending"]
-        assert [len(each["nodes"]) for each in said] == [2, 2, 0]
-        assert all(each["message"] and each["decidedAt"] for each in said)
-
-
-async def test_the_node_of_a_failed_bind_is_not_where_a_waiting_pod_would_go_now():
-    async with emulated(EDGE, CLOUD) as world, world.scheduler() as runtime:
-        world.deploy("web", 1, schedulingGates=[{"name": "x"}])
-        await asyncio.sleep(1)
-        snapshot = runtime.mirror.snapshot()
-        [web] = snapshot.pods.values()
-        bindings = (Binding(web, NodeName("e1"), Tier.EDGE),)
-        runtime.decisions.record.batch(snapshot, Decision(bindings), {})
-        [said] = await explained_pending(world)
-        assert said["decidedAt"]
-        assert said["chosen"] is None
-
-
 async def test_a_move_is_noted_with_its_end_and_explains_the_replacement():
     async with emulated(CLOUD, configuration=MOVING) as world, world.scheduler():
         world.deploy("web", 1)
@@ -295,15 +256,3 @@ async def test_a_try_in_vain_replaces_the_last_one_and_nothing_else():
     note(record, 2)
     assert [e.pods[0].node for e in record.newest_first()] == ["e1", "e1", None, None]
     assert record.find_choice(Uid("u1")).node == "e1"
-
-
-async def test_a_decision_that_ran_out_of_time_says_so():
-    async with emulated(EDGE, CLOUD) as world, world.scheduler():
-        world.deploy("web", 1)
-        await world.until_bound(1, 5)
-        entry, told = newest(world), "Cut short: the time limit passed first"
-        for late in (False, True):
-            explanation = explain_decision(attrs.evolve(entry, out_of_time=late), None, [])
-            lines = ["".join(map(str, line)) for line in explanation.lines]
-            assert any(line.startswith(told) for line in lines) is late
-            assert explanation.facts.out_of_time is late

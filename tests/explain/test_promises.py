@@ -14,12 +14,9 @@ from kubedsm.model.model import Tier
 from kubedsm.objective.load import LoadGoal
 from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
-from kubedsm_lab.replay.virtual_time import VirtualClock
-from support.fake_prometheus import FakePrometheus
 from support.measured_loads import edge
 from support.placement_instances import node, pod, resources, snapshot
 from support.printed import printed
-from support.worlds import EDGE, emulated
 
 WEB, API = (pod(name, name, resources(1), on="e") for name in ("web", "api"))
 THERE = snapshot([node("e", Tier.EDGE, 4, 8)], [WEB, API])
@@ -79,21 +76,3 @@ def test_a_pod_that_is_on_a_node_counts_there_once(normalise):
     explainer = measured(on, policy)
     assert explainer.load_score(on.uid) == 75.0
     assert {n.node: n.load for n in explainer.explain(on).nodes}["e1"] == 100.0
-
-
-async def test_the_scheduled_event_tells_the_score():
-    clock = VirtualClock()
-    said = {f"node_{kind}": {(("instance", "e1"),): 1000.0} for kind in ("cpu", "memory")}
-    configuration = load("loadAware: {prometheus: 'http://p', period: 1s}", "test")
-    prometheus = FakePrometheus(clock, said)
-    async with (
-        emulated(EDGE, configuration=configuration, prometheus=prometheus) as world,
-        world.scheduler(),
-    ):
-        await clock.sleep(3)
-        world.deploy("web", 1, memory="0")
-        await world.until_bound(1, 5)
-        await clock.sleep(1)
-        [event] = world.events("Scheduled")
-        # 2 of 4 cores, and almost nothing of 8 GiB
-        assert "load score 75; 1 of 1 nodes feasible" in event["message"]

@@ -4,7 +4,6 @@ import attrs
 import pytest
 
 from kubedsm.config.settings import load
-from kubedsm.explain.explainer import Explainer
 from kubedsm.explain.explanation import plain_text
 from kubedsm.explain.workload import WorkloadExplainer
 from kubedsm.model.measured import Measured
@@ -59,13 +58,6 @@ def test_names_the_source_of_the_demand(shot):
     assert sources(shot, plain) == []
 
 
-def test_a_pod_gains_by_the_site_of_each_node(shot):
-    explainer = Explainer(shot, load(TEXT, "test").policy)
-    uid = pods_of("cart", 2, on="n-munich")[0].uid
-    scores = {verdict.node: verdict.score for verdict in explainer.nodes(uid)}
-    assert scores["n-berlin"] > scores["n-munich"] > 0
-
-
 RESILIENT = """
 site: {label: site}
 services: {"*": {resilience: {site: 0.5}}}
@@ -84,13 +76,3 @@ def test_names_the_site_whose_loss_is_worst(shot):
     assert (facts.site, facts.lost, facts.left, facts.needed) == ("berlin", 2, 2, 2)
     assert explained.facts.near is None
     assert explained.facts.sites == ()
-
-
-def test_a_decision_certifies_what_the_loss_of_a_site_leaves(shot):
-    pods = pods_of("web", 3)
-    policy = load(RESILIENT, "test").policy
-    shot = snapshot(list(shot.nodes.values()), [*shot.pods.values(), *pods])
-    decision = policy.decide_batch(shot, pods)
-    [loss] = decision.worst_losses
-    assert (loss.workload.name, loss.left, loss.needed) == ("web", 1, 2)
-    assert str(loss).endswith("resilience asks for 2: 1 too few")

@@ -108,13 +108,6 @@ async def test_a_user_without_rights_is_told_what_was_not_checked():
         assert denied.startswith("system:serviceaccount:default:guest has no right to create")
 
 
-async def test_before_the_installation_an_administrator_has_all_rights():
-    async with emulated(EDGE, CLOUD, admin_token=ADMIN_TOKEN) as world:
-        state = await gatherer(world).gather(parts_needed(before=True), installing=True)
-        assert texts(state, "fail", before=True) == []
-        assert "admin may install the manifests" in texts(state, "ok", before=True)
-
-
 METRICS = """\
 # TYPE kubedsm_build_info gauge
 kubedsm_build_info{version="0.2.0",python_version="3.12"} 1.0

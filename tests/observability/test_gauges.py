@@ -13,7 +13,7 @@ from kubedsm_lab.emulator.front import Delivery, RequestFault
 from kubedsm_lab.emulator.paper import node
 from support.faults import OUTCOMES, Failing
 from support.metered import metering
-from support.preemptions import DISABLED, filled, preempting, urgent
+from support.preemptions import filled, preempting, urgent
 from support.worlds import CLOUD, EDGE, emulated
 
 WEB = {"namespace": "default", "kind": "Deployment", "workload": "web"}
@@ -174,18 +174,3 @@ async def test_an_attempt_and_its_victims_are_counted():
         await asyncio.sleep(1)
         assert metered(ATTEMPTS) > 1
         assert metered(f"{VICTIMS}_count") == 1
-
-
-async def test_pods_that_may_not_go_are_no_victims_and_without_preemption_nothing_is_attempted():
-    async with metering(preempting()) as (world, metered):
-        await filled(world)
-        world.budget("low", maxUnavailable=0)
-        urgent(world)
-        await world.until(lambda: world.events("PreemptionFailed"), 5)
-        assert metered(ATTEMPTS) >= 1
-        assert metered(f"{VICTIMS}_count") == 0
-    async with metering(preempting(configuration=DISABLED)) as (world, metered):
-        await filled(world)
-        urgent(world)
-        await asyncio.sleep(2)
-        assert metered(ATTEMPTS) == 0

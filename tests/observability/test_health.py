@@ -13,14 +13,13 @@ from kubedsm.kube.client.port import OutcomeUnknown, Request, Unreachable
 from kubedsm.model.model import Share, Workload
 from kubedsm.objective.objective import QosTarget
 from kubedsm.observability.gauges import MOST, choose_workloads, qos_gap, workload_families
-from kubedsm.observability.health import HOPELESS_AFTER, alive, readiness, ready
+from kubedsm.observability.health import HOPELESS_AFTER, alive, ready
 from kubedsm.observability.instruments import SAMPLE, Families, format_metrics, watch_the_loop
 from kubedsm.observability.measured_cluster import Answered, MeasuredCluster
 from kubedsm.observability.reading import Leadership
 from kubedsm_lab.replay.virtual_time import VirtualClock
 from support.answering_cluster import AnsweringCluster
 from support.metered import samples, total
-from support.worlds import CLOUD, EDGE, emulated
 
 LEADING = Leadership()
 
@@ -64,14 +63,6 @@ def test_a_loop_that_fails_for_long_makes_the_process_unhealthy():
     hopeless = alive({"recorder": HOPELESS_AFTER, "suggester": 1.0})
     assert not hopeless.well
     assert "[-]loops/recorder failed: " in hopeless.text(verbose=False)
-
-
-async def test_a_scheduler_is_ready_once_it_has_listed_everything():
-    async with emulated(EDGE, CLOUD) as world, world.scheduler():
-        text = readiness(world.runtime, LEADING).text(verbose=False)
-        assert "Node, Pod, Namespace" in text
-        await world.runtime.synced.wait()
-        assert readiness(world.runtime, LEADING).well
 
 
 @attrs.define

@@ -111,17 +111,6 @@ async def test_decisions_that_are_late_or_break_are_counted_for_their_pods(caugh
     caught.clear()
 
 
-async def test_a_pod_of_another_scheduler_or_one_that_goes_is_not_timed():
-    async with metering(emulated(EDGE, CLOUD)) as (world, metered):
-        world.deploy("other", 2, schedulerName="default-scheduler")
-        world.deploy("huge", 2, cpu="64")
-        await asyncio.sleep(1)
-        assert metered(ATTEMPTS) == 2
-        world.scale("huge", 0)
-        await asyncio.sleep(2)
-        assert metered(f"{POD_SECONDS}_count") is None
-
-
 async def test_a_migration_is_counted_by_its_kind_and_how_it_ended():
     async with metering(migrating(LARGE_CLOUD)) as (world, metered):
         await settle_on_cloud(world, "web", 2)
