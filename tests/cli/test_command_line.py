@@ -17,7 +17,7 @@ from kubedsm.explain import server
 from kubedsm.kube.client.port import ObjectName
 from kubedsm.solvers.available import LIBRARIES
 from kubedsm_lab.chaos.workloads import WORKLOADS
-from kubedsm_lab.cli import chaos, compare, options, replay
+from kubedsm_lab.cli import chaos, compare, replay
 from kubedsm_lab.comparison.experiments import EXPERIMENTS
 from kubedsm_lab.replay.variants import CONTENDERS
 from support.command_line import kubedsm
@@ -41,17 +41,6 @@ def test_names_and_defaults_are_those_of_what_they_are_of():
     }
 
 
-def test_a_long_command_without_a_terminal_prints_how_far_it_is(monkeypatch, capsys):
-    with options.show_progress("pairs", 1234) as advance:
-        advance()
-    assert capsys.readouterr().err == ""
-    monkeypatch.setattr(options, "PROGRESS_INTERVAL", 0.0)
-    with options.show_progress("pairs", 1234) as advance:
-        advance()
-        advance()
-    assert capsys.readouterr().err == "1 of 1,234 pairs\n2 of 1,234 pairs\n"
-
-
 @pytest.mark.parametrize(
     ("typed", "group"),
     [([], "kubedsm"), (["bench"], "kubedsm bench"), (["config"], "kubedsm config")],
@@ -62,33 +51,11 @@ def test_who_says_no_command_is_shown_which_there_are(typed, group):
     assert done.stdout.startswith(f"Usage: {group} [OPTIONS] COMMAND")
 
 
-@pytest.mark.parametrize(
-    ("typed", "line"),
-    [
-        (["sugest"], "No such command 'sugest'. Did you mean suggest? (see kubedsm --help)"),
-        (["xyzzy"], "No such command 'xyzzy' (see kubedsm --help)"),
-    ],
-)
-def test_who_mistypes_is_told_the_nearest(typed, line):
-    done = kubedsm(*typed)
-    assert (done.returncode, done.stdout, done.stderr) == (2, "", f"kubedsm: error: {line}\n")
-
-
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_each_shell_gets_a_script_that_asks_the_command(shell):
     done = kubedsm("completion", shell)
     assert (done.returncode, done.stderr) == (0, "")
     assert f"_KUBEDSM_COMPLETE={shell}_complete" in done.stdout
-
-
-def test_ctrl_c_while_a_command_is_imported_is_one_line(monkeypatch):
-    def interrupted(_):
-        raise RuntimeError("__set_name__ of a class failed") from KeyboardInterrupt()
-
-    monkeypatch.setattr("kubedsm.terminal.running.import_module", interrupted)
-    done = kubedsm("place")
-    assert (done.returncode, done.stdout) == (130, "")
-    assert done.stderr == "kubedsm: error: interrupted\n"
 
 
 @pytest.mark.http

@@ -1,7 +1,6 @@
 """`kubedsm config`: check, show, schema."""
 
 import json
-import re
 
 import orjson
 import pytest
@@ -9,7 +8,6 @@ import yaml
 from click.testing import CliRunner
 
 from kubedsm.cli.config import config
-from kubedsm.config.documents import DocumentError
 from kubedsm.config.origins import Origins
 from kubedsm.config.settings import Configuration, load
 from support.dumps import dump_of, node, pod
@@ -51,13 +49,6 @@ def test_check_says_ok_or_each_mistake(given):
     said = json.loads(done.output)
     assert (done.exit_code, said["valid"]) == (1, False)
     assert [mistake["key"] for mistake in said["mistakes"]] == ["batch.size", "suggester.mode"]
-
-
-@pytest.mark.parametrize("command", ["check", "show"])
-def test_a_file_that_is_not_there_is_named(command, tmp_path):
-    path = str(tmp_path / "none.yaml")
-    with pytest.raises(DocumentError, match=f"^{re.escape(path)}: No such file or directory$"):
-        CliRunner().invoke(config, [command, path], catch_exceptions=False)
 
 
 def test_show_prints_a_document_that_means_the_same_and_where_values_come_from(given):

@@ -4,78 +4,15 @@ import json
 import os
 import signal
 import stat
-import sys
 
-import attrs
 import pytest
 from click.testing import CliRunner
 
 from kubedsm.config.documents import DocumentError
-from kubedsm.terminal.running import PIPE_CLOSED
 from kubedsm_lab.chaos import sweep
-from kubedsm_lab.chaos.stage import Placed
-from kubedsm_lab.cli import demo_session
 from kubedsm_lab.cli.chaos import chaos
 from kubedsm_lab.cli.credentials import ensure_token, written_kubeconfig
-from support.command_line import kubedsm
 from support.processes import Process
-
-BAD = {
-    "no folder": ("none/demo.svg", "no such folder"),
-    "in a file": ("file/demo.svg", "no folder"),
-    "a folder": ("folder.svg", "is a folder"),
-    "not an svg": ("demo.png", "does not end with .svg"),
-    "not ours to write": ("locked.svg", "cannot be written"),
-}
-
-
-@pytest.mark.parametrize(("name", "said"), BAD.values(), ids=BAD)
-def test_a_picture_that_could_not_be_saved_is_refused_before_the_run(
-    tmp_path, monkeypatch, name, said
-):
-    (tmp_path / "folder.svg").mkdir()
-    (tmp_path / "file").touch()
-    locked = tmp_path / "locked.svg"
-    locked.touch()
-    # Whoever runs the tests may be allowed everything.
-    monkeypatch.setattr(os, "access", lambda path, _: path != locked)
-    done = kubedsm("demo", "--picture", tmp_path / name)
-    assert (done.returncode, done.stdout) == (2, "")
-    (line,) = done.stderr.splitlines()
-    assert line.startswith("kubedsm: error: Invalid value for '--picture': ")
-    assert said in line
-
-
-def test_how_to_look_at_it_can_be_copied_at_any_width_and_no_page_is_no_page():
-    done = kubedsm("demo", "--no-open")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "--no-open is about the page of --page" in done.stderr
-    command = demo_session.show_command("/var/kubedsm-12345678/kubeconfig", 80)
-    narrow = demo_session.show_command("/var/kubedsm-12345678/kubeconfig", 50)
-    assert len(command) <= 80
-    assert max(map(len, narrow.splitlines())) <= 50
-    assert narrow.replace("\\\n", "").split() == command.split()
-
-
-@pytest.mark.parametrize(
-    ("somebody", "platform", "environment", "there"),
-    [
-        (True, "linux", {"DISPLAY": ":0"}, True),
-        (True, "linux", {"WAYLAND_DISPLAY": "wayland-0"}, True),
-        (True, "linux", {"BROWSER": "w3m"}, True),
-        (True, "linux", {}, False),
-        (True, "linux", {"DISPLAY": ""}, False),
-        (True, "darwin", {}, True),
-        (False, "darwin", {"DISPLAY": ":0"}, False),
-    ],
-)
-def test_a_page_is_opened_where_somebody_sees_it(
-    monkeypatch, somebody, platform, environment, there
-):
-    monkeypatch.setattr(demo_session, "is_at_terminal", lambda: somebody)
-    monkeypatch.setattr(sys, "platform", platform)
-    monkeypatch.setattr(os, "environ", environment)
-    assert demo_session.can_open_browser() is there
 
 
 @pytest.mark.http
@@ -91,13 +28,6 @@ def test_a_demo_that_is_ended_says_how_it_went_and_leaves_nothing(tmp_path, monk
     assert "edge-1" in out
     assert "Try next:" in out
     assert not list(tmp_path.iterdir())
-
-
-def test_a_demo_that_nobody_reads_on_ends_as_all_else_does(monkeypatch):
-    monkeypatch.setattr(os, "dup2", lambda *_: None)
-    with pytest.raises(SystemExit) as ended:
-        demo_session.make_console(stderr=False).on_broken_pipe()
-    assert ended.value.code == PIPE_CLOSED
 
 
 FAULT = "call:create-pods/binding:1:409"
@@ -121,15 +51,6 @@ def broken_at(monkeypatch, fault):
     monkeypatch.setattr(sweep, "judge", judged)
 
 
-@pytest.mark.long
-def test_a_sweep_counts_what_it_has_done_and_which_cells_that_covers():
-    done = ran("--injections", 12, "--workload", "burst", "--jobs", 1, "-o", "json")
-    shown = json.loads(done.stdout)
-    assert done.exit_code == 0
-    assert (shown["injections"], shown["violations"], shown["cellsCovered"]) == (12, 0, 12)
-    assert shown["cells"] > 500
-
-
 def test_a_broken_promise_is_shown_with_the_command_that_tells_of_it(monkeypatch):
     found = [i for i in sweep.list_injections(["burst"], 0) if i.command.endswith(f" {FAULT}")]
     monkeypatch.setattr("kubedsm_lab.chaos.sweep.list_injections", lambda *_, **__: found)
@@ -147,19 +68,6 @@ def test_one_fault_is_told_from_where_it_strikes():
     assert "create-pods/binding #1" in told[0]
     assert f"FAULT {FAULT}" in told[1]
     assert "web: 4 at the edge, 1 in the cloud, 1 waiting" in told
-
-
-def test_of_what_went_wrong_only_what_is_about_it_is_told(monkeypatch):
-    usual = sweep.reference("scaling", 0)
-    ends = {**usual.end, "shop": Placed(cloud=1)}
-    monkeypatch.setattr(
-        "kubedsm_lab.chaos.sweep.reference", lambda *_, **__: attrs.evolve(usual, end=ends)
-    )
-    done = ran("--workload", "scaling", "--fault", "call:create-events:0:409")
-    assert done.exit_code == 1
-    assert "BROKEN I7: shop has" in done.stdout
-    assert "default/shop-" in done.stdout
-    assert "default/web-" not in done.stdout
 
 
 @pytest.mark.parametrize("fault", ["call:create-pods/binding:99:409", "tea:create-cups:0:tea"])

@@ -190,33 +190,6 @@ def solved(name):
     return mirror_of(dump, configuration).snapshot(), configuration
 
 
-@pytest.mark.long
-def test_with_many_workloads_nearly_all_is_reached_in_the_end():
-    """Any number of moves at once would gain 88.2."""
-    snapshot, configuration = solved("suggest-manyw-11")
-    gains = []
-    while sum(gains) <= 0.985 * 88.232:
-        found = advise(snapshot, configuration).suggestion
-        assert found.moves
-        gains.append((found.after.qos - found.before.qos) / NANO)
-        snapshot = snapshot.with_placed({move.pod.uid: move.target for move in found.moves})
-    assert round(gains[0], 3) == 51.04
-
-
-def test_pods_that_are_to_be_together_are_not_taken_down_to_be_put_elsewhere():
-    """They could only move all at once, and none would be left to serve."""
-    name = "h07-colocation-after"
-    dump, configuration = read(name)
-    decision = place_pods(dump, configuration).decision
-    assert not decision.bindings
-    for refused in decision.unplaced.values():
-        assert {node: why.rule for node, why in refused.items()} == {
-            "e1": "NodeResourcesFit",
-            "c1": "InterPodAffinity",
-        }
-    assert not suggested(name).moves
-
-
 @pytest.mark.parametrize(("configured", "checkout"), [(True, 32), (False, 0)])
 def test_the_busiest_is_served_first_where_rates_are_told(configured, checkout):
     dump, configuration = read("h02-busiest-starved")

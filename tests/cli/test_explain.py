@@ -240,44 +240,6 @@ def test_what_cannot_be_explained(explain, arguments, message):
     assert result.stdout == ""
 
 
-def attaching(name, on=None):
-    """A pod, and the claim and the volume that it mounts."""
-    volume = {"name": "v", "persistentVolumeClaim": {"claimName": name}}
-    return [
-        pod(name, on=on, volumes=[volume]),
-        {
-            "kind": "PersistentVolumeClaim",
-            "metadata": {"namespace": "shop", "name": name},
-            "spec": {"volumeName": f"pv-{name}"},
-            "status": {"phase": "Bound"},
-        },
-        {
-            "kind": "PersistentVolume",
-            "metadata": {"name": f"pv-{name}"},
-            "spec": {"csi": {"driver": "csi.example.com", "volumeHandle": name}},
-        },
-    ]
-
-
-def test_a_node_that_takes_no_more_volumes(explain):
-    driver = {"name": "csi.example.com", "nodeID": "e1", "allocatable": {"count": 1}}
-    csi_node = {"kind": "CSINode", "metadata": {"name": "e1"}, "spec": {"drivers": [driver]}}
-    items = [node("e1"), *attaching("a"), *attaching("b", on="e1")]
-    (said,) = explained(explain, "a", items=[*items, csi_node])
-    assert said["nodes"][0]["rule"] == "NodeVolumeLimits"
-    assert said["message"] == "0/1 nodes are available: 1 node(s) exceed max volume count."
-    assert said["nodes"][0]["change"] == (
-        "migrate a pod with volumes of the same CSI driver off the node"
-    )
-    (said,) = explained(explain, "a", items=items)
-    assert said["chosen"] == "e1"
-    assert "no CSINode in" in explain("a", items=items).stderr
-    odd = {**csi_node, "spec": {"drivers": [{**driver, "allocatable": {"count": "one"}}]}}
-    assert (
-        "CSINode e1: spec.drivers[0].allocatable.count" in explain("a", items=[*items, odd]).output
-    )
-
-
 def test_what_is_missing_is_assumed_and_said(explain):
     claim = {"name": "v", "persistentVolumeClaim": {"claimName": "data"}}
     selector = {"matchLabels": {"team": "x"}}

@@ -28,15 +28,12 @@ from kubedsm.explain.migration_outcome import Outcome
 from kubedsm.kube.calls import leases
 from kubedsm.kube.calls.explained_cluster import ExplainedCluster
 from kubedsm.kube.client.port import (
-    ClusterError,
     Forbidden,
     ObjectName,
-    OutcomeUnknown,
     Request,
     Response,
 )
 from kubedsm.kube.wire.annotations import RequestedMove
-from kubedsm.kube.wire.errors import WireError
 from kubedsm.rebalancing.migration_requests import list_requested_moves
 from kubedsm_lab.emulator.api.resources import (
     CONFIGMAPS,
@@ -231,24 +228,6 @@ class Server:
 async def read(plural, answer):
     cluster = ExplainedCluster(Server(plural, answer), "https://10.0.0.1")
     return await read_snapshot(cluster, Configuration(), VirtualClock(), random.Random(1))
-
-
-@pytest.mark.parametrize("plural", ["nodes", "pods"])
-@pytest.mark.parametrize(
-    ("answer", "line"),
-    [
-        (refusal(403, 'User "u" cannot list'), "no right to list {}"),
-        (refusal(404, "no such path"), "serves no {} at"),
-        (refusal(500, "etcd is away"), "etcd is away"),
-        (refusal(410, "too old"), "too old"),
-        (Response(200, b'{"items": 3}'), "items: expected"),
-        (Response(200, b"<html>Sign in</html>"), "Sign in"),
-        (OutcomeUnknown("GET: no answer within 10 s"), "no answer within 10 s"),
-    ],
-)
-async def test_what_must_be_seen_and_cannot_ends_it_at_once(plural, answer, line):
-    with pytest.raises((ClusterError, WireError), match=line.format(plural)):
-        await read(plural, answer)
 
 
 async def test_what_need_not_be_seen_is_done_without_and_that_is_said(capsys):

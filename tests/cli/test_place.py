@@ -1,13 +1,7 @@
 """`kubedsm place --from`: the decisions of dumps, and dumps of every broken kind."""
 
-import copy
-import json
-
 import attrs
-import orjson
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 from rich.console import Group
 
 from kubedsm.cli.placement import explain_unplaced, place_pods, placement_tables
@@ -16,7 +10,6 @@ from kubedsm.config.settings import Configuration
 from kubedsm.kube.wire import dump as dumps
 from kubedsm.optimizer.programming.in_order import NO_PROOF, Certificate
 from kubedsm.optimizer.programming.programme import Status
-from support.any_damage import JUNK, places, put
 from support.command_line import kubedsm
 from support.dumps import dump_of, node, pod
 from support.printed import printed
@@ -83,22 +76,6 @@ def test_every_pod_counts_and_only_ours_that_wait_are_placed():
     assert placed["bindings"] == placed["unplaced"] == []
 
 
-def test_init_containers_and_overhead_count_and_one_malformed_pod_spoils_only_itself():
-    placed = place(node("e1", "edge"), pod("bad", cpu="one"), pod("good"))
-    assert bindings(placed) == {"shop/good": "e1"}
-    [unplaced] = placed["unplaced"]
-    assert unplaced["pod"] == "shop/bad"
-    assert "cpu" in unplaced["reasons"]["e1"][0]
-    heavy = pod("heavy", cpu="500m")
-    heavy["spec"]["overhead"] = {"cpu": "100m"}
-    heavy["spec"]["initContainers"] = [
-        {"restartPolicy": "Always", "resources": {"requests": {"cpu": "300m"}}},
-        {"resources": {"requests": {"cpu": "700m"}}},
-    ]
-    assert bindings(place(node("e1", "edge", cpu="1100m"), heavy)) == {"shop/heavy": "e1"}
-    assert bindings(place(node("e1", "edge", cpu="1099m"), heavy)) == {}
-
-
 @pytest.mark.parametrize(
     ("text", "says"),
     [
@@ -163,44 +140,6 @@ def test_every_command_refuses_a_dump_without_nodes(tmp_path):
         assert (done.returncode, done.stdout) == (1, "")
         assert done.stderr.startswith(f"kubedsm: error: {path}: no Node in it; ")
         assert done.stderr.count("\n") == 1
-
-
-WHOLE = {
-    "kind": "List",
-    "items": [
-        node("e1", "edge", taints=[{"key": "k", "effect": "NoSchedule"}]),
-        node("c1", "cloud"),
-        pod("bound", node="e1"),
-        pod("waiting", creationTimestamp="2026-01-01T00:00:00Z"),
-        {
-            **pod("selective"),
-            "spec": {
-                "schedulerName": "kubedsm",
-                "nodeSelector": {"kubedsm.io/tier": "edge"},
-                "tolerations": [{"key": "k", "operator": "Exists"}],
-                "initContainers": [{"resources": {"requests": {"cpu": "1"}}}],
-                "containers": [{}],
-            },
-        },
-    ],
-}
-
-
-@settings(max_examples=50, deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(st.data())
-def test_nothing_in_a_dump_makes_it_crash(data):
-    broken = copy.deepcopy(WHOLE)
-    for _ in range(data.draw(st.integers(1, 3))):
-        path = data.draw(st.sampled_from(list(places(broken)) or [("items",)]))
-        put(broken, path, data.draw(st.sampled_from(JUNK) | st.text(max_size=8)))
-    try:
-        read = dumps.read(json.dumps(broken).encode(), "dump")
-    except DocumentError:
-        return
-    placed = place_pods(read, Configuration()).as_json()
-    orjson.dumps(placed)
-    known = {str(event.pod) for event in read.events if hasattr(event, "pod")}
-    assert {binding["pod"] for binding in placed["bindings"]} <= known
 
 
 def test_what_is_not_proven_is_told_with_the_most_there_could_be():

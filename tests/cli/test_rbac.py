@@ -171,18 +171,3 @@ def test_beyond_loopback_it_needs_a_token(host, tmp_path):
     path = tmp_path / "token"
     path.write_text("secret")
     assert viewing(address=(host, 80), token_file=path).access.token.holds("secret")
-
-
-def test_a_file_without_a_token_and_what_says_nothing_is_wrong_usage(tmp_path):
-    path = tmp_path / "token"
-    with pytest.raises(click.UsageError, match=r"--page-token-file: .*token: No such file"):
-        viewing(address=("", 80), token_file=path)
-    path.touch()
-    with pytest.raises(click.UsageError, match=r"--page-token-file: .*token: empty"):
-        viewing(address=("", 80), token_file=path)
-    with pytest.raises(click.UsageError, match="is about --page-address"):
-        viewing(page=True, token_file=tmp_path / "token")
-    with pytest.raises(click.UsageError, match="is about --page or --page-address"):
-        viewing(hosts=("kubedsm.example",))
-    with pytest.raises(click.UsageError, match=r"'kubedsm.example:80' is not a host's name"):
-        viewing(page=True, hosts=("kubedsm.example:80",))

@@ -1,7 +1,6 @@
 """`kubedsm record` as it is typed: one line for every mistake, and results side by side."""
 
 import asyncio
-import json
 import os
 import signal
 
@@ -65,18 +64,3 @@ def test_a_signal_before_anything_is_known_is_no_recording(scenario, tmp_path, m
     assert (done.returncode, done.stdout) == (130, "")
     assert done.stderr == "kubedsm: error: interrupted\n"
     assert list((tmp_path / "out").iterdir()) == []
-
-
-@pytest.mark.long
-def test_results_of_replays_can_be_compared_too(scenario, tmp_path, monkeypatch):
-    for policy in ("kubedsm", "random"):
-        played = ("replay", scenario, "--policies", policy, "--jobs", 1, "--out", tmp_path / policy)
-        assert kubedsm(*played).returncode == 0
-    folders = (tmp_path / "kubedsm", tmp_path / "random")
-    done = kubedsm("record", "--compare", *folders, "--out", tmp_path / "both", "-o", "json")
-    found = json.loads(done.stdout)
-    assert [row["policy"] for row in found["means"]] == ["kubedsm", "random"]
-    assert found["emulated"] is True
-    assert json.loads((tmp_path / "both" / "results.json").read_text()) == found
-    page = (tmp_path / "both" / "index.html").read_text()
-    assert "Found on an emulated cluster in virtual time" in page

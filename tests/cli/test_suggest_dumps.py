@@ -75,44 +75,6 @@ def test_workloads_of_one_name_have_their_kind():
     assert said["score"]["before"]["edgeShare"] == shares
 
 
-@pytest.mark.parametrize(
-    "stays",
-    [
-        {"schedulerName": "default-scheduler"},
-        {"kind": "DaemonSet"},
-        {"volumes": [{"name": "v", "hostPath": {"path": "/data"}}]},
-        {"volumes": [{"name": "v", "emptyDir": {}}]},
-        {"annotations": {"kubedsm.io/do-not-disrupt": "true"}},
-    ],
-    ids=str,
-)
-def test_pods_that_are_not_ours_to_move_stay(stays):
-    assert said_of(EDGE, CLOUD, running("web-1", "c1", **stays))["moves"] == []
-
-
-def test_pods_that_are_not_ours_to_move_stay_and_count():
-    bare = running("web-1", "c1")
-    del bare["metadata"]["ownerReferences"]
-    assert said_of(EDGE, CLOUD, bare)["moves"] == []
-    foreign = running("foreign", "e1", workload="foreign", schedulerName="default-scheduler")
-    foreign["spec"]["containers"][0]["resources"]["requests"]["cpu"] = "2"
-    said = said_of(EDGE, CLOUD, foreign, running("web-1", "c1"))
-    assert said["moves"] == []
-    assert said["rejected"][0]["pod"] == "shop/web-1"
-
-
-def test_of_those_on_one_node_one_goes_elsewhere_and_it_is_said_what_for():
-    purpose = "to spread shop/web over nodes"
-    other = node("e2", "edge", cpu="2")
-    dump = dump_of(EDGE, other, CLOUD, running("web-1", "e1"), running("web-2", "e1"))
-    mirror = mirror_of(dumps.read(dump, "dump"), Configuration())
-    advice = advise(mirror.snapshot(), Configuration())
-    [move] = advice.as_json()["moves"]
-    assert (move["to"], move["kind"], move["purpose"]) == ("e2", "edge-to-edge", purpose)
-    told = printed(advice_tables(advice, 1.0))
-    assert f"shop/{move['pod'][5:]} migrates {purpose}" in told
-
-
 def test_what_is_not_proven_or_late_is_told_with_the_most_there_could_be():
     dump = dumps.read(dump_of(EDGE, CLOUD, running("web-1", "c1")), "dump")
     mirror = mirror_of(dump, Configuration())

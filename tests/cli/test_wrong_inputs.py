@@ -42,6 +42,7 @@ CONFIGURATIONS = {
 #: commands that end with exit code 2, and a part of the line
 USAGE = {
     "stauts": "No such command 'stauts'. Did you mean status?",
+    "xyzzy": "No such command 'xyzzy' (see kubedsm --help)",
     "config chekc f": "No such command 'chekc'. Did you mean 'check'?",
     "run --dryrun": "No such option '--dryrun'. Did you mean '--dry-run'?",
     "--contxt c suggest": "No such option '--contxt'. Did you mean '--context'",
@@ -53,6 +54,8 @@ USAGE = {
     "run --configmap kubedsm": "kubedsm is no namespace and name, such as kubedsm/kubedsm",
     "run --namespace A_b": "'A_b' is not a name of a namespace, such as kubedsm",
     "run --page-host a/b --page": "'a/b' is not a host's name, without a port",
+    "run --page --page-token-file t:x": "is about --page-address",
+    "run --page-host kubedsm.example": "is about --page or --page-address",
     "run --page-history new": "--page-history is about --page or --page-address",
     "run --page-address :0 --page-token-file t:": "--page-token-file",
     "run --page-address 0.0.0.0:80": "--page-address beyond loopback needs --page-token-file",
