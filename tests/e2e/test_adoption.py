@@ -12,7 +12,7 @@ import yaml
 from kubedsm_lab.emulator.paper import pod_spec, workload
 from support.command_line import kubedsm
 from support.kubectl import Kubectl, needs_kubectl
-from support.manifests import MANIFESTS, built, documents
+from support.manifests import MANIFESTS, built
 from support.processes import Scheduler, Server, write
 
 pytestmark = [pytest.mark.http, needs_kubectl]
@@ -106,24 +106,6 @@ def test_a_namespace_opts_in_and_no_pod_is_stranded_while_every_replica_is_down(
     server.until(lambda: schedulers(kubectl, "early") == {("default-scheduler", True): 2})
 
 
-@pytest.mark.long
-def test_a_leader_that_is_back_gets_the_new_pods_again(server, shop, tmp_path):
-    kubectl = shop
-    with Scheduler(server) as scheduler:
-        scheduler.until("leading")
-        apply(kubectl, tmp_path, deployment("back", 2))
-        server.until(lambda: schedulers(kubectl, "back") == {("kubedsm", True): 2})
-        exempt = command(server, "opt-out", "-n", "shop", "deploy/back")
-        assert exempt.returncode == 0
-        assert "rollout of deployment/shop/back" in exempt.stdout
-        server.until(lambda: schedulers(kubectl, "back") == {("default-scheduler", True): 2})
-        assert command(server, "opt-in", "deployment/shop/back").returncode == 0
-        server.until(lambda: schedulers(kubectl, "back") == {("kubedsm", True): 2})
-        assert command(server, "opt-out", "shop").returncode == 0
-        apply(kubectl, tmp_path, deployment("left", 1))
-        server.until(lambda: schedulers(kubectl, "left") == {("default-scheduler", True): 1})
-
-
 def picture(kubectl):
     """All objects as users see them: without names of pods, versions, times and statuses."""
     kinds = kubectl("api-resources", "--verbs=list", "-o", "name").split()
@@ -184,8 +166,3 @@ def test_after_uninstalling_the_cluster_differs_by_nothing_from_one_before(tmp_p
         server.until(lambda: schedulers(kubectl, "web") == {("default-scheduler", True): 3})
         after = picture(kubectl)
     assert (after - before, before - after) == (Counter(), Counter())
-
-
-def test_the_policy_is_in_the_overlay():
-    kinds = {given["kind"] for given in documents(MANIFESTS / "components/opt-in/policy.yaml")}
-    assert {kind for kind, _ in built(MANIFESTS / "overlays" / "opt-in")} >= kinds

@@ -7,54 +7,12 @@ import sys
 import pytest
 
 from support.command_line import kubedsm
-from support.processes import Scheduler, Server
 
 pytestmark = [pytest.mark.http, pytest.mark.long]
 
 
 def burst(server, *more):
     return ("bench", "burst", "--kubeconfig", server.kubeconfig, "-n", 4, *more)
-
-
-def own_namespaces(server):
-    """Those that nobody has deleted; what is in one goes with it."""
-    metadata = [n["metadata"] for n in server.call("GET", "/api/v1/namespaces")["items"]]
-    there = [m["name"] for m in metadata if "deletionTimestamp" not in m]
-    return [name for name in there if name.startswith("kubedsm-burst-")]
-
-
-def test_a_scheduler_that_runs_has_figures_and_one_that_does_not_is_named(server):
-    with Scheduler(server) as scheduler:
-        scheduler.until("connected")
-        done = kubedsm(*burst(server, "--schedulers", "kubedsm", "--rounds", 2, "-o", "json"))
-        assert (done.returncode, done.stderr) == (0, "")
-        said = json.loads(done.stdout)
-        assert (said["pods"], said["nodes"], said["rounds"]) == (4, 4, 2)
-        assert said["schedulers"]["kubedsm"]["watch.createdToReady.missing"] == 0
-
-        absent = ("--schedulers", "absent,kubedsm", "--timeout", 2, "--rounds", 1)
-        done = kubedsm(*burst(server, *absent))
-        assert done.returncode == 1
-        assert done.stdout == ""
-        assert done.stderr == (
-            "kubedsm: error: absent: 4 of 4 pods were created, and none of them was bound within"
-            " 2 s; is there a scheduler of that name?\n"
-        )
-    server.until(lambda: not own_namespaces(server))
-
-
-def test_hollow_nodes_take_the_burst_alone_and_are_deleted():
-    """The cluster's own kubelets start pods after an hour: those of hollow nodes start these."""
-    with Server("--start-delay", "1h") as server, Scheduler(server) as scheduler:
-        scheduler.until("connected")
-        options = ("--schedulers", "kubedsm", "--rounds", 1, "--hollow-nodes", 3, "-o", "json")
-        done = kubedsm(*burst(server, *options))
-        assert (done.returncode, done.stderr) == (0, "")
-        said = json.loads(done.stdout)
-        assert (said["nodes"], said["emulated"]) == (3, True)
-        assert said["schedulers"]["kubedsm"]["watch.createdToReady.missing"] == 0
-        nodes = [n["metadata"]["name"] for n in server.call("GET", "/api/v1/nodes")["items"]]
-        assert not [name for name in nodes if name.startswith("kubedsm-burst-")]
 
 
 def test_policies_are_processes_of_their_own():

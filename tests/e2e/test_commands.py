@@ -8,25 +8,9 @@ from pathlib import Path
 import pytest
 
 from support import command_line
-from support.processes import Server, kubedsm, write
+from support.processes import Server, write
 
 pytestmark = pytest.mark.http
-
-
-@pytest.mark.long
-def test_the_demo_places_what_its_load_asks_for():
-    done = kubedsm("demo", "--cycles", "1", "-o", "json")
-    assert done.returncode == 0, done.stderr
-    said = json.loads(done.stdout)
-    assert said["emulated"] is True
-    assert said["pending"] == 0
-    assert said["replicas"] == {"a": 4, "b": 2, "c": 4, "d": 2}
-    assert said["bound"] >= 12
-    assert 0 < said["edgeRatio"] <= 1
-    assert set(said["edgeShare"]) == {"a", "b", "c", "d"}
-    assert 0 < said["bindLatencyMs"]["mean"] <= said["bindLatencyMs"]["p99"]
-    assert said["lostPodSeconds"] == 0
-    assert "kubectl --kubeconfig" in done.stderr
 
 
 def test_the_emulated_cluster_lets_in_holders_of_the_token_of_the_file_alone(tmp_path):

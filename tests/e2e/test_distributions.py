@@ -2,7 +2,6 @@
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 import sysconfig
@@ -111,10 +110,6 @@ def test_the_help_lists_commands_of_the_lab_once_it_is_installed(scheduler, lab,
     assert listed(scheduler, lab, dependencies) == sorted([*MODULES, *LAB_COMMANDS])
 
 
-#: where the entry points of this environment are
-SCRIPTS = Path(sys.executable).parent
-
-
 def entry_point(name, *arguments):
     return kubedsm(*arguments, entry_point=getattr(cli, name))
 
@@ -142,21 +137,3 @@ def test_it_completes_for_kubectl(typed, offered):
     done = entry_point("complete_plugin", *typed)
     assert (done.returncode, done.stderr) == (0, "")
     assert [line.partition("\t")[0] for line in done.stdout.splitlines()] == offered
-
-
-def test_kubectl_finds_the_plugin_and_its_completion():
-    kubectl = shutil.which("kubectl")
-    if kubectl is None:
-        pytest.skip("there is no kubectl on PATH")
-    if not (SCRIPTS / "kubectl-kubedsm").exists():
-        pytest.skip(f"kubedsm is not installed: no kubectl-kubedsm in {SCRIPTS}")
-    path = {**os.environ, "PATH": f"{SCRIPTS}{os.pathsep}{os.environ['PATH']}"}
-
-    def said(*arguments):
-        done = subprocess.run(
-            [kubectl, *arguments], capture_output=True, text=True, timeout=60, check=True, env=path
-        )
-        return done.stdout
-
-    assert said("kubedsm", "--help").startswith("Usage: kubectl kubedsm [OPTIONS]")
-    assert said("__complete", "kubedsm", "ru").startswith("run\t")

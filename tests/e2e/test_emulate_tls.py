@@ -7,7 +7,6 @@ import pytest
 
 from support.command_line import kubedsm
 from support.kubectl import Kubectl, needs_kubectl
-from support.manifests import BASE
 from support.processes import Server
 
 pytestmark = pytest.mark.http
@@ -52,28 +51,3 @@ def test_a_user_who_may_list_no_pods_gets_no_verdict_of_health(kubectl, server, 
     done = kubedsm("status", "--server", server.url, "--kubeconfig", folder / "guest")
     assert (done.returncode, done.stdout) == (1, "")
     assert "health unknown, nodes and pods not read: no right to list nodes" in done.stderr
-
-
-@needs_kubectl
-def test_kubectl_gives_rights_and_asks_for_them(kubectl):
-    for name in ("namespace.yaml", "serviceaccount.yaml", "rbac.yaml"):
-        kubectl("apply", "-f", BASE / name)
-    kubectl("wait", "sa/default", "-n", "kubedsm", "--for=create", "--timeout=10s")
-    token = kubectl("-n", "kubedsm", "create", "token", "kubedsm", "--duration=10m")
-    shown = f"--token={token}"
-    account = "system:serviceaccount:kubedsm:kubedsm"
-    assert account in kubectl(shown, "auth", "whoami")
-    for who in (shown, f"--as={account}"):
-        assert kubectl(who, "auth", "can-i", "list", "pods", "-A") == "yes"
-        assert kubectl(who, "auth", "can-i", "create", "pods", "--subresource=binding") == "yes"
-        assert kubectl(who, "auth", "can-i", "delete", "nodes", code=1).endswith("no")
-    assert "pods/binding" in kubectl(shown, "auth", "can-i", "--list")
-    refused = kubectl(shown, "delete", "node", "n2", code=1)
-    assert f'nodes "n2" is forbidden: User "{account}" cannot delete' in refused
-    kubectl("create", "role", "reader", "--verb=get", "--resource=configmaps")
-    kubectl("create", "rolebinding", "reader", "--role=reader", "--serviceaccount=default:default")
-    role = "jsonpath={.roleRef.kind}/{.roleRef.name}"
-    assert kubectl("get", "rolebinding", "reader", "-o", role) == "Role/reader"
-    assert kubectl("--token=wrong", "get", "pods", code=1).startswith(
-        "error: You must be logged in"
-    )

@@ -10,7 +10,7 @@ import pytest
 
 from kubedsm.kube.calls.writes import CONTROLLER
 from support.command_line import kubedsm
-from support.processes import PATIENCE, Scheduler, free_port, unreachable
+from support.processes import PATIENCE, Scheduler, free_port
 
 pytestmark = pytest.mark.http
 NAMES = "name one of pod, node, workload, migration, decision"
@@ -78,19 +78,6 @@ def test_decisions_are_served_newest_first(server, scheduler):
 
 
 @pytest.mark.parametrize(
-    ("headers", "code"),
-    [({"Host": "evil.example"}, 421), ({"Sec-Fetch-Site": "cross-site"}, 403)],
-)
-@pytest.mark.parametrize("path", ["/decisions", "/metrics"])
-def test_pages_of_other_sites_are_told_no_decisions(scheduler, path, headers, code):
-    request = urllib.request.Request(scheduler.url + path, headers=headers)
-    with pytest.raises(urllib.error.HTTPError) as refused:
-        urllib.request.urlopen(request, timeout=PATIENCE)
-    with refused.value as answer:
-        assert answer.code == code
-
-
-@pytest.mark.parametrize(
     ("path", "code", "says"),
     [
         ("/decisions?limit=0", 400, "limit: 0 is not between 1 and 512"),
@@ -132,19 +119,6 @@ def test_nodes_workloads_migrations_and_decisions_are_explained_by_the_running_s
     assert same["sentences"][0] == node["sentences"][0]
     [same] = explained("deploy/web", *cluster)
     assert (same["edge"], same["wanted"]) == (workload["edge"], workload["wanted"])
-
-
-def test_a_pod_of_another_scheduler_is_told_as_such(server, scheduler):
-    # more than any node has: its own scheduler leaves it alone, too
-    container = {"name": "c", "image": "pause", "resources": {"requests": {"cpu": "64"}}}
-    theirs = {"metadata": {"name": "theirs"}, "spec": {"containers": [container]}}
-    server.call("POST", "/api/v1/namespaces/default/pods", theirs)
-    [said] = explained("theirs", "--server", scheduler.url)
-    assert (said["leftTo"], said["chosen"], said["nodesAsOf"]) == ("default-scheduler", None, "now")
-    cluster = ("--server", unused(), "--kubeconfig", server.kubeconfig)
-    shown = kubedsm("explain", "theirs", *cluster).stdout
-    assert ": its schedulerName is default-scheduler, so KubeDSM" in shown
-    server.call("DELETE", "/api/v1/namespaces/default/pods/theirs")
 
 
 def unused():
@@ -224,31 +198,3 @@ def test_a_taken_port_is_no_reason_to_stop_and_is_free_at_the_end(server):
         assert (code, err) == (0, "")
     with Explaining(server, port) as third:
         assert third.url == f"http://127.0.0.1:{port}"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "says"),
-    [
-        (lambda _: ["web"], 1, "no running scheduler at"),
-        (
-            lambda s: ["nobody", "--kubeconfig", s.kubeconfig],
-            1,
-            "there is no pod nobody; ",
-        ),
-        (
-            lambda s: ["--all", "-l", "a=b=c", "--kubeconfig", s.kubeconfig],
-            1,
-            "-l a=b=c: ",
-        ),
-    ],
-    ids=["nobody answers", "no such pod", "no selector"],
-)
-def test_what_cannot_be_asked_gets_one_line(server, tmp_path, arguments, code, says):
-    given = arguments(server)
-    given += [] if "--server" in given else ["--server", unused()]
-    given += [] if "--kubeconfig" in given else ["--kubeconfig", unreachable(tmp_path)]
-    done = kubedsm("explain", *given)
-    assert (done.returncode, done.stdout) == (code, "")
-    [line] = done.stderr.splitlines()
-    assert line.startswith("kubedsm: error: ")
-    assert says in line

@@ -6,10 +6,8 @@ import select
 import subprocess
 import sys
 
-import click
 import pytest
 
-from kubedsm.cli.main import commands
 from support.dumps import crowded_batch, crowded_edge
 from support.processes import PATIENCE, Server, kubedsm
 
@@ -32,52 +30,13 @@ if __name__ == "highspy":
             super().__init__(*args, **kwargs)
     library.Highs = Highs
 """
-SCENARIO = b"""{"apis": [{"name": "cart", "endpoint": "http://cart.shop/", "intervals": [
-    {"api_call_period": 100, "cycle_length": 1000}]}]}"""
-#: of each way to import and call a library one; the others follow in a long run
-FIRST = ("place", "suggest", "run", "bench solve")
-#: commands that end by themselves in a few seconds if they are started like this
-SHORT = {
-    "chaos": "--injections 1 --workload burst --jobs 1",
-    "config check": "manifests/base/config.yaml",
-    "config show": "",
-    "demo": "--cycles 1",
-    "explain": "shop/w0-0 --from {batch}",
-    "pack": "--from {batch}",
-    "place": "--from {batch}",
-    "rbac": "",
-    "record": "--seconds 1 --scenario {scenario} --kubeconfig {kubeconfig}",
-    "replay": "1.5-.4 --policies kubedsm --jobs 1",
-    "suggest": "--from {edge}",
-}
-#: arguments of those that serve until they are stopped; benches that take long have none
+#: commands that end by themselves, one of each way to import and call a library
+SHORT = {"place": "--from {batch}", "suggest": "--from {edge}"}
+#: commands that serve or take long
 SERVING = {
-    "emulate": "--port 0",
     "run": "--leader-elect=false --diagnostics-port 0 --kubeconfig {kubeconfig}",
-    "watch": "",
+    "bench solve": "",
 }
-
-
-def accepts_json(option):
-    return "-o" in option.opts and "json" in getattr(option.type, "choices", ())
-
-
-def find_commands(command, *path):
-    """Return all below this one that have the option `-o json`."""
-    if isinstance(command, click.Group):
-        context = click.Context(command)
-        for name in command.list_commands(context):
-            yield from find_commands(command.get_command(context, name), *path, name)
-    elif any(accepts_json(each) for each in command.params):
-        yield " ".join(path)
-
-
-WITH_JSON = list(find_commands(commands))
-assert {*SHORT, *SERVING, *FIRST} <= set(WITH_JSON)
-
-
-def cases(names):
-    return [pytest.param(name, marks=() if name in FIRST else pytest.mark.long) for name in names]
 
 
 @pytest.fixture(scope="module")
@@ -94,14 +53,14 @@ def noisy(tmp_path_factory):
 @pytest.fixture(scope="module")
 def files(tmp_path_factory):
     folder = tmp_path_factory.mktemp("files")
-    written = {"batch": crowded_batch(), "edge": crowded_edge(), "scenario": SCENARIO}
+    written = {"batch": crowded_batch(), "edge": crowded_edge()}
     for name, text in written.items():
         (folder / name).write_bytes(text)
     with Server() as server:
         yield {"kubeconfig": server.kubeconfig, **{name: folder / name for name in written}}
 
 
-@pytest.mark.parametrize("command", cases(SHORT))
+@pytest.mark.parametrize("command", SHORT)
 def test_output_is_one_document(command, noisy, files):
     arguments = SHORT[command].format_map(files).split()
     done = kubedsm(*command.split(), *arguments, "-o", "json", env=noisy, timeout=PATIENCE)
@@ -110,10 +69,10 @@ def test_output_is_one_document(command, noisy, files):
     assert json.loads(done.stdout)
 
 
-@pytest.mark.parametrize("command", cases(name for name in WITH_JSON if name not in SHORT))
+@pytest.mark.parametrize("command", SERVING)
 def test_libraries_print_to_stderr(command, noisy, files):
     """Started until a library has printed; its own output is a line of JSON then, if any."""
-    arguments = SERVING.get(command, "").format_map(files).split()
+    arguments = SERVING[command].format_map(files).split()
     typed = [sys.executable, "-m", "kubedsm", *command.split(), *arguments, "-o", "json"]
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen(typed, env=noisy, **pipes) as process:

@@ -2,11 +2,10 @@
 
 import json
 import re
-import subprocess
 
 import pytest
 
-from support.kubectl import KUBECTL, Kubectl, needs_kubectl
+from support.kubectl import Kubectl, needs_kubectl
 from support.processes import Server, write
 
 pytestmark = [pytest.mark.http, needs_kubectl]
@@ -116,23 +115,6 @@ def test_get_prints_the_columns_of_a_real_server(web):
     assert "No resources found" in web("get", "pods", "-l", "app=other")
 
 
-def test_describe_reads_what_it_needs(web):
-    described = web("describe", "deployment", "web")
-    assert "2 desired | 2 updated | 2 total | 2 available | 0 unavailable" in described
-    described = web("describe", "pods", "-l", "app=web")
-    assert "Node:             n2" in described
-    assert "Controlled By:  ReplicaSet/web-" in described
-    assert "kubedsm.io/tier=edge" in web("describe", "node", "n2")
-
-
-def test_scale_and_wait(web):
-    assert web("scale", "deployment/web", "--replicas=3") == "deployment.apps/web scaled"
-    web("rollout", "status", "deployment/web", "--timeout=10s")
-    assert len(table(web("get", "pods"))) == 3
-    web("scale", "deployment/web", "--replicas=1")
-    web("wait", "deployment/web", "--for=jsonpath={.status.replicas}=1", "--timeout=10s")
-
-
 def test_apply_changes_only_what_changed_and_refuses_a_field_of_the_wrong_type(web, folder):
     def apply(text, code=0):
         return web("apply", "-f", write(folder, "changed.yaml", text), code=code)
@@ -152,19 +134,6 @@ def test_apply_changes_only_what_changed_and_refuses_a_field_of_the_wrong_type(w
     assert "ensure CRDs are installed first" in said
 
 
-def test_label_annotate_and_patch(web):
-    patch = ("patch", "deployment", "web", "-p")
-    web("label", "deployment", "web", "team=a")
-    web("annotate", "deployment", "web", "kubedsm.io/qos=0.5")
-    web(*patch, '{"metadata":{"labels":{"team":"b"}}}')
-    web(*patch, '{"metadata":{"annotations":{"kubedsm.io/qos":null}}}', "--type=merge")
-    web(*patch, '[{"op":"add","path":"/metadata/labels/tier","value":"front"}]', "--type=json")
-    metadata = json.loads(web("get", "deployment", "web", "-o", "jsonpath={.metadata}"))
-    assert metadata["labels"] == {"app": "web", "team": "b", "tier": "front"}
-    assert "kubedsm.io/qos" not in metadata["annotations"]
-    assert "not found" in web("label", "deployment", "ghost", "a=b", code=1)
-
-
 def test_cordon_taint_and_drain(web):
     def status():
         return {n["NAME"]: n["STATUS"] for n in table(web("get", "nodes"))}["n2"]
@@ -177,29 +146,6 @@ def test_cordon_taint_and_drain(web):
     assert status() == "Ready,SchedulingDisabled"
     web("uncordon", "n2")
     assert status() == "Ready"
-
-
-def test_get_watches(kubectl, folder):
-    typed = [KUBECTL, "--kubeconfig", str(kubectl.kubeconfig), "get", "pods", "-l", "!app", "-w"]
-    with subprocess.Popen(typed, stdout=subprocess.PIPE, text=True) as watching:
-        kubectl("create", "-f", write(folder, "pod.yaml", POD))
-        seen = ""
-        while "Running" not in seen:
-            seen += watching.stdout.readline()
-        kubectl("delete", "pod", "lone")
-        while "Terminating" not in seen:
-            seen += watching.stdout.readline()
-        watching.terminate()
-    assert seen.startswith("NAME   READY   STATUS")
-    assert seen.count("NAME") == 1
-
-
-def test_delete_waits_until_it_is_gone(lone, web):
-    assert web("delete", "pod", "lone").startswith('pod "lone" deleted')
-    assert 'pods "lone" not found' in web("get", "pod", "lone", code=1)
-    web("delete", "deployment", "web")
-    web("wait", "pods", "-l", "app=web", "--for=delete", "--timeout=10s")
-    assert "No resources found" in web("get", "pods")
 
 
 def test_a_namespace_takes_all_of_its_contents_with_it(kubectl, folder):
@@ -223,11 +169,3 @@ def test_everything_discovery_lists_can_be_listed(web):
 def test_commands_into_a_container_are_refused_in_one_sentence(lone):
     for command in (("exec", "lone", "--", "ls"), ("port-forward", "lone", "0:80")):
         assert "an emulated cluster runs no containers: " in lone(*command, code=1)
-
-
-def test_a_job_is_waited_for(kubectl):
-    kubectl("create", "job", "once", "--image=busybox", "--", "sleep", "1")
-    kubectl("wait", "job/once", "--for=condition=complete", "--timeout=10s")
-    [row] = table(kubectl("get", "job", "once"))
-    assert (row["STATUS"], row["COMPLETIONS"]) == ("Complete", "1/1")
-    kubectl("delete", "job", "once")

@@ -267,7 +267,6 @@ def ask_everything(server, scheduler, prometheus):
     assert gone["value"][1] == "1"
 
 
-#: one that is started again scrapes nothing for five seconds
 WINDOW = "30s"
 #: of what cAdvisor and a service tell of a pod, what each second adds
 COUNTED = {
@@ -314,10 +313,6 @@ def pods_measured(server):
             shown.shutdown()
 
 
-def last_observed(event):
-    return (event.get("series") or {}).get("lastObservedTime") or event["eventTime"]
-
-
 class Measuring(Scheduler):
     def __init__(self, server, prometheus):
         load = {"prometheus": prometheus, "period": "500ms", "window": WINDOW}
@@ -343,16 +338,10 @@ class Measuring(Scheduler):
     def knows(self, nodes):
         return self.metric("kubedsm_load_nodes") == nodes
 
-    def told(self):
-        """Reason of the latest Event; on a busy machine, single queries may come and go earlier."""
-        events = self.server.call("GET", "/api/v1/namespaces/kubedsm/events")["items"]
-        told = [event for event in events if event["reason"].startswith("Load")]
-        return max(told, key=last_observed)["reason"] if told else ""
-
 
 @real
 @pytest.mark.network
-def test_every_default_query_answers_and_prometheus_is_killed_and_started_again(tmp_path):
+def test_every_default_query_answers(tmp_path):
     exporter = f"127.0.0.1:{free_port()}"
     with (
         Server() as server,
@@ -369,7 +358,6 @@ def test_every_default_query_answers_and_prometheus_is_killed_and_started_again(
             prometheus.until(f"rate(node_cpu_seconds_total[{WINDOW}])", bool)
             with Measuring(server, prometheus.url) as scheduler:
                 it_is_known(server, scheduler, len(nodes))
-                it_goes_and_comes_back(server, scheduler, prometheus, len(nodes))
                 code, _, err = scheduler.stop(signal.SIGTERM)
                 assert code == 0, err
 
@@ -397,19 +385,3 @@ def it_is_known(server, scheduler, nodes):
     assert web["measured"]["edge"] == pytest.approx(0.05, rel=0.1)
     assert web["taken"]["cloud"] == 0.08  # none of its pods is there
     assert web["qos"] == pytest.approx((0.08 - 0.06) / (0.08 - web["taken"]["edge"]))
-
-
-def it_goes_and_comes_back(server, scheduler, prometheus, nodes):
-    assert scheduler.metric("kubedsm_caught_errors_total", part="load monitor") == 0
-    server.until(lambda: scheduler.told() != "LoadUnknown")
-    prometheus.kill()
-    server.deploy("meanwhile", 20)
-    server.until(lambda: server.bound() == 23)
-    server.until(lambda: scheduler.knows(0))
-    server.deploy("after", 20)
-    server.until(lambda: server.bound() == 43)
-    server.until(lambda: scheduler.told() == "LoadUnknown")
-    prometheus.start()
-    server.until(lambda: scheduler.knows(nodes))
-    server.until(lambda: scheduler.told() == "LoadKnown")
-    assert scheduler.metric("kubedsm_caught_errors_total", part="load monitor") == 0
