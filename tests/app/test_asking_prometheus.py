@@ -1,13 +1,9 @@
 """Whatever a server answers, asking it gives a vector, or a failure in one line."""
 
-import asyncio
 import gzip
 import json
 import socket
-import subprocess
-import sys
 import threading
-import time
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -170,37 +166,6 @@ async def test_a_compressed_answer_is_not_unpacked():
     assert found == Failure("an unrequested compressed response")
 
 
-def many_series(count):
-    one = '{"metric":{"namespace":"shop","pod":"cart-7f9c5d8b6d-%05d"},"value":[1000.5,"12.345"]}'
-    result = ",".join(one % number for number in range(count))
-    head = '{"status":"success","data":{"resultType":"vector","result":['
-    return f"{head}{result}]}}}}".encode()
-
-
-async def spend_between_turns(body, most):
-    """Return the answer, and the most CPU time that passed between two turns of the event loop."""
-    with serving(lambda _: (200, {}, body)) as (url, _):
-        asking = asyncio.create_task(asked(url, most=most))
-        longest, before = 0.0, time.process_time()
-        while not asking.done():
-            await asyncio.sleep(0)
-            now = time.process_time()
-            longest, before = max(longest, now - before), now
-        return (await asking)["up"], longest
-
-
-async def test_while_as_many_series_are_parsed_as_may_be_the_event_loop_gets_its_turn():
-    await spend_between_turns(GOOD.encode(), BYTES)  # what is imported once
-    body = many_series(BYTES // 95)
-    # A thread that waits for a processor while another thread computes looks late, too.
-    for _ in range(3):
-        found, longest = await spend_between_turns(body, BYTES)
-        assert len(found) == BYTES // 95
-        if longest < 0.05:
-            return
-    raise AssertionError(f"three times, the last time {longest} s of CPU between two turns")
-
-
 @pytest.fixture
 def credentials(tmp_path):
     """A directory as the kubelet makes one of a Secret: files are links into one that is dated."""
@@ -351,20 +316,3 @@ async def test_while_one_thread_hangs_nothing_is_asked_and_nobody_waits(monkeypa
     let_go.set()
     thread.join()
     assert await asker.ask(whom, {"a": "a"}, 5, BYTES, dict) == {"a": ()}
-
-
-HANGS = """
-import asyncio, time
-from kubedsm.config.load_aware import LoadAware
-from kubedsm.app import prometheus
-prometheus.ask_all = lambda *_: time.sleep(600)
-asker = prometheus.InAThread()
-asyncio.run(asker.ask(LoadAware(prometheus="http://p"), {"a": "a"}, 0, 0, print))
-"""
-
-
-def test_a_process_ends_while_a_thread_hangs():
-    done = subprocess.run(
-        [sys.executable, "-c", HANGS], capture_output=True, text=True, timeout=120, check=True
-    )
-    assert "no answer within 0 s" in done.stdout

@@ -8,13 +8,12 @@ from structlog.testing import capture_logs
 from kubedsm.app.cluster_warnings import GRACE
 from kubedsm.config.settings import load
 from kubedsm.kube.client.port import ObjectName
-from kubedsm_lab.emulator.api.resources import EVENTS, NODES
+from kubedsm_lab.emulator.api.resources import EVENTS
 from support.worlds import CLOUD, EDGE, emulated
 
 NAME = ObjectName("kubedsm", "kubedsm")
 TEXT = "services: {default/web: {qos: 1}, default/vido: {qos: 0.5}, 'bathc/*': {qos: 0}}"
 OURS = ("service without match", "service matches", "service no longer matches")
-TIERS = ("tier without nodes", "tier has nodes")
 
 
 @asynccontextmanager
@@ -60,32 +59,3 @@ async def test_a_key_that_matches_nothing_is_told_once_after_a_while_and_when_it
             await asyncio.sleep(200)
         assert [log["event"] for log in told(logs, *OURS)[4:]] == ["service matches"]
         assert len(on_the_map(world)) == 1
-
-
-async def test_demand_at_an_unknown_site_is_told_once_after_a_while():
-    text = "services: {default/web: {demand: {berlin: 1}}}"
-    async with configured(EDGE, CLOUD, text=text) as (world, logs):
-        world.deploy("web", 1)
-        await asyncio.sleep(GRACE / 2)
-        assert told(logs, "demand at an unknown site") == []
-        await asyncio.sleep(200)
-        [warning] = told(logs, "demand at an unknown site")
-        assert warning["error"].startswith("no edge node is at site 'berlin'")
-        [event] = on_the_map(world)
-        assert event["message"].startswith("no edge node is at site 'berlin'")
-
-
-async def test_a_tier_without_nodes_is_told_at_the_start_and_whenever_that_changes():
-    async with configured(CLOUD, text="") as (world, logs):
-        await asyncio.sleep(1)
-        [warning] = told(logs, *TIERS)
-        assert warning["log_level"] == "warning"
-        assert warning["error"].startswith("no node is edge, so all pods go to the cloud")
-        world.api.create(NODES, EDGE)
-        await asyncio.sleep(100)
-        world.api.delete(NODES, "", "c1")
-        await asyncio.sleep(100)
-        assert [log.get("tier") or log["error"][:16] for log in told(logs, *TIERS)[1:]] == [
-            "edge",
-            "no node is cloud",
-        ]

@@ -197,24 +197,6 @@ async def test_a_renewal_that_is_not_answered_is_sent_again_soon(world):
         assert mine.gate.is_open
 
 
-async def test_a_slow_api_server_leaves_the_gate_open(world):
-    mine = candidate(world)
-    async with leading(mine):
-        await mine.elector.elected.wait()
-        send = mine.elector._cluster.request
-
-        async def request(asked, *, timeout):
-            await asyncio.sleep(min(timeout, 1.4))
-            if timeout < 1.4:
-                raise OutcomeUnknown("no answer")
-            return await send(asked, timeout=timeout)
-
-        mine.elector._cluster.request = request
-        for _ in range(200):
-            await asyncio.sleep(0.1)
-            assert mine.gate.is_open
-
-
 async def test_a_renewal_opens_the_gate_from_the_moment_it_was_sent(world):
     """Not from the answer: it may have been on its way for long."""
     sent = []
@@ -262,37 +244,6 @@ async def test_without_the_right_to_it_there_is_a_line_and_no_leading(world, cap
     assert await took(world, mine.elector) >= 200
     said = [line for line in capsys.readouterr().out.splitlines() if "not elected" in line]
     assert len(said) <= 4
-
-
-@pytest.mark.parametrize(("seconds", "lines"), [(15, 0), (100, 1), (2**31 - 1, 1)])
-async def test_a_standby_reports_once_that_it_waits_long_for_a_dead_holder(
-    world, seconds, lines, capsys
-):
-    found(world, "dead-pod", seconds)
-    await took(world, candidate(world).elector)
-    told = [line for line in capsys.readouterr().out.splitlines() if "not renewed by" in line]
-    assert len(told) == lines
-    for line in told:
-        assert "dead-pod" in line
-        assert str(min(seconds, 10 * 15) - 10) in line
-        assert "kubectl -n kubedsm patch lease kubedsm" in line
-
-
-async def test_the_remedy_of_a_long_wait_ends_it(world):
-    found(world, "dead-pod", 2**31 - 1)
-    freed = {"spec": {"holderIdentity": ""}}
-    free = partial(world.patch, LEASES, LEASE.name, freed, LEASE.namespace)
-    asyncio.get_running_loop().call_later(20, free)
-    assert 20 <= await took(world, candidate(world).elector) <= 22
-
-
-async def test_a_long_lease_that_is_renewed_is_not_reported_and_not_taken(world, capsys):
-    times = attrs.evolve(TIMES, duration=100 * TIMES.duration)
-    async with leading(candidate(world, "alive", times=times), 1):
-        standby = candidate(world)
-        assert await took(world, standby.elector) >= 200
-        assert standby.elector.holder == "alive"
-        assert "not renewed by" not in capsys.readouterr().out
 
 
 def nothing(_text):

@@ -157,23 +157,6 @@ async def test_a_pod_that_no_node_takes_gets_room_once_preemption_is_enabled():
         await world.until(lambda: world.placed("high") == {"c1": 1}, 10)
 
 
-async def test_a_qos_factor_shifts_the_edge_share_within_three_periods():
-    """Two services, and an edge for half of their pods."""
-    async with edited(EDGE, CLOUD, churning=False) as scene:
-        world, period = scene.world, scene.holds.current.suggester.period
-        for name in ("web", "api"):
-            world.deploy(name, 4, cpu="900m")
-        await world.until(lambda: world.placed()["e1"] == 4, 60)
-        for favoured, other in (("api", "web"), ("web", "api"), ("api", "web")):
-            await asyncio.sleep(60)
-            before = world.placed(favoured)["e1"]
-            assert before < 4
-            scene.edit(f"services: {{default/{other}: {{qos: 0}}}}")
-            await world.until(
-                lambda app=favoured, n=before: world.placed(app)["e1"] > n, 3 * period
-            )
-
-
 async def test_the_suggester_is_turned_off_and_on_and_waits_as_told():
     async with edited(CLOUD, text="suggester: {mode: off}") as scene:
         world = scene.world

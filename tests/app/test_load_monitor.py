@@ -89,14 +89,6 @@ async def test_what_is_measured_is_known_from_the_first_period_on_and_renewed_in
         assert scene.told() == []
 
 
-async def test_without_an_address_nobody_is_asked():
-    async with measured_world(text="loadAware: {}") as scene:
-        await scene.after(100)
-        assert scene.prometheus.asked == []
-        assert scene.measured == NOTHING_MEASURED
-        assert scene.metered("kubedsm_load_age_seconds") is None
-
-
 async def test_prometheus_gone_and_back():
     """What was known is used for three periods; each end is told once, whatever happens between."""
     async with measured_world() as scene:
@@ -128,15 +120,9 @@ async def test_prometheus_gone_and_back():
         ({}, "node_net: no series"),
         (Failure("422 parse error: unexpected <eof>"), "node_net: 422 parse error"),
         ({(("instance", "e1"),): float("nan")}, "node_net: not used: 1 not finite"),
-        ({(("instance", "e1"),): float("inf")}, "node_net: not used: 1 not finite"),
         ({(("instance", "e1"),): -1.0}, "node_net: not used: 1 negative"),
         ({(("instance", "e1"),): 1e300}, "node_net: not used: 1 too large"),
-        (
-            {(("instance", "x"),): 1.0},
-            "node_net: no series belongs to a node or pod of this cluster",
-        ),
         ({(): 1.0}, "node_net: no series belongs to a node or pod of this cluster"),
-        ([((("node", "e1"),), 1.0)] * 2, "node_net: not used: 1 with several series"),
         ([((("node", n),), 1.0) for n in ("e1", "e1:1")], "1 with several series"),
     ],
 )
@@ -160,16 +146,6 @@ async def test_samples_of_another_time_are_of_no_use(age):
         scene.prometheus.age = age * 29 / 31
         await scene.after(10)
         assert scene.measured.nodes
-
-
-async def test_what_one_query_said_is_used_until_it_is_too_old():
-    async with measured_world() as scene:
-        scene.prometheus.said["node_disk"] = {}
-        await scene.after(25)
-        assert scene.measured.nodes["e1"].disk == 1000
-        await scene.after(20)
-        assert scene.measured.nodes["e1"] == Usage(1000.0, 1000.0, 1000.0, None)
-        assert scene.told() == [UNKNOWN]
 
 
 async def test_a_change_of_the_configuration_holds_at_once():

@@ -64,25 +64,3 @@ async def test_a_pod_whose_bind_was_undone_is_bound_again(meanwhile):
                 assert runtime.manager.quiet.is_set()
                 running = [pod for pod in world.pods() if pod["status"]["phase"] == "Running"]
                 assert len(running) == 5
-
-
-async def test_pods_that_were_never_made_take_no_room_and_what_was_done_with_them_ends():
-    async with emulated(EDGE, CLOUD) as world:
-        world.deploy("web", 1)
-        await asyncio.sleep(1)
-        saved = backup(world)
-        async with world.scheduler() as runtime:
-            await world.until_bound(1, 2)
-            write_a_lot(world)
-            world.deploy("later", 6)
-            await world.until_bound(7, 2)
-            world.deploy("last", 3)
-            while runtime.manager.quiet.is_set():  # noqa: ASYNC110 - no event says the opposite
-                await asyncio.sleep(0.001)
-            async with restored(world, saved):
-                world.scale("web", 4)
-                await world.until(lambda: world.placed() == {"e1": 4}, BELIEVED)
-                await asyncio.sleep(20)
-                assert len(runtime.mirror.snapshot().pods) == 4
-                assert runtime.manager.quiet.is_set()
-                assert len(runtime.queue) == 0

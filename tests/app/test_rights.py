@@ -10,7 +10,6 @@ import structlog
 
 from kubedsm.config.settings import load
 from kubedsm.kube.joining import NotJoinedError, join
-from kubedsm.model.model import MIGRATING_LABEL
 from kubedsm_lab.emulator.api.resources import CLUSTER_ROLES, ROLES
 from kubedsm_lab.emulator.front import EmulatedFront
 from kubedsm_lab.emulator.paper import node
@@ -75,10 +74,6 @@ async def preempts(world):
     await world.until_bound(1, 2 * PATIENCE, "urgent")
 
 
-def told(world, reason):
-    return bool(world.events(reason))
-
-
 def warnings(said):
     return [
         line["event"] + str(line.get("error", ""))
@@ -130,34 +125,6 @@ async def test_a_right_that_is_granted_late_is_used(name):
         assert world.placed() == {None: 4}
         grant(world, RIGHTS[name])
         await world.until_bound(4, PATIENCE)
-
-
-async def test_without_the_right_to_evict_no_pod_is_left_detached_or_too_many():
-    async with scheduled(RIGHTS["create pods/eviction"]) as (world, _):
-        await binds(world)
-        await world.until(lambda: told(world, "MigrationFailed"), 20)
-        await world.until(lambda: len(world.pods()) == 6, 5)
-        assert not [p for p in world.pods() if MIGRATING_LABEL in p["metadata"]["labels"]]
-
-
-async def test_without_the_right_to_evict_room_is_not_made_and_asked_for_once():
-    async with scheduled(RIGHTS["create pods/eviction"]) as (world, said):
-        world.deploy("low", 8)
-        await world.until_bound(8, PATIENCE)
-        await asyncio.sleep(5)
-        asked = len(world.cluster.routes.forbidden)
-        world.deploy("urgent", 1, priorityClassName="system-cluster-critical")
-        await world.until(lambda: told(world, "PreemptionFailed"), 10)
-        await asyncio.sleep(10)
-        evictions = world.cluster.routes.forbidden[asked:]
-        assert len(evictions) == len(set(evictions)) <= len(NODES)
-    assert any(line.startswith("eviction refused") for line in warnings(said))
-
-
-async def test_without_the_right_to_say_it_on_the_pod_the_event_still_tells():
-    async with scheduled(RIGHTS["patch pods/status"]) as (world, _):
-        world.deploy("huge", 1, cpu="99")
-        await world.until(lambda: told(world, "FailedScheduling"), 5)
 
 
 @pytest.mark.parametrize("resource", ["nodes", "pods"])

@@ -68,21 +68,3 @@ async def test_once_nothing_is_measured_any_more_it_is_filled_as_promised():
         await quiet(world)
         await asyncio.sleep(10)
         assert told(world) == ["EdgeSlower", "EdgeNotCompared"]
-
-
-async def test_where_the_cloud_is_full_it_comes_to_the_edge_all_the_same():
-    small = node("c1", "cloud", "2", "32Gi")
-    async with emulated(EDGE, small, configuration=CONFIGURATION) as world, world.scheduler():
-        await spread(world)
-        assert world.placed("web") == {"e1": 3, "c1": 2}
-
-
-async def test_it_is_explained_why_a_new_pod_is_not_at_the_edge():
-    async with emulated(EDGE, CLOUD, configuration=CONFIGURATION) as world, world.scheduler():
-        await spread(world)
-        [pod] = [p for p in world.pods("web") if p["spec"]["nodeName"] == "c1"][:1]
-        decisions = world.runtime.decisions
-        [(uid, name)] = decisions.find_pods(pod["metadata"]["name"]).items()
-        said = decisions.explain(decisions.recall(uid, name))
-        assert "the edge answers its workload's requests more slowly than the cloud" in said.summary
-        assert {n.node: n.score < 0 for n in said.nodes} == {"e1": True, "c1": False}

@@ -2,7 +2,6 @@
 
 import asyncio
 
-from kubedsm.model.model import MIGRATING_LABEL as MIGRATING
 from kubedsm_lab.emulator.emulated_cluster import Timing
 from support.move_scenes import (
     CONFIGURATION,
@@ -59,18 +58,6 @@ async def test_moves_that_cannot_are_taken_back():
         assert ready(several.world) == 2
         assert several.world.events("MigrationFailed")
         assert several.ledger.holder == ""
-
-
-async def test_what_has_no_time_at_all_is_put_right_by_the_next_leader():
-    async with replicas(LARGE_CLOUD, busy=False, timing=SLUGGISH) as several:
-        first = await moving(several, grace=0)
-        first.stopping.set()
-        await several.world.until(lambda: first.over, 5)
-        assert [MIGRATING in pod["metadata"]["labels"] for pod in labelled(several.world)]
-        several.start("other", configuration=CONFIGURATION)
-        await several.world.until(lambda: not labelled(several.world), 60)
-        assert ready(several.world) == 2
-        assert not several.ledger.wrong
 
 
 async def test_events_are_written_before_the_end():

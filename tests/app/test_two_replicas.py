@@ -9,12 +9,8 @@ import pytest
 
 from kubedsm_lab.emulator.api.resources import LEASES, NODES
 from support.move_scenes import When, is_bound
-from support.packings import APPLY, PIECES, half_full, large, placed
 from support.preemptions import HIGHEST
 from support.replicas import EDGE, LEASE, replicas
-
-#: of the first one's clock, and of the other's
-RATES = [(0.5, 2), (2, 0.5)]
 
 
 def pod_relists(replica):
@@ -33,21 +29,6 @@ async def first_and_other(several, rates=(1, 1)):
     assert not other.elector.leading
     assert other.elector.holder == "first"
     return first, other
-
-
-@pytest.mark.parametrize("rates", RATES)
-async def test_a_first_that_stops_for_a_moment_again_and_again_goes_on(rates):
-    """It writes nothing late, whenever it was stopped, and needs nobody to take its place."""
-    async with replicas() as several:
-        first, _other = await first_and_other(several, rates)
-        for tenths in range(0, 20, 2):
-            first.freeze()
-            await asyncio.sleep(0.3 + tenths / 10)
-            first.thaw()
-            await asyncio.sleep(1.3)
-        assert not several.ledger.wrong
-        assert several.ledger.terms[1:] == [(several.ledger.since("first"), "first")]
-        await several.until_written_by(first, 10)
 
 
 async def test_pods_are_listed_once_if_elected_at_once_and_again_after_standing_by():
@@ -99,24 +80,6 @@ async def test_told_to_stop_it_hands_over_within_two_seconds(moment):
         assert not several.ledger.wrong
 
 
-async def test_told_to_stop_when_the_other_has_just_looked_it_hands_over_as_soon():
-    """The longest time that a Lease which is given back can stay unseen."""
-    async with replicas() as several:
-        first, other = await first_and_other(several)
-        several.load.cancel()
-        await asyncio.sleep(5)
-        told = []
-
-        def stop(request):
-            if "/leases" in request.path and not told:
-                told.append(asyncio.get_running_loop().time())
-                first.stopping.set()
-
-        other.at_send = stop
-        await several.until_led_by(other, 5)
-        assert several.ledger.since("other") - told[0] < 2
-
-
 async def test_a_new_leader_knows_what_the_first_did_last_however_late_its_watch_is():
     """Else it would give away the room that the first has just given away."""
     async with replicas(EDGE, busy=False) as several:
@@ -141,21 +104,3 @@ async def test_a_new_leader_knows_what_the_first_did_last_however_late_its_watch
         assert world.placed("web") == {"e1": 4}
         assert world.placed("zoned") == {None: 4}
         assert not several.ledger.wrong
-
-
-async def test_only_the_one_that_leads_moves_pods_to_make_room():
-    async with replicas(*PIECES, busy=False) as several:
-        world = several.world
-        first = several.start("first", configuration=APPLY)
-        await several.until_led_by(first, 5)
-        other = several.start("other", configuration=APPLY)
-        await other.runtime.synced.wait()
-        await half_full(world)
-        large(world)
-        await world.until(lambda: placed(world) == 1, 30)
-        await asyncio.sleep(10)
-        assert len(world.events("Packed")) == 1
-        assert len(world.events("Migrated")) == 1
-        assert not several.ledger.wrong
-        assert not several.ledger.by("other")
-        assert not other.runtime.mirror.held

@@ -8,14 +8,11 @@ import structlog
 
 from kubedsm.app.live_configuration import ConfigurationNews
 from kubedsm.config.current import CurrentConfiguration
-from kubedsm.config.documents import DocumentError
 from kubedsm.config.settings import Configuration, list_deprecated, load
 from kubedsm.execution.migration_record import ANNOTATION
 from kubedsm.kube.calls import leases
 from kubedsm.kube.client.port import ObjectName
 from kubedsm.kube.wire.annotations import MoveRequest, RequestAnswer, answer_in, request_in
-from kubedsm_lab.chaos.stage import NOT_STARTED
-from kubedsm_lab.chaos.sweep import reference
 from kubedsm_lab.emulator.api.resources import LEASES, PODS
 from kubedsm_lab.emulator.front import EmulatedFront
 from kubedsm_lab.replay.virtual_time import VirtualClock
@@ -36,12 +33,6 @@ def test_a_key_that_was_removed_is_accepted_and_named_with_the_remedy(tmp_path):
     assert TOLD in done.stderr
     done = kubedsm("config", "check", write(tmp_path, "config.yaml", FORMER), "-o", "json")
     assert json.loads(done.stdout)["deprecated"] == [line]
-
-
-def test_other_unknown_keys_and_keys_with_credentials_are_refused():
-    for text in ("suggester: {least: 1}", "loadAware: {tokenFile: /a}", "{minGain: 1}"):
-        with pytest.raises(DocumentError):
-            load(text, "test")
 
 
 async def test_the_log_names_a_deprecated_key_once():
@@ -101,21 +92,3 @@ async def test_an_older_leader_keeps_annotations_of_a_newer_one_on_the_lease():
         await leases.write(front, name, found, term, timeout=1, annotations={ANNOTATION: "[]"})
         kept = world.api.get(LEASES, "kubedsm", "kubedsm")["metadata"]["annotations"]
         assert kept == {"kubedsm.io/future": "1", ANNOTATION: "[]"}
-
-
-def test_versions_replace_each_other_amid_binds_and_migrations():
-    """No pod is lost and no migration stuck, upwards and downwards.
-
-    An older replica with a key that it does not know goes on with its configuration, and says so
-    once; if it starts with one, it ends, and names the key.
-    """
-    outcome = reference("version-change", 0)
-    lines = [str(moment) for moment in outcome.history]
-    assert sum("warning configuration refused" in line for line in lines) == 1
-    refused = {moment.who for moment in outcome.history if moment.point == NOT_STARTED}
-    assert refused == {"kubedsm-2-1", "kubedsm-2-2"}
-    unknown = [m.about for m in outcome.history if m.point == NOT_STARTED]
-    assert all(about.startswith("the ConfigMap: future: unknown key") for about in unknown)
-    detaching = {m.who for m in outcome.history if m.point == "patch-pods.detach"}
-    assert detaching == {"kubedsm-0-1", "newer-1-1"}
-    assert any("detached pod found" in line for line in lines)
