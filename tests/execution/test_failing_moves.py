@@ -7,15 +7,12 @@ from structlog.testing import capture_logs
 
 from kubedsm.config.settings import load
 from kubedsm.model.events import PodDeleted
-from kubedsm.model.model import Uid, Workload
-from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, NAMESPACES, NODES, PODS, REPLICA_SETS
-from kubedsm_lab.emulator.front import Delivery, Faults
+from kubedsm.model.model import Uid
+from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, NODES, PODS
 from kubedsm_lab.emulator.paper import node
 from kubedsm_lab.replay.judgement.scene import roll_out
 from plans.migration import MoveMode, MoveOrder
-from support.drawing import drawn
 from support.move_scenes import (
-    LARGE_CLOUD,
     ONE_PLACE,
     ReadyPods,
     When,
@@ -23,7 +20,6 @@ from support.move_scenes import (
     both,
     cleaned_up,
     group_of,
-    hand_over,
     is_bound,
     is_detached,
     is_ready,
@@ -32,11 +28,10 @@ from support.move_scenes import (
     on_cloud,
     open_edge,
     quiet,
-    ready_to_move,
     replacement,
     settle_on_cloud,
 )
-from support.tenants import CLOUD_ONLY, CONFIGURATION, NEIGHBOUR, TENANT, Tenant, moved, served
+from support.tenants import CONFIGURATION, moved, served
 from support.worlds import CLOUD, emulated
 
 
@@ -81,21 +76,6 @@ async def test_a_replacement_that_is_never_ready_is_given_up():
         await world.until(lambda: world.placed("web") == {"c1": 1, "e1": 1}, 120)
         await quiet(world)
         assert ready.lowest == 2
-
-
-async def test_a_replacement_that_its_node_rejects_is_not_waited_for():
-    async with ready_to_move() as world:
-        rejected = {"status": {"phase": "Failed", "reason": "OutOfcpu"}}
-        bound = both(replacement(world), is_bound)
-        When(
-            world,
-            bound,
-            lambda pod: world.patch(PODS, name(pod), rejected, subresource="status"),
-        )
-        await hand_over(world, [(world.pods("web")[0], "e1", ())], deadline=600)
-        await quiet(world, 10)
-        [event] = world.events("MigrationFailed")
-        assert "rejected or evicted by its node" in event["message"]
 
 
 @pytest.mark.parametrize("moment", ["detached", "bound"])
@@ -150,44 +130,6 @@ async def test_the_deployment_changes_while_its_pod_moves(change, moment):
         assert lowest.lowest >= min(2, replicas)
 
 
-async def test_a_budget_that_never_allows_an_eviction_takes_the_move_back():
-    async with on_cloud(2) as world:
-        world.budget("web", minAvailable=100)
-        ready = ReadyPods(world, "web").watch()
-        open_edge(world, ONE_PLACE)
-        await world.until(lambda: any(map(is_detached, world.pods())), 10)
-        await quiet(world, 60)
-        await world.until(lambda: sum(world.placed("web").values()) == 2, 5)
-        assert ready.lowest == 2
-        assert not any(map(is_detached, world.pods()))
-
-
-def may_move(world):
-    """The workload web may be moved again now."""
-    resting = world.runtime.manager.migrations.resting()
-    return Workload("default", "Deployment", "web") not in resting
-
-
-WITHOUT_COOLDOWN = load("suggester: {mode: 'off'}\nmigration: {cooldown: 0s, drainDelay: 1s}", "t")
-
-
-async def test_no_workload_rests_for_giving_way_or_for_a_pod_that_left():
-    async with emulated(LARGE_CLOUD, configuration=WITHOUT_COOLDOWN) as world, world.scheduler():
-        await settle_on_cloud(world, "web", 2)
-        open_edge(world, node("e1", "edge", "2", "8Gi"))
-        await asyncio.sleep(0.1)
-        one, other = world.pods("web")
-        await hand_over(world, [(one, "e1", ())])
-        world.runtime.manager.cancel_unstarted("new pods arrived")
-        await quiet(world)
-        assert may_move(world)
-        world.api.delete(PODS, "default", name(other))
-        await asyncio.sleep(0.05)
-        await hand_over(world, [(other, "e1", ())])
-        await quiet(world)
-        assert may_move(world)
-
-
 EDGE = node("e1", "edge", "1", "4Gi")
 BUDGETS = [{"maxUnavailable": 1}, {"minAvailable": 2}, {"maxUnavailable": 0}]
 
@@ -220,122 +162,6 @@ async def _delete_in_mid_migration(world, spec):
     world.api.create(NODES, EDGE)
     await world.until(lambda: labelled(world), 10)
     world.api.delete(DEPLOYMENTS, "default", "web")
-
-
-@pytest.mark.parametrize("gone", ["replica-set", "deployment-recreated"])
-async def test_no_pod_outlives_its_replica_set_beside_a_new_one(gone):
-    async with emulated(CLOUD, configuration=CONFIGURATION) as world, world.scheduler():
-        await settle_on_cloud(world, "web", 2)
-        world.budget("web", maxUnavailable=0)
-        world.api.create(NODES, EDGE)
-        await world.until(lambda: labelled(world), 10)
-        [old] = world.api.list(REPLICA_SETS, "default")
-        if gone == "replica-set":
-            world.api.delete(REPLICA_SETS, "default", old["metadata"]["name"])
-        else:
-            world.api.delete(DEPLOYMENTS, "default", "web")
-            await asyncio.sleep(0.5)
-            world.deploy("web", 2)
-        await world.until(lambda: not labelled(world), 40)
-        await world.until(lambda: len(world.pods("web")) == 2, 40)
-
-
-async def test_one_namespaces_slow_moves_leave_others_theirs():
-    async with emulated(CLOUD, configuration=CONFIGURATION) as world, world.scheduler():
-        for name in "abcd":
-            made = world.deploy(name, 1, cpu="100m")
-            slow = {"spec": {"minReadySeconds": 300}}
-            world.patch(DEPLOYMENTS, made["metadata"]["name"], slow)
-        await world.until_bound(4, 2)
-        await asyncio.sleep(302)
-        world.api.create(NODES, EDGE)
-        await world.until(lambda: len(labelled(world)) == 3, 10)
-        await moved(world, seconds=60)
-        assert len(labelled(world)) == 3, "no more of its own at once than ever"
-
-
-async def test_a_node_that_never_confirms_a_deletion_ends_the_plan_all_the_same():
-    async with emulated(CLOUD, configuration=CONFIGURATION) as world, world.scheduler() as runtime:
-        await settle_on_cloud(world, "web", 1)
-        [pod] = world.pods("web")
-        stays = {"metadata": {"finalizers": ["test/stays"]}}
-        world.patch(PODS, pod["metadata"]["name"], stays)
-        world.api.create(NODES, EDGE)
-        await world.until(lambda: world.placed("web") == {"e1": 1, "c1": 1}, 20)
-        await served(world)
-        await moved(world)
-        await world.until(runtime.manager.quiet.is_set, 60)
-        assert len(world.events("MigrationFailed")) <= 1
-
-
-ONE_BY_ONE = """
-suggester: {period: 1s}
-migration: {cooldown: 1s, drainDelay: 1s, deadline: 10s, maxConcurrent: 1, mode: %s}
-"""
-
-
-def scaled_to_nothing(world):
-    patch = {"spec": {"replicas": 0}}
-    world.patch(DEPLOYMENTS, "web", patch, namespace=TENANT)
-
-
-def deployment_deleted(world):
-    world.api.delete(DEPLOYMENTS, TENANT, "web")
-
-
-def namespace_deleted(world):
-    world.api.delete(NAMESPACES, "", TENANT)
-
-
-def pods_deleted(world):
-    for pod in world.api.list(PODS, TENANT):
-        world.api.delete(PODS, TENANT, pod["metadata"]["name"], grace_seconds=0)
-
-
-ACTIONS = (scaled_to_nothing, namespace_deleted, pods_deleted, deployment_deleted)
-
-
-class Stall(Faults):
-    """Hold back the n-th line and what follows, and act meanwhile; count the lines."""
-
-    def __init__(self, at=None, act=None):
-        self._at, self._act = at, act
-        self.lines = 0
-
-    def on_line(self, request, line):
-        self.lines += 1
-        if self.lines - 1 != self._at:
-            return None
-        self._act()
-        return Delivery((line,), delay=1.5)
-
-
-async def story(mode, at=None, action=None):
-    async with emulated(CLOUD, configuration=load(ONE_BY_ONE % mode, "test")) as world:
-        Tenant.of(world).deploy("web", 3, cpu="1")
-        stall = Stall(at, action and (lambda: action(world)))
-        async with world.scheduler(faults=stall) as runtime:
-            await asyncio.sleep(2)
-            world.api.create(NODES, node("e1", "edge", "2", "8Gi"))
-            await asyncio.sleep(12)
-            lines = stall.lines
-            neighbour = Tenant.of(world, NEIGHBOUR)
-            neighbour.deploy("small", 1, **CLOUD_ONLY)
-            await world.until(lambda: neighbour.bound("small"), 5)
-            await quiet(world, 60)
-            assert not len(runtime.manager.migrations)
-            left = [p for p in world.api.list(PODS) if "kubedsm.io/migrating" in str(p)]
-            await world.until(lambda: not left, 60)
-        return lines
-
-
-@pytest.mark.parametrize("action", ACTIONS)
-@pytest.mark.parametrize("mode", ["surge", "recreate"])
-async def test_whatever_goes_while_the_news_are_held_back(mode, action):
-    lines = await story(mode)
-    assert lines > 20
-    for at in drawn(range(lines)):
-        await story(mode, at, action)
 
 
 async def test_a_pod_that_goes_in_the_turn_in_which_its_move_is_admitted():

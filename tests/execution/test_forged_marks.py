@@ -8,13 +8,12 @@ from structlog.testing import capture_logs
 
 from kubedsm.config.settings import load
 from kubedsm.kube.client.port import Response
-from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, EVENTS, NAMESPACES, PODS, REPLICA_SETS
+from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, NAMESPACES, PODS, REPLICA_SETS
 from kubedsm_lab.emulator.paper import workload
 from support.tenants import (
     CLOUD,
     CONFIGURATION,
     LABEL,
-    NEIGHBOUR,
     TENANT,
     Asked,
     Tenant,
@@ -67,18 +66,6 @@ async def test_a_labelled_pod_that_no_budget_lets_go_stops_no_moves(make, schedu
         assert [p["metadata"]["name"] for p in tenant.pods()] == ["forged"] * (not collected)
 
 
-async def test_hundreds_of_labelled_pods_cost_a_few_events_a_minute():
-    asked = Asked()
-    async with migrating() as world, world.scheduler(faults=asked):
-        tenant = Tenant.of(world)
-        await neighbour_settles(world)
-        for number in range(150):
-            tenant.create(PODS, labelled(f"forged-{number}"))
-        await neighbour_is_served(world)
-        await asyncio.sleep(60)
-        assert len(asked.of_tenant) == len(asked.to("events")) <= 50
-
-
 async def test_pods_that_their_named_owner_does_not_know_are_looked_at_once_a_few_at_a_time():
     asked = Asked()
     async with migrating() as world, world.scheduler(faults=asked):
@@ -98,19 +85,6 @@ async def test_pods_that_their_named_owner_does_not_know_are_looked_at_once_a_fe
         events = len(asked.to("events"))
         assert len(asked.of_tenant) - before <= 20
         assert events <= 150
-
-
-async def test_a_mark_on_another_schedulers_pod_is_no_matter_of_ours():
-    """Another KubeDSM may have set it."""
-    async with migrating() as world, world.scheduler():
-        tenant = Tenant.of(world)
-        await neighbour_settles(world)
-        tenant.create(PODS, marked("forged", scheduler="default-scheduler"))
-        await neighbour_is_served(world)
-        await asyncio.sleep(100)
-        [left] = tenant.pods()
-        assert "deletionTimestamp" not in left["metadata"]
-        assert not tenant.events("MigrationMarkIgnored")
 
 
 OWNERS = {
@@ -160,17 +134,6 @@ async def test_a_deployment_whose_selector_has_our_labels_neither_moves_nor_mult
         told = tenant.events("MigrationFailed") + tenant.events("MigrationMarkIgnored")
         assert told
         assert all("kubedsm.io/" in event["message"] for event in told)
-
-
-@pytest.mark.parametrize("operator", ["NotIn", "DoesNotExist"])
-async def test_a_deployment_that_lets_go_of_pods_by_our_tier_label_stops_multiplying(operator):
-    values = ("edge", "cloud") if operator == "NotIn" else ()
-    async with migrating() as world, world.scheduler():
-        tenant = Tenant.of(world)
-        tenant.deploy("odd", 2, expressions=[exists("kubedsm.io/tier", operator, *values)])
-        await neighbour_settles(world)
-        await neighbour_is_served(world)
-        assert len(tenant.pods()) <= 4
 
 
 async def test_a_pod_without_owner_counts_for_no_owner_as_ready():
@@ -244,51 +207,6 @@ async def test_a_namespace_deleted_while_a_move_is_checked_ends_the_move():
         told = tenant.events("MigrationFailed")
         assert told
         assert all("its namespace is being deleted" in event["message"] for event in told)
-
-
-async def test_a_namespace_deleted_while_its_pods_move_is_no_error_of_ours():
-    with capture_logs() as logs:
-        async with migrating() as world, world.scheduler():
-            tenant = Tenant.of(world)
-            tenant.deploy("web", 4)
-            tenant.create(PODS, pod("held", finalizers=["example.com/held"]))
-            await neighbour_settles(world)
-
-            def delete(change):
-                if not deleted and change.resource is PODS and detached(world):
-                    deleted.append(True)
-                    world.api.delete(NAMESPACES, "", TENANT)
-
-            deleted = []
-            world.api.store.subscribe(delete)
-            await neighbour_is_served(world)
-            assert deleted
-            await asyncio.sleep(60)
-            assert [p["metadata"]["name"] for p in tenant.pods()] == ["held"]
-            assert world.runtime.manager.quiet.is_set()
-    assert complaints(logs) == []
-
-
-async def test_events_in_a_namespace_that_is_being_deleted_are_not_tried_and_logged_once():
-    asked = Asked()
-    with capture_logs() as logs:
-        async with migrating() as world, world.scheduler(faults=asked) as runtime:
-            tenant = Tenant.of(world)
-            tenant.deploy("web")
-            await neighbour_settles(world)
-            # Its contents are still there, as they are for a while.
-            world.patch(NAMESPACES, TENANT, GOING, subresource="status")
-            await asyncio.sleep(1)
-            asked.of_tenant.clear()
-            for known in runtime.mirror.pods():
-                runtime.recorder.record_migration(known, "gone", completed=False)
-                runtime.recorder.record_unschedulable(known, "gone")
-            await asyncio.sleep(5)
-            assert not asked.of_tenant
-            assert world.api.list(EVENTS, NEIGHBOUR)
-            assert not runtime.events_lost
-    told = [entry for entry in logs if "Events" in entry["event"]]
-    assert [entry["namespace"] for entry in told] == [TENANT]
 
 
 async def test_a_detached_pod_of_a_namespace_that_forbids_its_eviction_is_garbage_collected():

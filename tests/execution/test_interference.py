@@ -2,13 +2,10 @@
 
 import asyncio
 
-import attrs
-
-from kubedsm.config.settings import load
 from kubedsm.execution.bind_calls import TIER_LABEL
 from kubedsm.model.events import PodApplied
 from kubedsm.model.model import Uid
-from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, JOBS, NODES, PODS, REPLICA_SETS
+from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, NODES, PODS, REPLICA_SETS
 from kubedsm_lab.emulator.paper import node
 from plans.steps import Step, StepKind, StepState
 from support.move_scenes import (
@@ -27,10 +24,6 @@ from support.worlds import emulated, small_pod
 EDGE = node("n1", "edge", "8", "16Gi")
 
 
-def tiers(world):
-    return [pod["metadata"]["labels"].get(TIER_LABEL) for pod in world.pods()]
-
-
 async def test_new_pods_cancel_a_group_whose_first_migration_is_being_checked():
     """web makes room for nobody if api does not follow."""
     async with by_hand(BY_HAND) as world, world.scheduler():
@@ -45,42 +38,6 @@ async def test_new_pods_cancel_a_group_whose_first_migration_is_being_checked():
         world.runtime.manager.cancel_unstarted("new pods arrived")
         await quiet(world)
         assert not world.witness.of("detach")
-
-
-async def test_pods_of_a_node_whose_tier_changes_to_and_fro_keep_their_labels():
-    async with emulated(EDGE) as world, world.scheduler():
-        world.deploy("web", 3)
-        await world.until_bound(3, 5)
-        await asyncio.sleep(6)
-        for tier in ("cloud", "edge"):
-            world.patch(NODES, "n1", {"metadata": {"labels": {TIER_LABEL: tier}}})
-            await asyncio.sleep(0.05)
-        await asyncio.sleep(120)
-        assert tiers(world) == ["edge"] * 3
-
-
-async def test_pods_of_a_job_follow_the_tier_of_their_node():
-    async with emulated(EDGE) as world, world.scheduler():
-        spec = small_pod({"cpu": "1", "memory": "1Gi"}) | {"restartPolicy": "Never"}
-        job = {"parallelism": 2, "completions": 2, "template": {"spec": spec}}
-        world.create(JOBS, "job", spec=job)
-        await world.until_bound(2, 5)
-        await asyncio.sleep(3)
-        world.patch(NODES, "n1", {"metadata": {"labels": {TIER_LABEL: "cloud"}}})
-        await asyncio.sleep(60)
-        assert tiers(world) == ["cloud"] * 2
-
-
-async def test_a_pod_taken_out_of_service_leaves_the_labels_of_the_others():
-    async with emulated(EDGE) as world, world.scheduler():
-        world.deploy("web", 2)
-        await world.until_bound(2, 5)
-        await asyncio.sleep(3)
-        world.patch(PODS, name(world.pods("web")[0]), {"metadata": {"labels": {"app": "debug"}}})
-        await asyncio.sleep(5)
-        world.scale("web", 4)
-        await asyncio.sleep(5)
-        assert tiers(world) == ["edge"] * 5
 
 
 async def test_an_owner_that_selects_by_the_label_gets_pods_without_it():
@@ -132,23 +89,6 @@ async def test_a_rollout_without_new_pods_yet_is_one():
         assert not world.witness.of("detach")
         [event] = world.events("MigrationFailed")
         assert "rolling out" in event["message"]
-
-
-async def test_another_kubedsm_leaves_the_migrations_of_this_one_alone():
-    other = attrs.evolve(load("suggester: {mode: 'off'}", "test"), scheduler_name="other")
-    async with by_hand(BY_HAND) as world, world.scheduler(), asyncio.TaskGroup() as tasks:
-        names = {"instance": "other", "namespace": "other"}
-        runtime = world.new_runtime(world.connect(), other, seed=5, **names)
-        running = tasks.create_task(runtime.run())
-        await settle_on_cloud(world, "web", 1)
-        open_edge(world, ONE_PLACE)
-        await asyncio.sleep(0.1)
-        await hand_over(world, [(world.pods("web")[0], "e1", ())])
-        await quiet(world)
-        await asyncio.sleep(60)
-        running.cancel()
-        assert world.placed("web") == {"e1": 1}
-        assert not world.events("MigrationMarkIgnored")
 
 
 async def test_capacity_that_a_live_read_shows_free_is_used_at_once():

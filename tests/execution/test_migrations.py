@@ -40,30 +40,6 @@ async def test_a_single_replica_moves_to_the_edge_without_ever_being_missing():
         assert len(world.events("Migrated")) == 1
 
 
-async def test_a_node_that_changes_its_tier_changes_what_its_pods_say():
-    async with emulated(LARGE_CLOUD) as world, world.scheduler():
-        await settle_on_cloud(world, "web", 1)
-        labels = {"metadata": {"labels": {"kubedsm.io/tier": "edge"}}}
-        world.patch(NODES, "c1", labels)
-        await asyncio.sleep(2)
-        [pod] = world.pods("web")
-        assert pod["metadata"]["labels"]["kubedsm.io/tier"] == "edge"
-        cost = pod["metadata"]["annotations"]["controller.kubernetes.io/pod-deletion-cost"]
-        assert int(cost) > 0
-
-
-async def test_a_stateful_pod_is_recreated_when_it_is_not_the_last():
-    async with migrating(LARGE_CLOUD) as world, world.scheduler():
-        world.stateful_set("db", 2)
-        await world.until_bound(2, 10)
-        await asyncio.sleep(2)
-        ready = ReadyPods(world, "db").watch()
-        open_edge(world)
-        await world.until(lambda: world.placed("db") == {"e1": 2}, 60)
-        await quiet(world)
-        assert ready.lowest == 1
-
-
 @pytest.mark.parametrize("tied", [False, True], ids=["", "tied to their nodes"])
 async def test_a_swap_of_two_full_nodes_goes_through_the_cloud(tied):
     def tie(node):

@@ -70,14 +70,6 @@ def test_moves_that_have_become_slow_count_in_their_own_namespace_only():
     assert not admits(underway(API, "c2", "e2", since=61.0), *slow, **narrow)
 
 
-def test_a_workload_rests_for_its_cooldown_and_longer_after_a_failure():
-    made = cooldowns()
-    made.begin(WEB, 100.0, failed=False)
-    assert WEB in made.list_resting(159.9)
-    assert WEB not in made.list_resting(160.0)
-    assert API not in made.list_resting(100.0)
-
-
 def test_workloads_that_rested_long_ago_are_forgotten():
     made = cooldowns(1.0)
     for number in range(1000):

@@ -12,7 +12,7 @@ from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import NodeName, Workload
 from kubedsm_lab.replay.virtual_time import VirtualClock
 from plans.advance import advance
-from plans.events import Abandoned, Begun, CallRefused
+from plans.events import Begun, CallRefused
 from plans.migration import MoveMode, MoveOrder, migration_plan
 from plans.steps import StepKind, StepState
 from support.handles import handle_of
@@ -77,14 +77,3 @@ async def test_the_end_of_a_move_whose_steps_end_together_is_told_once():
     for step in effects:
         moves.end_step(plan, step, 3.0)
     assert [outcome.id for outcome in ended] == ["p/web"]
-
-
-async def test_moves_that_end_together_are_all_told_of():
-    ended = []
-    moves, plan = begun_group(ended)
-    plan, effects = advance(plan, Abandoned("a bug"), 0.0)
-    assert plan.finished
-    for step in effects:
-        moves.end_step(plan, step, 3.0)
-    assert [outcome.id for outcome in ended] == ["p/web", "p/api"]
-    assert not moves.under_way(["p"])

@@ -10,13 +10,12 @@ import orjson
 
 from kubedsm.config.settings import load
 from kubedsm_lab.chaos.faults import answer
-from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, PODS, REPLICA_SETS
+from kubedsm_lab.emulator.api.resources import PODS, REPLICA_SETS
 from kubedsm_lab.emulator.front import RequestFault
 from kubedsm_lab.emulator.paper import node
 from support.move_scenes import (
     SMALL_EDGE,
     AtRequest,
-    ReadyPods,
     When,
     becomes_unready,
     by_hand,
@@ -100,27 +99,6 @@ async def test_a_scale_down_that_leaves_no_replacement_to_wait_for_ends_the_move
         assert not world.witness.of("reattach")
         assert list(map(name, world.pods("web"))) == [name(other)]
         assert not made.done
-
-
-async def test_a_rollout_is_waited_for_and_its_old_pod_not_given_back_to_be_deleted():
-    async with ready_to_move() as world:
-        [old] = world.pods("web")
-        ready = ReadyPods(world, "web").watch()
-        rollout = {"spec": {"template": {"metadata": {"annotations": {"v": "2"}}}}}
-        at_once = {"spec": {"strategy": {"type": "Recreate", "rollingUpdate": None}}}
-        world.patch(DEPLOYMENTS, "web", at_once)
-        await asyncio.sleep(1)
-        When(
-            world,
-            is_detached,
-            lambda _: world.patch(DEPLOYMENTS, "web", rollout),
-        )
-        await hand_over(world, [(old, "e1", ())])
-        await quiet(world, 60)
-        await asyncio.sleep(5)
-        assert not world.witness.of("reattach")
-        assert [a.pod for a in world.witness.of("evict")] == [name(old)]
-        assert ready.lowest == 1
 
 
 async def test_a_replacement_that_its_move_cannot_place_is_placed_by_the_scheduler():

@@ -5,7 +5,6 @@ import asyncio
 import attrs
 import pytest
 
-from kubedsm.config.settings import load
 from kubedsm.execution.orphan_sweep import DELAYS, MOST_AT_ONCE, PACE, OrphanSweep
 from kubedsm.kube.wire.annotations import MoveMark
 from kubedsm.model.events import PodApplied
@@ -15,9 +14,7 @@ from kubedsm_lab.replay.virtual_time import VirtualClock
 from plans.migration import restore_plan
 from plans.steps import StepState
 from support.handles import SilentRecorder, handle_of
-from support.move_scenes import LARGE_CLOUD, open_edge, settle_on_cloud
 from support.pods import made_pod
-from support.worlds import emulated
 
 MARK = MoveMark("web-h1", "u", "p", "e1", "10.5")
 
@@ -185,19 +182,3 @@ async def test_a_migration_of_another_process_without_its_replacement_is_not_com
     scene, other
 ):
     assert not await ending(scene, other)
-
-
-async def test_the_next_leader_tells_of_the_migrations_that_it_ends():
-    slow = load("suggester: {period: 1s}\nmigration: {price: 0s, drainDelay: 30s}", "test")
-    async with emulated(LARGE_CLOUD, configuration=slow) as world:
-        async with world.scheduler():
-            await settle_on_cloud(world, "web", 2)
-            open_edge(world)
-            await world.until(lambda: world.placed("web") == {"e1": 2, "c1": 2}, 10)
-            await asyncio.sleep(3)
-        assert not world.events("Migrated")
-        async with world.scheduler():
-            await world.until(lambda: world.placed("web") == {"e1": 2}, 30)
-            await asyncio.sleep(2)
-    told = [event["message"] for event in world.events("Migrated")]
-    assert told == ["Migrated to e1; begun by an earlier leader"] * 2

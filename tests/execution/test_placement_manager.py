@@ -165,13 +165,6 @@ async def test_after_an_error_of_our_own_the_pod_is_read_live(caught):
     caught.clear()
 
 
-async def test_a_bind_that_was_not_applied_after_all_gives_its_room_back():
-    async with binding(ScriptedCluster([OutcomeUnknown("reset")], [live_pod()])) as scene:
-        await asyncio.sleep(2)
-        assert scene.settled == [("web-1", "failed", "reset")]
-        assert not scene.held
-
-
 async def test_the_room_stays_held_while_it_is_unknown():
     reads = [Unreachable("refused"), Unreachable("refused"), live_pod(node="n2")]
     async with binding(ScriptedCluster([OutcomeUnknown("reset")], reads)) as scene:
@@ -260,26 +253,6 @@ async def test_a_pod_bound_elsewhere_by_somebody_else_frees_the_node():
         scene.see(bound_to(POD, "n7"))
         assert scene.settled == [("web-1", "failed", "the pod is on node n7")]
         assert not scene.held
-
-
-async def test_no_more_binds_are_in_flight_than_allowed():
-    in_flight = most = 0
-
-    class Counting(ScriptedCluster):
-        async def request(self, request, *, timeout):
-            nonlocal in_flight, most
-            in_flight += 1
-            most = max(most, in_flight)
-            try:
-                return await super().request(request, timeout=timeout)
-            finally:
-                in_flight -= 1
-
-    node = attrs.evolve(EDGE, allocatable=Resources(10000, 2**30, 20))
-    async with Scene(Counting([CREATED]), several(7), node).running() as scene:
-        scene.place()
-        await asyncio.sleep(3)
-    assert most == LIMITS.binds_in_flight
 
 
 async def test_a_bind_that_is_settled_before_its_turn_is_not_sent():

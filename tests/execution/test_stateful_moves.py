@@ -7,7 +7,7 @@ from kubedsm_lab.emulator.api.object_state import is_ready, node_of
 from kubedsm_lab.emulator.api.resources import PODS
 from kubedsm_lab.emulator.paper import node
 from support.move_scenes import ReadyPods, at_rest, open_edge
-from support.volumes import mounting, network_volume, stateful_set, storage_class
+from support.volumes import mounting, network_volume, stateful_set
 from support.worlds import emulated
 
 QUICK = load("suggester: {period: 1s}\nmigration: {cooldown: 1s, drainDelay: 500ms}", "test")
@@ -76,17 +76,3 @@ async def test_a_volume_for_one_node_keeps_the_pods_that_share_it():
         assert world.placed() == {"c1": 3}
         told = "its volume claim default/{} can be mounted on one node at a time"
         assert stays(world) == {told.format("data"), told.format("own")}
-
-
-async def test_pods_with_local_volumes_stay_and_say_why():
-    async with emulated(CLOUD, configuration=QUICK) as world, world.scheduler():
-        storage_class(world.api)
-        stateful_set(world.api, "db", 2)
-        await until_ready(world, 2)
-        before = {pod["metadata"]["uid"] for pod in world.pods()}
-        open_edge(world, EDGE)
-        await at_rest(world)
-        assert {pod["metadata"]["uid"] for pod in world.pods()} == before
-        for reason in stays(world):
-            assert reason.startswith("its volume pvc-")
-            assert reason.endswith("is reachable only from its node")

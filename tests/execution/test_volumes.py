@@ -22,10 +22,7 @@ from support.handles import handle_of
 from support.volumes import (
     CLOUD,
     EDGES,
-    claim,
-    homes,
     local_volume,
-    mounting,
     selected_nodes,
     set_provisioning,
     stateful_set,
@@ -55,16 +52,6 @@ async def test_a_read_from_before_the_deletion_does_not_bring_a_claim_back():
     assert not mirror.surroundings.of(Claim)
 
 
-async def test_a_stateful_set_gets_its_volumes_at_the_edge():
-    async with emulated(*EDGES, CLOUD) as world, world.scheduler():
-        storage_class(world.api)
-        stateful_set(world.api, "db", 3)
-        await world.until(lambda: ready(world, 3), 30)
-        nodes = {pod["metadata"]["name"]: node_of(pod) for pod in world.pods("db")}
-        assert homes(world.api) == {f"data-{name}": node for name, node in nodes.items()}
-        assert all(node.startswith("e") for node in nodes.values())
-
-
 async def test_pods_of_one_batch_never_share_a_static_volume():
     async with emulated(*EDGES, CLOUD) as world, world.scheduler():
         storage_class(world.api, provisioner="kubernetes.io/no-provisioner")
@@ -79,27 +66,6 @@ async def test_pods_of_one_batch_never_share_a_static_volume():
         local_volume(world.api, "pv-e3", "e3")
         await world.until(lambda: ready(world, 3), 20)
         assert world.invariants.binds.total() == 3
-
-
-async def test_a_volume_fits_if_its_size_and_class_do():
-    async with emulated(*EDGES, CLOUD) as world, world.scheduler():
-        storage_class(world.api, provisioner="kubernetes.io/no-provisioner")
-        local_volume(world.api, "small", "e1", "1Gi")
-        local_volume(world.api, "other", "e2", "10Gi", of="other")
-        local_volume(world.api, "large", "e3", "5Gi")
-        claim(world.api, "data", "2Gi")
-        world.deploy("web", 1, **mounting("data"))
-        await world.until(lambda: ready(world, 1), 20)
-        assert world.placed("web") == {"e3": 1}
-
-
-async def test_pods_that_share_a_claim_go_to_one_node():
-    async with emulated(*EDGES, CLOUD) as world, world.scheduler():
-        storage_class(world.api)
-        claim(world.api, "data")
-        world.deploy("web", 2, cpu="500m", **mounting("data"))
-        await world.until(lambda: ready(world, 2), 20)
-        assert list(world.placed("web").values()) == [2]
 
 
 async def test_a_node_that_cannot_provision_is_avoided():
@@ -131,18 +97,6 @@ async def test_a_provisioner_that_never_ends_holds_the_pod_until_the_deadline():
         assert (told + "rancher.io/local-path.",) in explain_pod(facts).lines
         await world.until(lambda: ready(world, 1), 60)
         assert node_of(world.pods("db")[0]) != first
-        assert not runtime.mirror.held
-
-
-async def test_no_node_stays_selected_for_a_pod_that_is_deleted():
-    async with emulated(*EDGES, CLOUD) as world, world.scheduler() as runtime:
-        storage_class(world.api)
-        set_provisioning(world.api, "e1", "stuck")
-        claim(world.api, "data")
-        world.deploy("web", 1, nodeSelector={"kubernetes.io/hostname": "e1"}, **mounting("data"))
-        await world.until(lambda: selected_nodes(world.api), 10)
-        world.scale("web", 0)
-        await world.until(lambda: not selected_nodes(world.api), 10)
         assert not runtime.mirror.held
 
 
