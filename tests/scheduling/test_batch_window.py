@@ -57,29 +57,16 @@ async def test_a_batch_closes_at_its_longest_though_pods_keep_coming(queue):
     assert pods in {8, 9}
 
 
-async def test_a_batch_closes_when_it_is_full(queue):
-    seconds, pods = await closes_after(queue, 0, 0.25, 0.25, 0.25, 0.25, 0.25, size=3)
+@pytest.mark.parametrize("limit", ["size", "enough"])
+async def test_a_batch_closes_when_it_is_full_or_has_enough_pods(queue, limit):
+    seconds, pods = await closes_after(queue, 0, 0.25, 0.25, 0.25, 0.25, 0.25, **{limit: 3})
     assert seconds <= 0.75
     assert pods in {3, 4}
-
-
-async def test_a_batch_closes_when_it_has_enough_pods(queue):
-    seconds, pods = await closes_after(queue, 0, 0.25, 0.25, 0.25, 0.25, 0.25, enough=3)
-    assert seconds <= 0.75
-    assert pods in {3, 4}
-
-
-async def test_a_batch_that_is_closed_already_is_not_open_at_all(queue):
-    assert await closes_after(queue, 0, 0.25, closed_after=0) == (0.0, 1)
 
 
 async def test_a_batch_is_closed_from_without(queue):
     seconds, pods = await closes_after(queue, 0, 0.25, 0.25, 0.25, closed_after=0.6)
     assert (seconds, pods) == (pytest.approx(0.6), 3)
-
-
-async def test_what_does_not_close_it_does_not_keep_it_open(queue):
-    assert await closes_after(queue, 0, 0.25, closed_after=9) == (pytest.approx(0.75), 2)
 
 
 #: long enough to be told from everything else

@@ -69,15 +69,6 @@ async def test_a_batch_that_is_thought_about_goes_on_from_where_it_was_asked():
         assert answer.decision.looked_at == SampledNodes(2, 2, 5)
 
 
-async def test_no_pod_is_pending_for_what_was_not_looked_at():
-    async with clouded() as world, world.scheduler() as runtime:
-        world.deploy("large", 5, cpu="3")
-        await world.until_bound(5, 5)
-        assert turn(runtime) == 0
-        world.deploy("small", 5)
-        await world.until_bound(10, 5)
-
-
 async def test_it_is_told_which_nodes_were_not_looked_at():
     async with clouded() as world:
         metered = Metered(world)

@@ -35,11 +35,3 @@ async def test_a_tenant_with_four_deployments_takes_no_more_than_its_half_from_a
         assert count_edge_pods(world) == {"victim": 2, "sybil": 2}
         # One of the new pods waits for capacity, and saves its own migration.
         assert len(world.witness.of("detach")) == 3
-
-
-async def test_two_tenants_that_deploy_at_once_get_half_of_the_edge_each():
-    async with emulated(EDGE, CLOUD, configuration=Configuration()) as world, world.scheduler():
-        deploy_in(world, "victim", {"web": 4})
-        deploy_in(world, "sybil", SPLIT)
-        await asyncio.sleep(120)
-        assert count_edge_pods(world) == {"victim": 2, "sybil": 2}

@@ -1,20 +1,17 @@
 """Batches that are thought about while the world goes on: what still holds of the answers."""
 
 import asyncio
-from collections import Counter
 from contextlib import asynccontextmanager
 
 import pytest
 
 from kubedsm.config.settings import load
-from kubedsm.model.deadline import Deadline
-from kubedsm.planner.requests import NoResponseError
 from kubedsm.scheduling.planned_batches import Application
 from kubedsm_lab.emulator.api.resources import NODES, PODS
 from kubedsm_lab.emulator.paper import node
 from support.move_scenes import LARGE_CLOUD, SMALL_EDGE, migrating, open_edge, settle_on_cloud
 from support.preemptions import HIGH
-from support.sites import NORTH, cut_until_evicted, running, two_sites, where
+from support.sites import NORTH, two_sites
 from support.slow_planning import hard, slow_batches, slow_migrations
 from support.waiting_pods import HOST, apart, term
 from support.worlds import CLOUD, EDGE, emulated
@@ -37,11 +34,6 @@ def clouded(*nodes, configuration=OFF):
 
 async def thought_about(world, planner, times=1):
     await world.until(lambda: len(planner.asked) >= times, 30)
-
-
-class NeverUp:
-    async def solve(self, question):
-        raise NoResponseError("the worker is not up to date yet")
 
 
 class Mistaken:
@@ -160,23 +152,6 @@ async def test_a_site_that_was_cut_off_meanwhile_gets_no_pod():
         assert not set(world.placed()) & set(NORTH)
 
 
-async def test_while_sites_are_away_each_stage_is_thought_about():
-    async with two_sites(configuration=OFF) as world, world.scheduler() as runtime:
-        world.deploy("hard", 6)
-        await running(world, 6)
-        planner = slow_batches(runtime, 0.5)
-        await cut_until_evicted(world, *NORTH)
-        world.scale("hard", 8)
-        await asyncio.sleep(5)
-        assert {question.view.__name__ for question in planner.asked} == {"in_cloud", "close_sites"}
-        # What one stage has placed is none of the next one's.
-        asked = Counter(uid for question in planner.asked for uid in question.uids)
-        assert set(asked.values()) == {1}
-        placed = where(world)
-        assert placed["c"] >= placed["n-"] > 0
-        assert "n" not in placed
-
-
 async def test_no_move_is_thought_about_beside_a_batch():
     configuration = load("{suggester: {period: 100ms}}", "test")
     async with clouded(configuration=configuration) as world, world.scheduler() as runtime:
@@ -217,24 +192,6 @@ async def test_without_an_answer_it_is_decided_in_haste():
         assert await bound_after(world, "hard", 5) < 1
         assert world.placed("hard") == {"e1": 4, "c1": 1}
         assert len(planner.asked) == 1
-
-
-@pytest.mark.long
-async def test_at_a_cold_start_without_planner_waiting_pods_go_to_the_empty_edge(monkeypatch):
-    # On a busy machine every look at the clock is past the deadline.
-    monkeypatch.setattr(Deadline, "within", lambda *_: Deadline(lambda: 9.0, 0.025))
-    nodes = [node(f"e{n:02}", "edge", "8", "16Gi") for n in range(35)]
-    nodes += [node(f"c{n:02}", "cloud", "16", "64Gi") for n in range(15)]
-    async with clouded(*nodes) as world:
-        for number in range(30):
-            world.deploy(f"hard-{number:02}", 33, cpu="100m", memory="128Mi")
-        await world.until(lambda: world.placed() == {None: 990}, 30)
-        async with world.scheduler() as runtime:
-            planned = runtime.planned_batches
-            planned.planner = NeverUp()
-            await world.until_bound(990, 60)
-        at_edge = sum(n for name, n in world.placed().items() if name.startswith("e"))
-        assert at_edge >= 0.98 * 990
 
 
 async def test_a_mistake_in_an_answer_costs_only_the_answer(caught):

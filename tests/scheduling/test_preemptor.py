@@ -23,7 +23,6 @@ from support.preemptions import (
     urgent,
 )
 from support.slow_planning import SlowPlanner
-from support.worlds import CLOUD, EDGE
 
 
 async def test_an_important_pod_gets_the_room_and_the_victims_replacement_waits():
@@ -182,17 +181,6 @@ async def test_room_that_came_free_meanwhile_makes_the_eviction_needless():
             assert settled(world)
 
 
-async def test_no_pod_is_evicted_while_another_leaves_anyway():
-    calls = Evictions()
-    async with preempting(timing=SLOW_STOP, faults=calls) as world, world.scheduler():
-        await filled(world, terminationGracePeriodSeconds=20)
-        world.scale("low", 1)
-        await asyncio.sleep(0.5)
-        urgent(world)
-        await world.until(lambda: world.placed("urgent") == {"e1": 1}, 40)
-        assert calls.asked == calls.done == []
-
-
 async def test_a_more_important_pod_takes_the_room_made_for_another():
     calls = Evictions()
     async with preempting(timing=SLOW_STOP, faults=calls) as world, world.scheduler():
@@ -225,18 +213,6 @@ async def test_a_pod_bound_while_victims_are_chosen_is_not_counted_as_waiting():
         assert world.placed("most") == {"e1": 1}
 
 
-async def test_several_important_pods_each_get_room_and_no_more_go_than_must():
-    async with preempting(EDGE, CLOUD, timing=SLOW_STOP) as world, world.scheduler():
-        await filled(world, 24)
-        urgent(world, replicas=6)
-        await world.until(lambda: world.bound("urgent") == 6, 60)
-        await asyncio.sleep(60)
-        assert world.placed("urgent") == {"e1": 4, "c1": 2}
-        assert len(world.events("Preempted")) == 6
-        assert world.placed("low") == {"c1": 18, None: 6}
-        assert settled(world)
-
-
 async def test_a_pod_deleted_meanwhile_needs_no_more_room():
     async with preempting(timing=SLOW_STOP) as world, world.scheduler():
         await filled(world, 2, terminationGracePeriodSeconds=20)
@@ -261,16 +237,3 @@ async def test_a_nominated_node_that_closes_is_given_up():
         assert closed not in world.placed("urgent")
         await asyncio.sleep(1)
         assert settled(world)
-
-
-async def test_pods_of_other_schedulers_are_victims_too():
-    async with preempting() as world, world.scheduler():
-        world.deploy("foreign", 2, schedulerName="default-scheduler")
-        await asyncio.sleep(0.1)
-        for pod in world.pods("foreign"):
-            target = {"target": {"kind": "Node", "name": "e1"}, "metadata": {}}
-            world.api.bind("default", pod["metadata"]["name"], target)
-        await asyncio.sleep(1)
-        urgent(world)
-        await world.until(lambda: world.placed("urgent") == {"e1": 1}, 5)
-        assert world.placed("foreign") == {"e1": 1, None: 1}

@@ -48,14 +48,6 @@ def enemies(scene):
     scene.put(pod("enemy"), on="e1")
 
 
-def exclusive(scene):
-    scene.put(pod("enemy", **apart(term("waiting"))), on="e1")
-
-
-def unlabelled_friend(scene):
-    scene.put(pod("stranger"), on="e1")
-
-
 def friend_elsewhere(scene):
     scene.put(pod("friend"), on="e1", namespace="shop")
 
@@ -68,23 +60,6 @@ def uneven(scene):
 def claimed(scene):
     scene.volume()
     scene.claim()
-
-
-FAR_VOLUME = {
-    "nodeAffinity": {
-        "required": {
-            "nodeSelectorTerms": [
-                {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["z"]}]}
-            ]
-        }
-    }
-}
-
-
-def far_volume(scene):
-    scene.volume(**FAR_VOLUME)
-    scene.claim()
-    scene.bind_claim()
 
 
 def volume_of_a_zone(scene):
@@ -122,11 +97,6 @@ WEB = {"labels": {"app": "web"}, **spread("web")}
 
 HELP = {
     "room": (ONE, full, {}, lambda s: s.remove("big")),
-    "finished": (
-        ONE, full, {}, lambda s: s.patch(PODS, "big", {"status": {"phase": "Succeeded"}}, "status",
-                                         "default"),
-    ),
-    "resize of another": (ONE, full, {}, lambda s: s.resize("big", "2")),
     "resize of itself": (ONE, full, {"cpu": "500m"}, lambda s: (
         s.resize("big", "3700m"), s.resize("waiting", "300m"))),
     "node grows": (
@@ -135,20 +105,11 @@ HELP = {
     ),
     "new node": (ONE, full, {}, lambda s: s.world.api.create(NODES, zoned("e2", "y"))),
     "port": (ONE, ported, {"ports": (80,)}, lambda s: s.remove("other")),
-    "anti-affinity": (ONE, enemies, apart(term("enemy")), lambda s: s.remove("enemy")),
-    "anti-affinity of the other": (ONE, exclusive, {}, lambda s: s.remove("enemy")),
     "enemy relabelled": (
         ONE, enemies, apart(term("enemy")),
         lambda s: s.label(PODS, "enemy", "default", app="tame"),
     ),
-    "itself relabelled": (
-        ONE, exclusive, {}, lambda s: s.label(PODS, "waiting", "default", app="tame"),
-    ),
     "friend comes": (ONE, nothing, near(term("friend")), lambda s: s.put(pod("friend"), on="e1")),
-    "friend relabelled": (
-        ONE, unlabelled_friend, near(term("friend")),
-        lambda s: s.label(PODS, "stranger", "default", app="friend"),
-    ),
     "namespace relabelled": (
         ONE, friend_elsewhere, near(term("friend", **FRIENDLY)),
         lambda s: s.label(NAMESPACES, "shop", friendly="yes"),
@@ -157,24 +118,11 @@ HELP = {
         (zoned("e1", "x", cpu="1"), zoned("e2", "y")), lambda s: s.put(pod("friend"), on="e1"),
         near(term("friend")), lambda s: s.label(NODES, "e2", zone="x"),
     ),
-    "spread, matching pod comes": (
-        (zoned("e1", "x"), zoned("e2", "y", taints=[TAINT])),
-        lambda s: s.put(pod("w-1", labels={"app": "web"}), on="e1"), WEB,
-        lambda s: s.put(pod("w-2", labels={"app": "web"}), on="e2"),
-    ),
-    "spread, matching pod leaves": (TWO, uneven, WEB, lambda s: s.remove("w-1")),
     "spread, matching pod begins to go": (
         TWO, uneven, WEB, lambda s: (
             s.patch(PODS, "w-1", {"metadata": {"finalizers": ["example.com/stay"]}}, "", "default"),
             s.remove("w-1"),
         ),
-    ),
-    "spread, matching pod relabelled": (
-        TWO, uneven, WEB, lambda s: s.label(PODS, "w-1", "default", app="other"),
-    ),
-    "label": (
-        ONE, nothing, {"nodeSelector": {"disk": "ssd"}},
-        lambda s: s.label(NODES, "e1", disk="ssd"),
     ),
     "untaint": (
         (zoned("e1", "x", taints=[TAINT]),), nothing, {},
@@ -198,19 +146,9 @@ HELP = {
         lambda s: s.label(NODES, "e1", **{"kubedsm.io/tier": "edge"}),
     ),
     "claim bound": (ONE, claimed, MOUNTED, lambda s: s.bind_claim()),
-    "claim made": (
-        ONE, lambda s: s.volume(), MOUNTED, lambda s: (s.claim(), s.bind_claim()),
-    ),
-    "volume reached": (
-        ONE, far_volume, MOUNTED, lambda s: s.label(NODES, "e1", zone="z"),
-    ),
     "volume's zone": (
         (zoned("e1", "x", labels={ZONE: "b"}),), volume_of_a_zone, MOUNTED,
         lambda s: s.label(PERSISTENT_VOLUMES, "pv", **{ZONE: "b"}),
-    ),
-    "node's zone": (
-        (zoned("e1", "x", labels={ZONE: "b"}),), volume_of_a_zone, MOUNTED,
-        lambda s: s.label(NODES, "e1", **{ZONE: "a"}),
     ),
     "claim of one pod": (ONE, claim_of_one_pod, MOUNTED, lambda s: s.remove("owner")),
     "volume detached": (ONE, no_slot, MOUNTED, lambda s: s.remove("owner")),
@@ -218,9 +156,6 @@ HELP = {
         ONE, no_slot, MOUNTED, lambda s: s.patch(CSI_NODES, "e1", {"spec": csi_node(2)["spec"]}),
     ),
     "CSINode gone": (ONE, no_slot, MOUNTED, lambda s: s.world.api.delete(CSI_NODES, "", "e1")),
-    "its volume attached for another pod": (
-        ONE, no_slot, MOUNTED, lambda s: s.put(pod("reader", **MOUNTED), on="e1"),
-    ),
     "disk": (
         ONE, lambda s: s.put(pod("owner", **DISK), on="e1"), DISK, lambda s: s.remove("owner"),
     ),
@@ -244,19 +179,10 @@ IN_VAIN = {
         lambda s: (s.put(pod("big", cpu="4"), on="e1"), s.put(pod("small"), on="e2")), {},
         lambda s: s.remove("big"),
     ),
-    "room, where a label is missing": (
-        ONE, full, {"nodeSelector": {"disk": "ssd"}}, lambda s: s.remove("big"),
-    ),
-    "another port": (
-        ONE, lambda s: (ported(s), s.put(pod("third", ports=(81,)), on="e1")), {"ports": (80,)},
-        lambda s: s.remove("third"),
-    ),
     "a stranger leaves": (
         ONE, lambda s: (enemies(s), s.put(pod("stranger"), on="e1")), apart(term("enemy")),
         lambda s: s.remove("stranger"),
     ),
-    "a stranger comes": (ONE, nothing, near(term("friend")),
-                         lambda s: s.put(pod("stranger"), on="e1")),
     "node shrinks": (
         ONE, full, {},
         lambda s: s.patch(NODES, "e1", {"status": {"allocatable": {"cpu": "3"}}}, "status"),
@@ -268,9 +194,6 @@ IN_VAIN = {
     "node full from the start": (
         ONE, full, {}, lambda s: s.world.api.create(NODES, zoned("e2", "y", cpu="500m")),
     ),
-    "label of its own": (ONE, full, {}, lambda s: s.label(PODS, "waiting", "default", more="x")),
-    "node goes": (TWO, lambda s: (full(s), s.put(pod("big2", cpu="4"), on="e2")), {},
-                  lambda s: s.world.api.delete(NODES, "", "e2")),
     "another driver's volume detached": (
         ONE, lambda s: (no_slot(s), s.csi_claim("other", "other.example.com"),
                         s.put(pod("third", **mounting("other")), on="e1")),
@@ -288,16 +211,6 @@ async def test_what_cannot_help_causes_no_decision(case):
         await asyncio.sleep(LONG)
         assert not scene.bound
         assert scene.policy.decisions == before
-
-
-async def test_a_new_node_is_remembered_by_what_it_refuses_for():
-    async with waiting(ONE, enemies, **apart(term("enemy"))) as scene:
-        before = scene.policy.decisions
-        scene.world.api.create(NODES, zoned("e2", "y", taints=[TAINT]))
-        await asyncio.sleep(LONG)
-        assert scene.policy.decisions <= before + 1
-        scene.patch(NODES, "e2", {"spec": {"taints": None}})
-        await scene.world.until(lambda: scene.bound, SOON)
 
 
 def refusing(plural):

@@ -55,16 +55,6 @@ async def test_a_users_own_deletion_cost_outlives_a_change_of_its_nodes_tier():
         assert kept == {"theirs": "7", "corrected": "5000"}
 
 
-async def test_a_scale_down_takes_the_cloud_pods_first():
-    async with emulated(EDGE, CLOUD) as world, world.scheduler():
-        world.deploy("web", 7)
-        await world.until_bound(7, 2)
-        await asyncio.sleep(2)
-        world.scale("web", 4)
-        await asyncio.sleep(5)
-        assert world.placed() == {"e1": 4}
-
-
 async def test_pods_of_others_are_counted_and_left_alone():
     async with emulated(EDGE, CLOUD) as world, world.scheduler():
         world.deploy("foreign", 2, schedulerName="default-scheduler")
@@ -94,51 +84,3 @@ async def test_a_pod_that_fits_nowhere_says_why_and_only_once():
         [told] = world.events("FailedScheduling")
         assert told["series"]["count"] > 1
         assert world.invariants.writes == before + 1
-
-
-async def test_a_gated_pod_waits_for_its_gate():
-    async with emulated(EDGE) as world, world.scheduler():
-        world.deploy("web", 1, schedulingGates=[{"name": "example.com/wait"}])
-        await asyncio.sleep(5)
-        assert world.placed() == {None: 1}
-        [pod] = world.pods()
-        world.patch(PODS, pod["metadata"]["name"], {"spec": {"schedulingGates": None}})
-        await world.until_bound(1, 1)
-
-
-async def test_no_edge_node_means_cloud_and_no_node_at_all_means_waiting():
-    async with emulated(CLOUD) as world, world.scheduler():
-        world.deploy("web", 2)
-        await world.until_bound(2, 2)
-        assert world.placed() == {"c1": 2}
-    async with emulated() as world, world.scheduler():
-        world.deploy("web", 1)
-        await asyncio.sleep(2)
-        assert world.placed() == {None: 1}
-        world.api.create(NODES, EDGE)
-        await world.until_bound(1, 1)
-
-
-async def test_an_idle_scheduler_writes_nothing():
-    async with emulated(EDGE, CLOUD) as world, world.scheduler():
-        world.deploy("web", 6)
-        await asyncio.sleep(5)
-        before = world.invariants.writes
-        await asyncio.sleep(3600)
-        assert world.invariants.writes == before
-
-
-async def test_a_large_pod_that_has_waited_for_a_minute_is_placed_before_newer_ones():
-    for waited, bound in ((50, {"new": 4}), (70, {"old": 1})):
-        async with emulated(EDGE) as world, world.scheduler():
-            world.deploy("there", 1, cpu="4")
-            await world.until_bound(1, 2)
-            world.deploy("old", 1, cpu="4")
-            await asyncio.sleep(40)
-            world.deploy("new", 8)
-            await asyncio.sleep(waited - 40)
-            world.scale("there", 0)
-            await world.until(lambda: not world.placed("there"), 5)
-            await asyncio.sleep(15)
-            found = {app: world.placed(app)["e1"] for app in ("old", "new")}
-            assert {app: n for app, n in found.items() if n} == bound

@@ -8,7 +8,7 @@ from kubedsm.config.settings import load
 from kubedsm.model.events import MeasuredApplied
 from kubedsm.model.measured import Measured
 from kubedsm.model.model import Workload
-from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, SERVICES
+from kubedsm_lab.emulator.api.resources import SERVICES
 from support.metered import Metered
 from support.sites import NORTH, cordon, running, two_sites, where
 from support.viewing import Viewer
@@ -57,21 +57,6 @@ async def test_pods_follow_measured_demand_and_then_stay():
         assert len(begun) == 2
 
 
-async def test_flapping_demand_moves_nothing_in_vain():
-    async with two_sites() as world, world.scheduler() as runtime:
-        world.deploy("web", 4)
-        await running(world, 4)
-        with capture_logs() as logs:
-            for turn in range(60):
-                demand = {WEB: {"north": 1.0 + 9 * (turn % 2), "south": 10.0 - 9 * (turn % 2)}}
-                requests = {w: {s: 10 * n for s, n in of.items()} for w, of in demand.items()}
-                sample = Measured(float(turn + 1), demand=requests)
-                runtime.handler.handle(MeasuredApplied(sample))
-                await asyncio.sleep(20)
-        begun = [log for log in logs if log["event"] == "migration begun"]
-        assert len(begun) <= 4
-
-
 async def test_a_cut_site_gets_nothing_and_its_demand_goes_to_neighbours():
     async with two_sites(configuration=DECLARED) as world, world.scheduler():
         cordon(world, *NORTH)
@@ -82,17 +67,6 @@ async def test_a_cut_site_gets_nothing_and_its_demand_goes_to_neighbours():
         cordon(world, *NORTH, cordoned=False)
         await asyncio.sleep(240)
         assert where(world) == {"n": 3, "s": 1}
-
-
-async def test_a_tenant_declares_demand():
-    async with two_sites() as world, world.scheduler():
-        deployment = world.deploy("web", 0)
-        template = {"metadata": {"annotations": {"kubedsm.io/demand": "south=1"}}}
-        patch = {"spec": {"replicas": 2, "template": template}}
-        name = deployment["metadata"]["name"]
-        world.patch(DEPLOYMENTS, name, patch)
-        await running(world, 2)
-        assert where(world) == {"s": 2}
 
 
 async def test_a_service_that_sends_requests_anywhere_is_told_once_with_the_remedy():

@@ -10,9 +10,9 @@ from kubedsm.config.current import CurrentConfiguration
 from kubedsm.config.sections import MigrationSettings, SiteSettings
 from kubedsm.config.services import Service
 from kubedsm.config.settings import Configuration
-from kubedsm.model.events import Change, NodeApplied
+from kubedsm.model.events import NodeApplied
 from kubedsm.model.mirror import ClusterMirror
-from kubedsm.model.model import Node, NodeName, Resources, Taint
+from kubedsm.model.model import Node, Resources, Taint
 from kubedsm.scheduling.site_monitor import Sites
 from kubedsm_lab.replay.virtual_time import VirtualClock
 from support.handles import handle_of
@@ -116,44 +116,6 @@ async def test_a_workload_that_goes_on_serving_there_has_its_share_of_the_edge()
             await asyncio.sleep(5.0)
             assert where(world, "other") == {"s": 6}
             assert where(world, "web") == {"n-": 4, "c": 5}
-
-
-async def test_without_room_in_the_cloud_a_stand_in_takes_what_there_is():
-    async with two_sites(cloud="1") as world:
-        world.deploy("web", 6)
-        async with world.scheduler():
-            await running(world, 6)
-            there = where(world)["n"]
-            await cut_until_evicted(world, *NORTH)
-            assert where(world) == {"n-": there, "s": 5, "c": 1}
-
-
-async def test_a_stand_in_says_why_it_is_in_the_cloud():
-    async with two_sites() as world:
-        world.deploy("web", 6)
-        async with world.scheduler():
-            await running(world, 6)
-            await cut_until_evicted(world, *NORTH)
-            stand_ins = {
-                p["metadata"]["name"] for p in world.pods() if p["spec"]["nodeName"] == "c1"
-            }
-            said = {
-                event["involvedObject"]["name"]: event["message"]
-                for event in world.events("Scheduled")
-            }
-            for name in stand_ins:
-                assert "north partitioned, its pods are replaced in the cloud" in said[name]
-            decisions, [one, *_] = world.runtime.decisions, sorted(stand_ins)
-            ((uid, name),) = decisions.find_pods(one).items()
-            explained = decisions.explain(decisions.recall(uid, name))
-            advice = {node.node: node.change for node in explained.nodes}
-            assert advice.pop("c1") is None
-            assert all("site.settle" in said for said in advice.values())
-            # Those that come on top are as welcome as any.
-            at_south = where(world)["s"]
-            world.scale("web", 8)
-            await asyncio.sleep(5.0)
-            assert where(world)["s"] == at_south + 2
 
 
 async def test_a_single_lost_node_is_no_cut():
@@ -262,26 +224,3 @@ async def test_without_labels_no_node_is_at_a_site():
             await cut_until_evicted(world, *NORTH)
             assert not runtime.sites.away()
             assert "c" not in where(world)
-
-
-async def test_a_node_that_becomes_not_ready_and_ready_again_is_logged_in_a_line_each():
-    alone, before = Alone(), None
-    with capture_logs() as logs:
-        for keys in (
-            (),
-            ("unreachable",),
-            ("unreachable", "other"),
-            ("not-ready",),
-            (),
-            ("other",),
-        ):
-            taints = tuple(Taint(f"node.kubernetes.io/{key}", "", "NoSchedule") for key in keys)
-            node = Node(NodeName("e1"), {}, Resources(), taints)
-            alone.sites.observe(Change(node_before=before, node_after=node))
-            before = node
-        alone.sites.observe(Change(node_before=before))
-    assert [(entry["event"], entry["node"], entry.get("ready")) for entry in logs] == [
-        ("node not ready", "e1", "Unknown"),
-        ("node not ready", "e1", "False"),
-        ("node ready", "e1", None),
-    ]

@@ -8,26 +8,21 @@ import pytest
 from kubedsm.config.settings import load
 from kubedsm.kube.client.port import Response
 from kubedsm.model.mirror import ReservationError
-from kubedsm.rebalancing.migration_requests import list_requested_moves
 from kubedsm.scheduling import scheduling_cycle
-from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, NODES, PODS
-from kubedsm_lab.emulator.front import Faults, RequestFault
+from kubedsm_lab.emulator.api.resources import PODS
+from kubedsm_lab.emulator.front import RequestFault
 from kubedsm_lab.emulator.paper import node
 from support.faults import Failing
 from support.move_scenes import CONFIGURATION, LARGE_CLOUD, SMALL_EDGE, open_edge, settle_on_cloud
-from support.packings import APPLY, half_full, in_pieces, large, placed
+from support.packings import half_full, in_pieces, large, placed
 from support.preemptions import (
-    DISRUPTION,
     ENABLED,
     HIGH,
     HIGHEST,
     SLOW_STOP,
-    filled,
     preempting,
     urgent,
 )
-from support.proposals import proposing
-from support.slow_planning import slow_batches
 from support.worlds import CLOUD, EDGE, emulated
 
 TIMED_OUT = Response(
@@ -131,54 +126,6 @@ async def test_a_nominated_pod_takes_no_capacity_from_a_more_important_one():
         await world.until(lambda: world.placed("top") == {"m": 1}, 3)
 
 
-async def test_capacity_of_a_nomination_that_is_not_needed_is_used_at_once():
-    async with preempting(pool("n", "4")) as world, world.scheduler():
-        world.deploy("low", 2, cpu="2", nodeSelector={"pool": "n"})
-        await world.until_bound(2, 3)
-        await asyncio.sleep(2)
-        world.patch(PODS, world.pods("low")[0]["metadata"]["name"], STUCK)
-        urgent(world, cpu="4")
-        await world.until(lambda: len(world.events("Preempted")) == 2, 20)
-        await asyncio.sleep(5)
-        world.api.create(NODES, pool("m", "4"))
-        await world.until(lambda: world.placed("urgent") == {"m": 1}, 3)
-        # One pod never stops, and the other one's replacement takes what was nominated.
-        await world.until(lambda: world.placed("low")["n"] == 2, 3)
-
-
-async def test_a_nominated_pod_is_not_tried_at_each_report_of_its_node():
-    async with preempting(timing=SLOW_STOP) as world, world.scheduler() as runtime:
-        await filled(world, terminationGracePeriodSeconds=3000)
-        for pod in world.pods("low"):
-            world.patch(PODS, pod["metadata"]["name"], STUCK)
-        urgent(world)
-        await world.until(lambda: world.events("Preempted"), 5)
-        await asyncio.sleep(30)
-        attempts, pop = [], runtime.queue.pop
-        runtime.queue.pop = lambda limit: attempts.append(limit) or pop(limit)
-        for number in range(100):
-            world.patch(NODES, "e1", {"metadata": {"annotations": {"heartbeat": str(number)}}})
-            await asyncio.sleep(1)
-        assert len(attempts) < 10
-
-
-async def test_a_refused_preemption_for_a_pod_that_is_gone_leaves_nothing():
-    class Refusing(Faults):
-        def on_request(self, request):
-            if not request.path.endswith("/eviction"):
-                return None
-            if world.api.list(DEPLOYMENTS, "default", fields="metadata.name=urgent"):
-                world.api.delete(DEPLOYMENTS, "default", "urgent")
-            return RequestFault(Response(429, DISRUPTION), delay=3.0)
-
-    async with preempting() as world, world.scheduler(faults=Refusing()) as runtime:
-        await filled(world)
-        urgent(world)
-        await asyncio.sleep(60)
-        assert not runtime.preemptor._shunned
-        assert not runtime.preemptor._reported
-
-
 async def test_pods_of_a_planned_batch_whose_binds_fail_to_begin_are_tried_again(
     monkeypatch, caught
 ):
@@ -200,22 +147,6 @@ async def test_pods_of_a_planned_batch_whose_binds_fail_to_begin_are_tried_again
         caught.clear()
 
 
-async def test_a_pod_deleted_while_it_is_planned_waits_for_no_migration(monkeypatch):
-    monkeypatch.setattr(scheduling_cycle, "INLINE_LIMIT", 0)
-
-    async with emulated(EDGE, CLOUD) as world, world.scheduler() as runtime:
-        slow_batches(runtime, 1.0)
-        runtime.scheduler.find_held = lambda _, decision: dict.fromkeys(
-            (binding.pod.uid for binding in decision.bindings), 60.0
-        )
-        world.deploy("web", 1)
-        await asyncio.sleep(0.5)
-        world.api.delete(DEPLOYMENTS, "default", "web")
-        await asyncio.sleep(3)
-        assert not world.pods()
-        assert not runtime.queue._pods
-
-
 async def test_a_more_important_pod_that_fits_nowhere_does_not_stop_packing():
     async with in_pieces() as world, world.scheduler():
         await half_full(world)
@@ -226,19 +157,6 @@ async def test_a_more_important_pod_that_fits_nowhere_does_not_stop_packing():
         await world.until(lambda: placed(world) == 1, 120)
 
 
-async def test_unschedulable_pods_that_come_and_go_do_not_stop_packing():
-    free = attrs.evolve(APPLY, migration=attrs.evolve(APPLY.migration, price=0.0))
-    async with in_pieces(configuration=free) as world, world.scheduler():
-        await half_full(world)
-        large(world)
-        for number in range(60):
-            world.deploy(f"x{number % 2}", 1, cpu="64")
-            await asyncio.sleep(1)
-            world.api.delete(DEPLOYMENTS, "default", f"x{number % 2}")
-            await asyncio.sleep(0.5)
-        assert placed(world) == 1
-
-
 async def test_a_packed_pod_whose_binds_are_refused_does_not_stop_packing():
     denied = webhook("binding", "/large-", DENIED, 0.0)
     async with in_pieces(nodes=4, faults=denied) as world, world.scheduler():
@@ -247,21 +165,3 @@ async def test_a_packed_pod_whose_binds_are_refused_does_not_stop_packing():
         await asyncio.sleep(15)
         large(world, "other")
         await world.until(lambda: placed(world, "other"), 40)
-
-
-async def test_a_requested_migration_is_answered_though_many_pods_are_bound_meanwhile():
-    slow = load(
-        "{suggester: {mode: suggest, period: 1s}, migration: {price: 0s, drainDelay: 60s}}", "test"
-    )
-    async with proposing(slow, pods=1) as scene:
-        moves = list_requested_moves(await scene.until_proposed())
-        scene.ask(moves=moves)
-        await asyncio.sleep(5)
-        on_cloud = {"nodeSelector": {"kubernetes.io/hostname": "c1"}}
-        for number in range(600):
-            scene.world.create_pod(f"p{number}", "1m", memory="1Mi", **on_cloud)
-            if number > 5:
-                scene.world.api.delete(PODS, "default", f"p{number - 5}", grace_seconds=0)
-            await asyncio.sleep(0.1)
-        answer = await scene.answer(seconds=200)
-        assert [move.outcome for move in answer.moves] == ["completed"]

@@ -8,7 +8,7 @@ import pytest
 from kubedsm.app.cluster_reflectors import EventHandler
 from kubedsm.model.events import NodeApplied, NodeDeleted, PodApplied, PodDeleted
 from kubedsm.model.mirror import ClusterMirror
-from kubedsm.model.model import Node, NodeName, Resources, SchedulingRules, SpreadConstraint
+from kubedsm.model.model import Node, NodeName, Resources
 from kubedsm.process.supervisor import Supervisor
 from kubedsm.scheduling.scheduling_queue import FLUSH_INTERVAL, FLUSH_LIMIT, SchedulingQueue
 from kubedsm_lab.replay.virtual_time import VirtualClock
@@ -94,32 +94,6 @@ async def test_a_hint_is_asked_once_for_each_kind_of_pods(scene):
     assert len(scene.queue) == 0
 
 
-async def test_what_concerns_no_pod_asks_nothing(scene):
-    scene.asleep(*crowd())
-    foreign = attrs.evolve(pod("foreign"), scheduler_name="other")
-    scene.tell(
-        PodApplied(foreign),
-        PodApplied(attrs.evolve(foreign, node_name=NodeName("n1"))),
-        PodApplied(attrs.evolve(foreign, node_name=NodeName("n1"), phase="Running", ready=True)),
-        NodeApplied(node("n1")),
-    )
-    assert scene.mirror.asked == 0
-    assert len(scene.queue) == 0
-
-
-async def test_labels_tell_pods_apart_only_where_a_rule_looks_at_them(scene):
-    index = "apps.kubernetes.io/pod-index"
-    ordinals = [pod(f"p{n}", cpu=3, labels={index: str(n)}) for n in range(9)]
-    scene.asleep(*ordinals)
-    scene.remove(SMALL)
-    assert scene.mirror.asked == 1
-    rules = SchedulingRules(spread=(SpreadConstraint("zone", 1, (), "shop"),))
-    spread = [pod(p.name, cpu=3, labels=p.labels, rules=rules) for p in ordinals]
-    scene.asleep(*spread, rules=FIT | {"PodTopologySpread"})
-    scene.remove(SECOND)
-    assert scene.mirror.asked == 9
-
-
 async def test_as_many_are_tried_as_there_is_room_for_and_those_first_that_are_served_first(scene):
     pods = crowd()
     scene.asleep(*pods)
@@ -140,30 +114,6 @@ async def test_twice_as_many_are_tried_until_one_is_rejected(scene):
     assert scene.popped() == []
     scene.remove(SECOND)
     assert len(scene.popped()) == 1
-
-
-async def test_all_are_tried_in_the_end_if_none_is_rejected(scene):
-    pods = crowd()
-    scene.asleep(*pods)
-    scene.remove(SMALL)
-    served = []
-    while batch := scene.popped():
-        served += batch
-    assert served == [each.uid for each in reversed(pods)]
-
-
-async def test_the_more_important_are_served_first_and_new_ones_take_their_turn(scene):
-    scene.asleep(*crowd(9), pod("urgent", priority=9))
-    scene.tell(PodApplied(pod("young", created=2000.0)), PodApplied(pod("ancient", created=1.0)))
-    scene.remove(SMALL)
-    assert scene.popped(2) == ["urgent", "ancient"]
-    assert scene.popped(2) == ["p008", "young"]
-
-
-async def test_a_new_node_is_asked_once_for_each_kind_and_takes_no_more_than_it_has_room_for(scene):
-    scene.asleep(*crowd())
-    scene.tell(NodeApplied(node("n2", cpu=5)))
-    assert len(scene.popped()) == 5
 
 
 async def test_a_node_that_rejects_when_it_comes_is_remembered_by_its_rule(scene):

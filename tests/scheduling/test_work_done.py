@@ -4,7 +4,6 @@ import asyncio
 
 from structlog.testing import capture_logs
 
-from kubedsm_lab.emulator.api.resources import PODS
 from support.faults import OUTCOMES
 from support.move_scenes import AtRequest
 from support.worlds import CLOUD, EDGE, emulated
@@ -37,19 +36,3 @@ async def test_the_line_of_a_batch_counts_what_was_seen_bound_and_names_it_for_t
     assert len(named[0]["bound"]) == 2
     assert named[1]["bound"][0] == named[0]["failed"][0]
     assert named[1]["bound"][0].endswith(" on e1")
-
-
-async def test_the_line_waits_for_the_binds_and_not_for_pods_that_are_gone():
-    with capture_logs() as logs:
-        async with emulated(EDGE, CLOUD) as world:
-
-            def gone():
-                assert lines(logs) == []
-                for pod in world.pods():
-                    world.api.delete(PODS, "default", pod["metadata"]["name"])
-
-            async with world.scheduler(AtRequest(is_bind, gone)):
-                world.create_pod("a")
-                await asyncio.sleep(30)
-    [line] = lines(logs)
-    assert (line["pods"], line["bound"], line["failed"]) == (1, 0, 1)

@@ -15,7 +15,6 @@ migration: {drainDelay: 1s, deadline: 10s}
 """,
     "test",
 )
-PIECES = tuple(node(f"n{number}", "cloud", "4", "8Gi") for number in (1, 2))
 
 
 def in_pieces(*, tier="cloud", configuration=APPLY, nodes=2, **world):
