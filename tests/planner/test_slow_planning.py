@@ -6,7 +6,6 @@ import pytest
 from structlog.testing import capture_logs
 
 from kubedsm_lab.emulator.api.resources import NODES, PODS
-from kubedsm_lab.emulator.paper import node
 from support.move_scenes import (
     LARGE_CLOUD,
     SMALL_EDGE,
@@ -14,7 +13,7 @@ from support.move_scenes import (
     open_edge,
     settle_on_cloud,
 )
-from support.preemptions import Evictions, filled, preempting, settled, urgent
+from support.preemptions import Evictions, filled, preempting, urgent
 from support.slow_planning import SlowPlanner
 
 
@@ -87,36 +86,6 @@ async def test_without_an_answer_moves_are_looked_for_again():
         open_edge(world, SMALL_EDGE)
         await world.until(lambda: world.placed() == {"e1": 2}, 60)
         assert not planner.silent
-
-
-async def test_room_is_made_by_answers_that_take_their_time():
-    calls = Evictions()
-    async with preempting(faults=calls) as world, world.scheduler() as runtime:
-        planner = slow(runtime, 0.5)
-        await filled(world)
-        urgent(world)
-        await world.until(lambda: world.placed("urgent") == {"e1": 1}, 30)
-        assert len(calls.done) == 1
-        assert len(planner.asked) > 2
-        await asyncio.sleep(30)
-        assert settled(world)
-
-
-async def test_nobody_is_evicted_for_a_pod_that_has_room_by_now():
-    calls = Evictions()
-    async with preempting(faults=calls) as world, world.scheduler() as runtime:
-        await filled(world)
-
-        def meanwhile(answer):
-            world.api.create(NODES, node("e2", "edge", "4", "8Gi"))
-
-        planner = slow(runtime, 1.0, meanwhile=meanwhile)
-        urgent(world)
-        await world.until(lambda: world.placed("urgent") == {"e2": 1}, 30)
-        await asyncio.sleep(30)
-        assert planner.asked
-        assert calls.done == []
-        assert settled(world)
 
 
 async def test_victims_that_left_while_they_were_found_are_found_anew():

@@ -87,12 +87,6 @@ async def test_two_moves_even_it_out_and_then_it_is_quiet():
         assert sorted(pod["metadata"]["name"] for pod in world.pods()) == names
 
 
-async def test_nothing_is_moved_for_it_unless_that_is_wanted():
-    async with uneven("false") as (world, _):
-        await world.clock.sleep(100)
-        assert kinds(world, "e1") == ["hog", "hog"]
-
-
 async def test_a_move_is_worth_it_as_long_as_the_samples_say_so():
     async with uneven(mode="off") as (world, runtime):
         policy = runtime.configuration.current.policy

@@ -14,7 +14,6 @@ from support.metered import metering
 from support.move_scenes import (
     CONFIGURATION,
     LARGE_CLOUD,
-    labelled,
     open_edge,
     quiet,
     settle_on_cloud,
@@ -126,16 +125,3 @@ async def test_moves_of_one_service_that_are_under_way_at_one_time_are_judged_to
         assert summed["measuredChange"] == pytest.approx(-0.0025)
         assert summed["expectedChange"] == pytest.approx(-0.04)
         assert metered("kubedsm_move_effects_total", result="shorter") == 2
-
-
-async def test_a_move_that_is_taken_back_has_brought_nothing():
-    async with emulated(LARGE_CLOUD, configuration=CONFIGURATION) as world, world.scheduler():
-        await settle_on_cloud(world, "web", 2, 3)
-        tell(world, 40, 120)
-        open_edge(world, node("e1", "edge", "1", "8Gi"))
-        await world.until(lambda: labelled(world), 60)
-        world.scale("web", 0)
-        await quiet(world)
-        [move] = moves(world)
-        assert move.outcome != "completed"
-        assert move.effect is None

@@ -7,13 +7,12 @@ import pytest
 import structlog
 
 from kubedsm.config.settings import load
-from kubedsm.kube.wire.annotations import ANSWER_ANNOTATION, MoveRequest, RequestedMove
+from kubedsm.kube.wire.annotations import ANSWER_ANNOTATION, MoveRequest
 from kubedsm.rebalancing.migration_requests import list_requested_moves
 from kubedsm_lab.emulator.api.resources import PODS
 from support.faults import OUTCOMES, Failing
 from support.move_scenes import LARGE_CLOUD, ReadyPods, open_edge, quiet, settle_on_cloud
 from support.proposals import APPROVED, PROPOSING, Scene, config_map, proposing
-from support.sites import GRACE, NORTH, SOUTH, cordon, two_sites, where
 from support.worlds import emulated
 
 
@@ -98,29 +97,6 @@ async def test_a_request_gives_no_right_to_disrupt_a_pod_that_forbids_it():
         assert "do-not-disrupt" in answer.moves[0].reason
 
 
-async def test_while_paused_nothing_that_is_asked_for_is_moved():
-    async with proposing() as scene:
-        suggestion = await scene.until_proposed()
-        scene.paused("true")
-        await asyncio.sleep(1)
-        scene.ask(proposal=suggestion.id)
-        answer = await scene.answer()
-        assert (answer.state, answer.cause) == ("refused", "paused")
-        assert len(scene.answers()) == 1
-        scene.paused("false")
-        await asyncio.sleep(20)
-        assert scene.world.placed("web") == {"c1": 2}
-
-
-async def test_an_id_that_nothing_is_proposed_under_is_refused_with_the_one_that_is():
-    async with proposing() as scene:
-        suggestion = await scene.until_proposed()
-        scene.ask(proposal="0badf00d")
-        answer = await scene.answer()
-        assert (answer.state, answer.cause) == ("refused", "stale")
-        assert answer.text.endswith(f"the current proposal is {suggestion.id}")
-
-
 async def test_a_second_request_waits_for_nobody_and_a_third_is_taken_after_the_first():
     async with proposing() as scene:
         moves = list_requested_moves(await scene.until_proposed())
@@ -193,28 +169,6 @@ async def test_a_request_of_more_than_100000_characters_is_not_read(characters, 
         scene.put(request.ljust(characters))
         await asyncio.sleep(9)
         assert bool(scene.answers()) is taken
-
-
-async def test_a_requested_move_to_a_site_that_is_partitioned_is_refused():
-    async with two_sites(configuration=PROPOSING) as world:
-        config_map(world)
-        with structlog.testing.capture_logs() as said:
-            async with world.scheduler():
-                scene = Scene(world, said)
-                cordon(world, *NORTH, *SOUTH)
-                world.deploy("web", 1)
-                await world.until(lambda: where(world) == {"c": 1}, 90)
-                cordon(world, *NORTH, *SOUTH, cordoned=False)
-                world.cluster.disconnect(*NORTH)
-                await asyncio.sleep(GRACE + 3)
-                [pod] = world.pods("web")
-                metadata, source = pod["metadata"], pod["spec"]["nodeName"]
-                name = f"default/{metadata['name']}"
-                scene.ask(moves=[RequestedMove(name, metadata["uid"], source, "n1")])
-                answer = await scene.answer()
-                assert (answer.state, answer.cause) == ("refused", "stale")
-                assert "site" in answer.moves[0].reason
-                assert not world.witness.of("detach")
 
 
 async def test_who_leads_next_neither_repeats_a_request_nor_forgets_it():

@@ -6,12 +6,11 @@ import attrs
 import pytest
 from structlog.testing import capture_logs
 
-from kubedsm.config.sections import SuggesterSettings
 from kubedsm.config.settings import load
 from kubedsm.explain.pod import explain_pod
 from kubedsm.explain.rendering import render_text
 from kubedsm.planner.requests import NoResponseError
-from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, NODES, PODS
+from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, PODS
 from support.asked import as_sent
 from support.packings import APPLY, half_full, in_pieces, large, placed, settled
 from support.printed import printed
@@ -58,21 +57,6 @@ async def test_what_nothing_can_be_done_about_is_asked_once_and_said_once():
         assert world.invariants.writes <= before + 1  # that it still waits is counted
 
 
-async def test_a_restless_cluster_is_asked_about_ever_less_often():
-    async with in_pieces() as world, world.scheduler() as runtime:
-        planner = slow_migrations(runtime)
-        await half_full(world)
-        annotated(world, "web")
-        with capture_logs() as logs:
-            large(world)
-            for number in range(150):
-                patch = {"metadata": {"labels": {"second": str(number)}}}
-                world.patch(NODES, "n1", patch)
-                await asyncio.sleep(2)
-        assert len(planner.asked) <= 11
-        assert len(of(logs, "packing")) == 1
-
-
 async def test_no_more_than_a_tenth_of_the_time_is_spent_on_thinking():
     async with in_pieces() as world, world.scheduler() as runtime:
         planner = slow_migrations(runtime, 2.5)
@@ -82,33 +66,6 @@ async def test_no_more_than_a_tenth_of_the_time_is_spent_on_thinking():
             large(world, f"large{number}")
             await asyncio.sleep(5)
         assert 5 <= len(planner.asked) <= 200 / 25 + 1
-
-
-class OneAtATime:
-    """Planner that solves one request at a time, as the worker does; a packing takes long."""
-
-    def __init__(self, runtime):
-        self.lock, self.suggestions, self.planner = asyncio.Lock(), 0, runtime.planner
-        runtime.migrator.planner = self
-
-    async def solve(self, question):
-        async with self.lock:
-            self.suggestions += question.name == "suggestion"
-            await asyncio.sleep(20.0 * (question.name == "packing"))
-            return await self.planner.solve(question)
-
-
-async def test_the_time_of_a_packing_is_no_pause_of_the_suggester():
-    both = attrs.evolve(APPLY, suggester=SuggesterSettings(period=1.0))
-    async with in_pieces(configuration=both) as world, world.scheduler() as runtime:
-        await half_full(world)
-        annotated(world, "web")
-        planner = OneAtATime(runtime)
-        large(world)
-        for number in range(120):
-            world.patch(NODES, "n1", {"metadata": {"labels": {"change": str(number)}}})
-            await asyncio.sleep(0.5)
-        assert planner.suggestions > 20
 
 
 async def test_a_tenant_whose_pods_come_and_go_does_not_keep_others_moving():
@@ -156,18 +113,6 @@ async def test_in_the_mode_suggest_it_is_only_said():
             assert as_sent(told)["packing"] == told.packing
             assert f"Packing: {told.packing}" in printed(render_text(explain_pod(told)))
         assert placed(world) == 0
-
-
-async def test_nothing_is_thought_about_while_moving_is_paused():
-    async with in_pieces() as world, world.scheduler() as runtime:
-        planner, paused = slow_migrations(runtime), [True]
-        runtime.migrator.paused = lambda: paused[0]
-        await half_full(world)
-        large(world)
-        await asyncio.sleep(60)
-        assert planner.asked == []
-        paused[0] = False
-        await world.until(lambda: placed(world) == 1, 30)
 
 
 async def test_without_an_answer_it_is_asked_again():

@@ -35,26 +35,6 @@ async def test_a_move_that_does_not_pay_yet_is_made_once_its_workload_has_been_q
         await world.until(lambda: world.placed("web") == {"e1": 1}, 120)
 
 
-async def test_looking_again_as_time_goes_by_is_no_busy_thinking():
-    async with (
-        emulated(ONE, CLOUD, configuration=at_price("30s")) as world,
-        world.scheduler() as runtime,
-    ):
-        world.deploy("web", 2)
-        await world.until_bound(2, 3)
-        await asyncio.sleep(30)
-        asked = []
-
-        class Listening:
-            async def solve(self, question):
-                asked.append(world.clock.monotonic())
-                return await runtime.planner.solve(question)
-
-        runtime.migrator.planner = Listening()
-        await asyncio.sleep(3000)
-    assert 2 <= len(asked) <= 25
-
-
 @pytest.mark.parametrize("mode", ["apply", "off"])
 async def test_nothing_is_moved_while_pods_are_about_to_start(mode):
     # One pod is at once where room comes free; the others start, and may need that room more.
@@ -111,13 +91,3 @@ async def test_it_waits_no_longer_than_it_may(wait):
         assert world.placed("new") == ({"c1": 1} if wait == "0s" else {None: 1})
         await asyncio.sleep(0.5)
         assert world.placed("new") == {"c1": 1}
-
-
-async def test_a_pod_for_which_there_is_room_anyway_waits_for_nothing():
-    async with (
-        emulated(TWO, CLOUD, configuration=at_price("20s"), timing=SLOW) as world,
-        world.scheduler(),
-    ):
-        await replaced(world)
-        await asyncio.sleep(0.2)
-        assert world.placed("new") == {"e1": 1}

@@ -4,7 +4,6 @@ import asyncio
 import itertools
 from collections import deque
 from contextlib import asynccontextmanager
-from functools import partial
 
 import pytest
 
@@ -71,24 +70,6 @@ async def test_thinking_takes_a_tenth_of_the_time_at_most(seconds, every):
     assert max(gaps) == pytest.approx(every, abs=0.6)
 
 
-async def test_a_standing_proposal_is_solved_again_rarely_while_nothing_changes():
-    proposing = load("suggester: {period: 1s, mode: suggest}\nmigration: {price: 0s}", "test")
-    async with emulated(CLOUD, configuration=proposing) as world:
-        world.clock = LateClock()
-        policy = Slow(world.clock, 0.0)
-        async with world.scheduler(policy=policy):
-            await settle_on_cloud(world, "web", 2)
-            open_edge(world)
-            await world.until(lambda: world.runtime.migrator.proposed, 20)
-            await asyncio.sleep(20)
-            solved = len(policy.asked_at)
-            await asyncio.sleep(30)
-            assert len(policy.asked_at) <= solved + 2  # its benefit may have grown
-            assert world.runtime.migrator.proposed is not None
-            await restless(world, 5)
-            assert len(policy.asked_at) > solved + 2
-
-
 async def restless(world, seconds):
     """Change something again and again, so that there is always something new to think about."""
     for number in range(int(seconds * 2)):
@@ -134,19 +115,6 @@ async def test_nothing_is_suggested_while_new_pods_are_gathered():
             await restless(world, 8)
             assert world.placed("web") == {None: 1}
             assert len(policy.asked_at) == before
-
-
-async def test_a_move_begun_for_a_namespaces_weight_is_worth_it_to_the_end():
-    fair = "objective: {evenness: 0}\nfairness: {perNamespace: true, namespaces: {default: 2}}"
-    async with emulated(EDGE, CLOUD, configuration=load(fair, "test")) as world:
-        world.namespace("split")
-        async with world.scheduler():
-            for number in range(4):
-                world.deploy(f"part{number}", 1, namespace="split")
-            on_edge = partial(world.api.list, PODS, "split", fields="spec.nodeName=e1")
-            await world.until(lambda: len(on_edge()) == 4, 2)
-            world.deploy("web", 4)
-            await world.until(lambda: world.placed("web") == {"e1": 4}, 60)
 
 
 def waiting_plan(plan, *pods):

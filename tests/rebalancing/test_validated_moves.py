@@ -8,7 +8,7 @@ import pytest
 from kubedsm.config.settings import Configuration
 from kubedsm.kube.wire.annotations import RequestedMove
 from kubedsm.model.model import Tier
-from kubedsm.model.sites import Away
+from kubedsm.model.sites import NOTHING_AWAY, Away
 from kubedsm.rebalancing.migration_requests import list_requested_moves, validate_moves
 from kubedsm.rebalancing.suggester import order_of
 from support.placement_instances import node, resources, snapshot
@@ -24,8 +24,8 @@ MOVE = RequestedMove(str(POD), POD.uid, "c1", "c2", group=7, gain=0.5)
 AWAY = RequestedMove(str(OTHER), OTHER.uid, "e1", "c1", group=7)
 
 
-def validated(*moves):
-    return validate_moves(moves, CLUSTER, Configuration(), Away())
+def validated(*moves, away=NOTHING_AWAY):
+    return validate_moves(moves, CLUSTER, Configuration(), away)
 
 
 def test_a_valid_move_is_executed_as_it_was_requested():
@@ -63,6 +63,12 @@ def test_room_that_another_leg_frees_is_not_looked_for_yet():
     assert not found.refused
     suggested = SimpleNamespace(legs=found.legs, moves=[each.move for each in found.legs])
     assert [each.needs for each in list_requested_moves(suggested)] == [(), (leg.name,)]
+
+
+def test_a_move_to_a_site_that_is_partitioned_is_refused():
+    found = validated(MOVE, away=Away({"north": frozenset({"c2"})}))
+    assert not found.legs
+    assert "site" in found.refused[POD.uid]
 
 
 @pytest.mark.parametrize("uids", [(POD.uid, "gone"), ("gone", POD.uid)])
