@@ -1,11 +1,7 @@
 """Moves, step by step: what is asked, what proves it, and the way back from everywhere."""
 
-import itertools
-
 import attrs
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from plans.advance import advance
 from plans.events import (
@@ -19,13 +15,11 @@ from plans.events import (
     ReplacementClaimed,
     TimePassed,
 )
-from plans.migration import MoveMode, MoveOrder, migration_plan, restore_plan
-from plans.steps import TERMINAL, StepKind, StepState
+from plans.migration import MoveMode, MoveOrder, migration_plan
+from plans.steps import StepKind, StepState
 
 SURGE = MoveOrder("m", "old", "e1", MoveMode.SURGE, deadline=60)
 RECREATE = attrs.evolve(SURGE, mode=MoveMode.RECREATE)
-FIRST_LEG = attrs.evolve(SURGE, target="cloud")
-SECOND_LEG = attrs.evolve(SURGE, id="m2", pod="", second_leg_of="m")
 
 
 #: a clock is not near 0
@@ -138,14 +132,6 @@ def test_whatever_is_lost_after_the_detaching_the_old_pod_is_restored(seen):
     assert story.plan.finished
 
 
-def test_a_replacement_that_is_not_ready_in_time_is_read_before_the_way_back():
-    story = Story(SURGE).tell(*WAY[:4]).at(60)
-    assert story.verified == ["await-ready"]
-    assert "restore" not in story.kinds()
-    story.tell(attrs.evolve(BOUND, live=True))
-    assert story.kinds()[-1] == "restore"
-
-
 def test_a_replacement_that_is_ready_no_more_while_it_settles_is_the_reason():
     story = Story(SURGE).tell(*WAY).tell(BOUND)
     settling = story.plan.steps[story.number(StepKind.SETTLE)]
@@ -154,12 +140,6 @@ def test_a_replacement_that_is_ready_no_more_while_it_settles_is_the_reason():
         "the replacement is no longer Ready",
     )
     assert story.kinds()[-1] == "restore"
-
-
-def test_a_plan_that_restores_has_one_step_and_no_target():
-    plan = restore_plan("old")
-    assert plan.restores_only
-    assert [(step.id, step.pod, step.node) for step in plan.steps] == [(0, "old", "")]
 
 
 @pytest.mark.parametrize(
@@ -233,34 +213,6 @@ def test_a_detaching_whose_answer_is_lost_is_looked_up():
     assert story.kinds()[-1] == "await-replacement"
 
 
-def test_an_old_pod_that_somebody_else_deletes_needs_no_restoring():
-    story = Story(SURGE).tell(*WAY[:3]).tell(PodGone("old"))
-    story.tell(BOUND, READY).at(2)
-    assert story.plan.finished
-    assert "evict" not in story.kinds()
-
-
-@pytest.mark.parametrize("order", [SURGE, SECOND_LEG], ids=["alone", "second leg"])
-def test_a_pod_that_is_gone_while_its_replacement_is_awaited_ends_the_plan(order):
-    story = Story(order) if order is SURGE else Story(FIRST_LEG, order)
-    if order is SECOND_LEG:
-        story.tell(ACCEPTED, DETACHED, CLAIMED, PodSeen("new", "cloud", ready=True))
-        story.tell(PodSeen("new", "cloud", ready=True)).at(2).tell(LEAVING, PodGone("old"))
-        story.tell(MoveAccepted("m2"), PodSeen("new", "cloud", ready=True, detached=True))
-        gone = PodGone("new")
-    else:
-        story.tell(ACCEPTED, DETACHED)
-        gone = PodGone("old")
-    assert not story.plan.finished
-    story.tell(gone)
-    assert story.plan.finished
-
-
-def test_a_recreated_pod_that_is_gone_still_gets_its_replacement():
-    story = Story(RECREATE).tell(MoveAccepted("m"), LEAVING, PodGone("old"))
-    assert not story.plan.finished
-
-
 @pytest.mark.parametrize("order", [SURGE, RECREATE], ids=["surge", "recreate"])
 def test_a_pod_that_does_not_go_is_named_as_the_reason(order):
     story = Story(order).tell(*WAY).at(3)
@@ -269,13 +221,6 @@ def test_a_pod_that_does_not_go_is_named_as_the_reason(order):
     [failed] = [step for step in story.plan.steps if step.state is StepState.FAILED]
     assert failed.kind is StepKind.AWAIT_GONE
     assert failed.reason.startswith("the old pod is still terminating")
-
-
-def test_a_move_that_is_not_accepted_has_touched_nothing():
-    story = Story(SURGE)
-    story.tell(CallRefused(story.number(StepKind.START), "rolling out"))
-    assert story.plan.finished
-    assert story.kinds() == ["start"]
 
 
 def test_a_move_whose_pod_is_being_deleted_does_not_begin():
@@ -332,25 +277,6 @@ def test_recreate_accepts_both_orders(gone_first):
     assert set(story.settled.values()) == {"done"}
 
 
-def test_a_move_waits_until_the_room_it_needs_is_free():
-    first = attrs.evolve(SURGE, id="m", target="c1")
-    second = MoveOrder("w", "b", "e1", MoveMode.SURGE, 60, needs=frozenset({"m"}))
-    story = Story(first, second).tell(MoveAccepted("m"), DETACHED, CLAIMED)
-    story.tell(PodSeen("new", "c1", ready=True)).tell(PodSeen("new", "c1", ready=True))
-    assert not [a for a in story.asked if a[0] == "w"]
-    story.plan = attrs.evolve(
-        story.plan,
-        steps=tuple(
-            s._replace(state=StepState.ASKED, deadline=99.0)
-            if (s.move, s.kind) == ("m", StepKind.AWAIT_GONE)
-            else s
-            for s in story.plan.steps
-        ),
-    )
-    story.tell(PodGone("old"))
-    assert ("w", "start", "b") in story.asked
-
-
 def test_cancelling_stops_the_moves_that_have_not_begun():
     first, second = SURGE, attrs.evolve(SURGE, id="w", pod="b", needs=frozenset({"m"}))
     story = Story(first, second).tell(*WAY)
@@ -391,25 +317,3 @@ def test_the_second_leg_waits_until_the_first_is_gone_and_its_replacement_ready(
     assert not [asked for asked in story.asked if asked[0] == "w"]
     story.tell(other)
     assert ("w", "start", "new") in story.asked
-
-
-@given(st.lists(st.sampled_from([*WAY, LEAVING, PodGone("old"), PodGone("new")]), max_size=12))
-def test_no_history_evicts_before_the_replacement_was_ready(history):
-    story = Story(SURGE)
-    for now, event in enumerate(history):
-        story.tell(event)
-        story.at(now * 1.0)
-    if "evict" in story.kinds():
-        assert "settle" in story.kinds()
-    for before, after in itertools.pairwise(story.kinds()):
-        assert not (before == "detach" and after == "evict")
-    if story.plan.finished and story.settled["m", "detach"] == "done":
-        assert (
-            story.settled["m", "evict"] == "done"
-            or "restore" in story.kinds()
-            or (PodGone("old") in history)
-        )
-    assert all(
-        (s.deadline is None) == (s.state in TERMINAL | {StepState.WAITING})
-        for s in story.plan.steps
-    )

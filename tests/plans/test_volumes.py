@@ -55,10 +55,6 @@ def test_claims_of_a_lost_plan_are_released(event):
     assert play(event, RELEASED).finished
 
 
-def test_claims_are_released_after_a_failed_bind():
-    assert states(play(BOUND, CallRefused(1, "409 Conflict"))) == ["done", "failed", "asked"]
-
-
 def test_volumes_not_bound_in_time_are_read_and_given_up():
     plan = play()
     plan, effects = advance(plan, TimePassed(), 600.0)
