@@ -80,6 +80,24 @@ async def test_told_to_stop_it_hands_over_within_two_seconds(moment):
         assert not several.ledger.wrong
 
 
+async def test_told_to_stop_when_the_other_has_just_looked_it_hands_over_as_soon():
+    """The longest time that a Lease which is given back can stay unseen."""
+    async with replicas() as several:
+        first, other = await first_and_other(several)
+        several.load.cancel()
+        await asyncio.sleep(5)
+        told = []
+
+        def stop(request):
+            if "/leases" in request.path and not told:
+                told.append(asyncio.get_running_loop().time())
+                first.stopping.set()
+
+        other.at_send = stop
+        await several.until_led_by(other, 5)
+        assert several.ledger.since("other") - told[0] < 2
+
+
 async def test_a_new_leader_knows_what_the_first_did_last_however_late_its_watch_is():
     """Else it would give away the room that the first has just given away."""
     async with replicas(EDGE, busy=False) as several:

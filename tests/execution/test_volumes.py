@@ -22,7 +22,9 @@ from support.handles import handle_of
 from support.volumes import (
     CLOUD,
     EDGES,
+    claim,
     local_volume,
+    mounting,
     selected_nodes,
     set_provisioning,
     stateful_set,
@@ -97,6 +99,18 @@ async def test_a_provisioner_that_never_ends_holds_the_pod_until_the_deadline():
         assert (told + "rancher.io/local-path.",) in explain_pod(facts).lines
         await world.until(lambda: ready(world, 1), 60)
         assert node_of(world.pods("db")[0]) != first
+        assert not runtime.mirror.held
+
+
+async def test_no_node_stays_selected_for_a_pod_that_is_deleted():
+    async with emulated(*EDGES, CLOUD) as world, world.scheduler() as runtime:
+        storage_class(world.api)
+        set_provisioning(world.api, "e1", "stuck")
+        claim(world.api, "data")
+        world.deploy("web", 1, nodeSelector={"kubernetes.io/hostname": "e1"}, **mounting("data"))
+        await world.until(lambda: selected_nodes(world.api), 10)
+        world.scale("web", 0)
+        await world.until(lambda: not selected_nodes(world.api), 10)
         assert not runtime.mirror.held
 
 

@@ -9,11 +9,14 @@ from structlog.testing import capture_logs
 from kubedsm.config.settings import Configuration
 from kubedsm.explain.pod import explain_pod
 from kubedsm.explain.rendering import render_text
+from kubedsm.planner.rebalancing_requests import NewPodsRequest
+from kubedsm.rebalancing.new_pods import PAUSE, TRIES
 from kubedsm_lab.emulator.actors.kubelet import NEVER_READY
 from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, JOBS, PODS
 from kubedsm_lab.emulator.paper import node
 from kubedsm_lab.replay.changed_settings import with_settings
 from support.printed import printed
+from support.slow_planning import slow_migrations
 from support.worlds import CLOUD, emulated
 
 SETTINGS = {
@@ -219,3 +222,17 @@ async def test_pods_that_come_during_the_wait_are_considered_once_and_never_lost
         assert world.placed("gold")["e1"] >= 2
         empty = [line for line in logs if line["event"] == "batch" and not line["bound"]]
         assert empty == []
+
+
+async def test_under_a_steady_load_they_do_not_wait_for_plans_that_others_overtake():
+    async with full_edge() as world:
+        planner = slow_migrations(world.runtime, 1.0)
+        for number in range(12):
+            world.deploy(f"new-{number}", 1)
+            await asyncio.sleep(0.5)
+        overtaken = [each for each in planner.asked if isinstance(each, NewPodsRequest)]
+        assert 1 < len(overtaken) <= TRIES
+        assert all(pod["spec"].get("nodeName") for pod in world.api.list(PODS))
+        await asyncio.sleep(PAUSE)
+        world.deploy("gold", 1)
+        await world.until(lambda: world.events("WaitingForEdge"), 5)

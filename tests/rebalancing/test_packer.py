@@ -6,11 +6,12 @@ import attrs
 import pytest
 from structlog.testing import capture_logs
 
+from kubedsm.config.sections import SuggesterSettings
 from kubedsm.config.settings import load
 from kubedsm.explain.pod import explain_pod
 from kubedsm.explain.rendering import render_text
 from kubedsm.planner.requests import NoResponseError
-from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, PODS
+from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, NODES, PODS
 from support.asked import as_sent
 from support.packings import APPLY, half_full, in_pieces, large, placed, settled
 from support.printed import printed
@@ -27,6 +28,12 @@ def annotated(world, app):
     """Let none of its pods be moved."""
     for pod in world.pods(app):
         world.patch(PODS, pod["metadata"]["name"], STAYS)
+
+
+async def restless(world, seconds, every):
+    for number in range(int(seconds / every)):
+        world.patch(NODES, "n1", {"metadata": {"labels": {"change": str(number)}}})
+        await asyncio.sleep(every)
 
 
 async def test_it_is_asked_once_the_same_pods_have_waited_for_the_delay():
@@ -55,6 +62,27 @@ async def test_what_nothing_can_be_done_about_is_asked_once_and_said_once():
         before = world.invariants.writes
         await asyncio.sleep(280)
         assert world.invariants.writes <= before + 1  # that it still waits is counted
+
+
+async def test_a_restless_cluster_is_asked_about_ever_less_often():
+    async with in_pieces() as world, world.scheduler() as runtime:
+        planner = slow_migrations(runtime)
+        await half_full(world)
+        annotated(world, "web")
+        large(world)
+        await restless(world, 300, 2)
+        assert len(planner.asked) <= 11
+
+
+async def test_the_time_of_a_packing_is_no_pause_of_the_suggester():
+    both = attrs.evolve(APPLY, suggester=SuggesterSettings(period=1.0))
+    async with in_pieces(configuration=both) as world, world.scheduler() as runtime:
+        await half_full(world)
+        annotated(world, "web")
+        planner = slow_migrations(runtime, lambda: 20.0 * (planner.asked[-1].name == "packing"))
+        large(world)
+        await restless(world, 60, 0.5)
+        assert sum(asked.name == "suggestion" for asked in planner.asked) > 20
 
 
 async def test_no_more_than_a_tenth_of_the_time_is_spent_on_thinking():

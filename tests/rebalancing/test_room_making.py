@@ -100,6 +100,26 @@ async def test_a_stale_packing_migrates_no_pod(happens):
             assert placed(world, "quick") == 1
 
 
+async def test_a_bind_that_is_under_way_then_is_waited_for():
+    async with in_pieces(nodes=3) as world, world.scheduler() as runtime:
+        await half_full(world, 2)
+
+        def more(found):
+            [move], [awaited] = found.suggestion.moves, found.suggestion.awaited
+            [apart] = {"n1", "n2", "n3"} - {move.target, awaited.target}
+            world.deploy("quick", 1, nodeSelector={"kubernetes.io/hostname": apart})
+
+        # It is known of the new pod, and it is not bound yet.
+        slow_migrations(runtime, 0.015, meanwhile=more)
+        world.deploy("fills", 1, cpu="2")
+        await world.until(lambda: placed(world, "fills") == 1, 5)
+        with capture_logs() as logs:
+            large(world)
+            await world.until(lambda: placed(world) == 1, 20)
+        assert placed(world, "quick") == 1
+        assert not of(logs, "packing overtaken")
+
+
 @pytest.mark.parametrize("preemption", ["disabled", "enabled"])
 async def test_the_room_is_held_for_the_pod_that_it_is_made_for(preemption):
     configuration = attrs.evolve(APPLY, preemption=preemption)
@@ -248,4 +268,24 @@ async def test_pods_of_lower_priority_go_for_others_only_by_leave_of_their_budge
             assert placed(world, "low") == 0
             assert len(world.events("Preempted")) == 1
         assert ready.lowest == 1
+        assert settled(world)
+
+
+async def test_what_comes_in_place_of_an_evicted_pod_does_not_get_its_room():
+    """Both of the moves need it: the pods that are moved, and the one that waits."""
+    evicting = attrs.evolve(APPLY, optimiser=attrs.evolve(APPLY.optimiser, allow_evictions=True))
+    async with in_pieces(configuration=evicting, nodes=3) as world, world.scheduler():
+        await half_full(world, 3, priorityClassName=HIGH)
+        world.deploy("low", 2, cpu="1250m")
+        await world.until_bound(2, 3, "low")
+        await asyncio.sleep(2)
+        ready = ReadyPods(world, "web").watch()
+        with capture_logs() as logs:
+            world.deploy("large", 1, cpu="3200m", priorityClassName=HIGH)
+            await world.until(lambda: placed(world) == 1, 60)
+        [line] = of(logs, "packing")
+        assert (len(line["moves"]), len(line["evicted"])) == (1, 1)
+        assert ready.lowest == 3
+        await asyncio.sleep(20)
+        assert placed(world, "low") == 1
         assert settled(world)

@@ -70,6 +70,23 @@ async def test_thinking_takes_a_tenth_of_the_time_at_most(seconds, every):
     assert max(gaps) == pytest.approx(every, abs=0.6)
 
 
+async def test_a_standing_proposal_is_solved_again_rarely_while_nothing_changes():
+    proposing = load("suggester: {period: 1s, mode: suggest}\nmigration: {price: 0s}", "test")
+    async with emulated(CLOUD, configuration=proposing) as world:
+        world.clock = LateClock()
+        policy = Slow(world.clock, 0.0)
+        async with world.scheduler(policy=policy):
+            await settle_on_cloud(world, "web", 2)
+            open_edge(world)
+            await world.until(lambda: world.runtime.migrator.proposed, 20)
+            await asyncio.sleep(20)
+            solved = len(policy.asked_at)
+            await asyncio.sleep(30)
+            assert len(policy.asked_at) <= solved + 2  # its benefit may have grown
+            await restless(world, 5)
+            assert len(policy.asked_at) > solved + 2
+
+
 async def restless(world, seconds):
     """Change something again and again, so that there is always something new to think about."""
     for number in range(int(seconds * 2)):

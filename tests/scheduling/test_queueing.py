@@ -156,6 +156,9 @@ HELP = {
         ONE, no_slot, MOUNTED, lambda s: s.patch(CSI_NODES, "e1", {"spec": csi_node(2)["spec"]}),
     ),
     "CSINode gone": (ONE, no_slot, MOUNTED, lambda s: s.world.api.delete(CSI_NODES, "", "e1")),
+    "its volume attached for another pod": (
+        ONE, no_slot, MOUNTED, lambda s: s.put(pod("reader", **MOUNTED), on="e1"),
+    ),
     "disk": (
         ONE, lambda s: s.put(pod("owner", **DISK), on="e1"), DISK, lambda s: s.remove("owner"),
     ),

@@ -7,9 +7,11 @@ import pytest
 
 from kubedsm.model.events import Change, Freed
 from kubedsm.model.mirror import ClusterMirror
-from kubedsm.model.model import NodeName, Resources, Workload
+from kubedsm.model.model import NodeName, Resources, Uid, Workload
 from kubedsm.scheduling.scheduling_queue import (
+    BACK_OFF,
     FLUSH_INTERVAL,
+    MAX_RETRY_DELAY,
     REQUEUED_BY_SUCCESS,
     RETRY_INTERVAL,
     SchedulingQueue,
@@ -164,11 +166,44 @@ async def ready_after(queue, clock, count):
     return seconds
 
 
+async def test_pods_whose_binds_fail_together_are_spread_over_a_fifth_of_their_back_off(
+    queue, clock
+):
+    for number in range(100):
+        queue.back_off(pod(f"p{number}"))
+    seconds = await ready_after(queue, clock, 100)
+    assert (seconds[0], seconds[-1]) == pytest.approx((0.8, 1.0), abs=0.02)
+
+
 async def test_pods_whose_binds_fail_by_one_cause_take_turns(queue, clock):
     for number in range(5):
         queue.back_off(pod(f"p{number}"), "403 no")
     seconds = await ready_after(queue, clock, 5)
     assert [round(later - earlier) for earlier, later in pairwise(seconds)] == [RETRY_INTERVAL] * 4
+
+
+async def test_no_pod_waits_for_ever(queue, clock):
+    for number in range(1000):
+        queue.back_off(pod(f"p{number}"), "403 no")
+    await clock.sleep(MAX_RETRY_DELAY + 1)
+    await queue.wait_active()
+    assert len(queue) == 1000
+
+
+@pytest.mark.parametrize("left", [["p0", "p299"], ["p298", "p299"], ["p7"]])
+@pytest.mark.parametrize("last_first", [False, True])
+async def test_no_pod_waits_for_the_turns_of_deleted_pods(queue, clock, left, last_first):
+    names = [f"p{number}" for number in range(300)]
+    for name in names:
+        queue.back_off(pod(name), "403 no")
+    for name in sorted(set(names) - set(left), key=names.index, reverse=last_first):
+        queue.forget(Uid(name))
+    for _ in range(5):
+        tried = clock.monotonic()
+        await queue.wait_active()
+        [uid] = queue.pop(1)
+        assert clock.monotonic() - tried <= BACK_OFF.most + RETRY_INTERVAL
+        queue.back_off(pod(uid), "403 no")
 
 
 async def test_another_cause_or_namespace_is_no_reason_to_wait(queue, clock):

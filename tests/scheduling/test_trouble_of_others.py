@@ -9,17 +9,19 @@ from kubedsm.config.settings import load
 from kubedsm.kube.client.port import Response
 from kubedsm.model.mirror import ReservationError
 from kubedsm.scheduling import scheduling_cycle
-from kubedsm_lab.emulator.api.resources import PODS
-from kubedsm_lab.emulator.front import RequestFault
+from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, NODES, PODS
+from kubedsm_lab.emulator.front import Faults, RequestFault
 from kubedsm_lab.emulator.paper import node
 from support.faults import Failing
 from support.move_scenes import CONFIGURATION, LARGE_CLOUD, SMALL_EDGE, open_edge, settle_on_cloud
-from support.packings import half_full, in_pieces, large, placed
+from support.packings import APPLY, half_full, in_pieces, large, placed
 from support.preemptions import (
+    DISRUPTION,
     ENABLED,
     HIGH,
     HIGHEST,
     SLOW_STOP,
+    filled,
     preempting,
     urgent,
 )
@@ -126,6 +128,39 @@ async def test_a_nominated_pod_takes_no_capacity_from_a_more_important_one():
         await world.until(lambda: world.placed("top") == {"m": 1}, 3)
 
 
+async def test_a_nominated_pod_is_not_tried_at_each_report_of_its_node():
+    async with preempting(timing=SLOW_STOP) as world, world.scheduler() as runtime:
+        await filled(world, terminationGracePeriodSeconds=3000)
+        for pod in world.pods("low"):
+            world.patch(PODS, pod["metadata"]["name"], STUCK)
+        urgent(world)
+        await world.until(lambda: world.events("Preempted"), 5)
+        await asyncio.sleep(30)
+        attempts, pop = [], runtime.queue.pop
+        runtime.queue.pop = lambda limit: attempts.append(limit) or pop(limit)
+        for number in range(100):
+            world.patch(NODES, "e1", {"metadata": {"annotations": {"heartbeat": str(number)}}})
+            await asyncio.sleep(1)
+        assert len(attempts) < 10
+
+
+async def test_a_refused_preemption_for_a_pod_that_is_gone_leaves_nothing():
+    class Refusing(Faults):
+        def on_request(self, request):
+            if not request.path.endswith("/eviction"):
+                return None
+            if world.api.list(DEPLOYMENTS, "default", fields="metadata.name=urgent"):
+                world.api.delete(DEPLOYMENTS, "default", "urgent")
+            return RequestFault(Response(429, DISRUPTION), delay=3.0)
+
+    async with preempting() as world, world.scheduler(faults=Refusing()) as runtime:
+        await filled(world)
+        urgent(world)
+        await asyncio.sleep(60)
+        assert not runtime.preemptor._shunned
+        assert not runtime.preemptor._reported
+
+
 async def test_pods_of_a_planned_batch_whose_binds_fail_to_begin_are_tried_again(
     monkeypatch, caught
 ):
@@ -155,6 +190,19 @@ async def test_a_more_important_pod_that_fits_nowhere_does_not_stop_packing():
         await asyncio.sleep(10)
         large(world)
         await world.until(lambda: placed(world) == 1, 120)
+
+
+async def test_unschedulable_pods_that_come_and_go_do_not_stop_packing():
+    free = attrs.evolve(APPLY, migration=attrs.evolve(APPLY.migration, price=0.0))
+    async with in_pieces(configuration=free) as world, world.scheduler():
+        await half_full(world)
+        large(world)
+        for number in range(60):
+            world.deploy(f"x{number % 2}", 1, cpu="64")
+            await asyncio.sleep(1)
+            world.api.delete(DEPLOYMENTS, "default", f"x{number % 2}")
+            await asyncio.sleep(0.5)
+        assert placed(world) == 1
 
 
 async def test_a_packed_pod_whose_binds_are_refused_does_not_stop_packing():

@@ -123,3 +123,10 @@ def test_pods_that_start_or_stop_are_told_until_they_have_but_not_for_long(watch
     watched.came("a-2")
     watched.clock.seconds += SETTLING
     assert not watched.changes.settling()
+
+
+def test_another_look_is_worth_it_the_later_the_longer_all_has_been_quiet(watched):
+    watched.came("a-1")
+    soon = watched.changes.worth_another_look()
+    watched.clock.seconds += 600.0
+    assert 10.0 < soon < watched.changes.worth_another_look() / 5
