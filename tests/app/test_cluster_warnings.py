@@ -8,7 +8,7 @@ from structlog.testing import capture_logs
 from kubedsm.app.cluster_warnings import GRACE
 from kubedsm.config.settings import load
 from kubedsm.kube.client.port import ObjectName
-from kubedsm_lab.emulator.api.resources import EVENTS
+from kubedsm_lab.emulator.api.resources import EVENTS, NODES
 from support.worlds import CLOUD, EDGE, emulated
 
 NAME = ObjectName("kubedsm", "kubedsm")
@@ -59,3 +59,23 @@ async def test_a_key_that_matches_nothing_is_told_once_after_a_while_and_when_it
             await asyncio.sleep(200)
         assert [log["event"] for log in told(logs, *OURS)[4:]] == ["service matches"]
         assert len(on_the_map(world)) == 1
+
+
+async def test_a_tier_without_nodes_and_demand_at_an_unknown_site_are_told():
+    tiers, text = ("tier without nodes", "tier has nodes"), "{default/web: {demand: {berlin: 1}}}"
+    async with configured(CLOUD, text=f"services: {text}") as (world, logs):
+        world.deploy("web", 1)
+        await asyncio.sleep(GRACE / 2)
+        [tier] = told(logs, *tiers)
+        assert tier["log_level"] == "warning"
+        assert tier["error"].startswith("no node is edge, so all pods go to the cloud")
+        assert told(logs, "demand at an unknown site") == []
+        world.api.create(NODES, EDGE)
+        await asyncio.sleep(200)
+        [site], [event] = told(logs, "demand at an unknown site"), on_the_map(world)
+        for line in (site["error"], event["message"]):
+            assert line.startswith("no edge node is at site 'berlin'")
+        world.api.delete(NODES, "", "c1")
+        await asyncio.sleep(100)
+        since = [log.get("tier") or log["error"][:16] for log in told(logs, *tiers)[1:]]
+        assert since == ["edge", "no node is cloud"]

@@ -4,15 +4,35 @@ import json
 import os
 import signal
 import stat
+import sys
 
 import pytest
 from click.testing import CliRunner
 
 from kubedsm.config.documents import DocumentError
 from kubedsm_lab.chaos import sweep
+from kubedsm_lab.cli import demo_session
 from kubedsm_lab.cli.chaos import chaos
 from kubedsm_lab.cli.credentials import ensure_token, written_kubeconfig
 from support.processes import Process
+
+
+@pytest.mark.parametrize(
+    ("somebody", "platform", "environment", "there"),
+    [
+        (True, "linux", {"WAYLAND_DISPLAY": "wayland-0"}, True),
+        (True, "linux", {"DISPLAY": ""}, False),
+        (True, "darwin", {}, True),
+        (False, "darwin", {"DISPLAY": ":0"}, False),
+    ],
+)
+def test_a_page_is_opened_where_somebody_sees_it(
+    monkeypatch, somebody, platform, environment, there
+):
+    monkeypatch.setattr(demo_session, "is_at_terminal", lambda: somebody)
+    monkeypatch.setattr(sys, "platform", platform)
+    monkeypatch.setattr(os, "environ", environment)
+    assert demo_session.can_open_browser() is there
 
 
 @pytest.mark.http

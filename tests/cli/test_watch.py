@@ -74,6 +74,17 @@ async def test_it_ends_with_its_terminal():
             assert await terminal.ended() == 1
 
 
+async def test_a_dumb_terminal_gets_lines():
+    async with watched() as (there, url):
+        with Terminal("watch", "--server", url, TERM="dumb") as terminal:
+            await terminal.until(f"kubedsm: {url}: ")
+            there.world.deploy("half", 2)
+            await terminal.until("placed|bound|scheduled")
+            terminal.interrupt()
+            assert await terminal.ended() == 0
+    assert "\x1b" not in terminal.screen
+
+
 def first_said(*arguments):
     """The first line on stderr, and all on stdout until it is ended; and its exit code."""
     with Process("watch", *arguments) as watching:

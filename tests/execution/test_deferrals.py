@@ -31,6 +31,7 @@ from support.move_scenes import (
     ready_to_move,
     settle_on_cloud,
 )
+from support.rights import ADMIN_TOKEN, Right, install
 from support.worlds import emulated
 
 WEB, API = (Workload("default", "Deployment", name) for name in ("web", "api"))
@@ -212,6 +213,21 @@ async def test_migrations_before_a_budget_count_for_the_next_leader_too():
             assert len(runtime.manager.migrations.deferrals.begun) == 1
 
 
+async def test_the_record_has_the_newest_migrations_that_fit_into_an_annotation():
+    long = [f"{number:04}-{'n' * 58}" for number in range(3000)]
+    async with emulated(LARGE_CLOUD, configuration=load(BUDGET, "test")) as world:
+        world.namespace("kubedsm")
+        async with world.scheduler() as runtime:
+            await asyncio.sleep(1)
+            deferrals = runtime.manager.migrations.deferrals
+            deferrals.charge([Workload(name, "Deployment", name) for name in long])
+            await asyncio.sleep(10)
+        kept = world.api.get(LEASES, "kubedsm", "kubedsm-migrations")["metadata"]["annotations"]
+        assert 190_000 < len(kept[ANNOTATION]) <= 200_000
+        begun = read_begun(Lease(None, {"annotations": kept}), world.clock.wall())
+        assert [of.name for of, _ in begun] == long[-len(begun) :]
+
+
 @pytest.mark.parametrize("text", ["nonsense", "[[1]]", "[]"])
 async def test_an_odd_record_counts_as_empty(text):
     lease = {"metadata": {"name": "kubedsm-migrations", "annotations": {ANNOTATION: text}}}
@@ -236,6 +252,33 @@ async def test_a_deleted_record_is_written_anew():
                 await asyncio.sleep(10)
                 # Fails if it is not there.
                 world.api.delete(LEASES, "kubedsm", "kubedsm-migrations")
+
+
+async def test_new_pods_and_a_spent_budget_end_the_groups_that_wait():
+    text = "suggester: {mode: 'off'}\nmigration: {maxConcurrent: 1, budget: {clusterPerHour: 1}}"
+    async with ready_to_move(2, SMALL_EDGE, load(text, "test")) as world:
+        world.namespace("kubedsm")
+        await asyncio.sleep(10)
+        for pod in world.pods("web"):
+            await hand_over(world, [(pod, "e1", ())], plan=pod["metadata"]["name"])
+        manager = world.runtime.manager
+        manager.migrations.deferrals.charge([API])
+        manager.cancel_unstarted("new pods arrived")
+        assert manager.quiet.is_set()
+        assert world.placed("web") == {"c1": 2}
+
+
+async def test_without_the_right_to_the_record_the_budget_counts_from_the_start():
+    configuration = load(BUDGET, "test")
+    async with emulated(LARGE_CLOUD, configuration=configuration, admin_token=ADMIN_TOKEN) as world:
+        right = Right("Role", "coordination.k8s.io", "leases", "get")
+        world.token = install(world.cluster, right)
+        async with world.scheduler():
+            await settle_on_cloud(world, "web", 2)
+            open_edge(world)
+            await world.until(lambda: world.placed("web")["e1"] == 1, 30)
+            await asyncio.sleep(HOUR / 2)
+            assert world.placed("web") == {"e1": 1, "c1": 1}
 
 
 def test_a_record_counts_for_a_day():

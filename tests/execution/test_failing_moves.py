@@ -7,12 +7,13 @@ from structlog.testing import capture_logs
 
 from kubedsm.config.settings import load
 from kubedsm.model.events import PodDeleted
-from kubedsm.model.model import Uid
+from kubedsm.model.model import Uid, Workload
 from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, NODES, PODS
 from kubedsm_lab.emulator.paper import node
 from kubedsm_lab.replay.judgement.scene import roll_out
 from plans.migration import MoveMode, MoveOrder
 from support.move_scenes import (
+    LARGE_CLOUD,
     ONE_PLACE,
     ReadyPods,
     When,
@@ -20,6 +21,7 @@ from support.move_scenes import (
     both,
     cleaned_up,
     group_of,
+    hand_over,
     is_bound,
     is_detached,
     is_ready,
@@ -128,6 +130,21 @@ async def test_the_deployment_changes_while_its_pod_moves(change, moment):
         assert cleaned_up(world)
         assert None not in world.placed("web")
         assert lowest.lowest >= min(2, replicas)
+
+
+async def test_no_workload_rests_for_a_pod_that_left_before_its_move():
+    text = "suggester: {mode: 'off'}\nmigration: {cooldown: 0s, drainDelay: 1s}"
+    async with emulated(LARGE_CLOUD, configuration=load(text, "t")) as world, world.scheduler():
+        await settle_on_cloud(world, "web", 2)
+        open_edge(world, node("e1", "edge", "2", "8Gi"))
+        await asyncio.sleep(0.1)
+        pod = world.pods("web")[0]
+        world.api.delete(PODS, "default", name(pod))
+        await asyncio.sleep(0.05)
+        await hand_over(world, [(pod, "e1", ())])
+        await quiet(world)
+        resting = world.runtime.manager.migrations.resting()
+        assert Workload("default", "Deployment", "web") not in resting
 
 
 EDGE = node("e1", "edge", "1", "4Gi")

@@ -8,12 +8,13 @@ from structlog.testing import capture_logs
 
 from kubedsm.config.settings import load
 from kubedsm.kube.client.port import Response
-from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, NAMESPACES, PODS, REPLICA_SETS
+from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, EVENTS, NAMESPACES, PODS, REPLICA_SETS
 from kubedsm_lab.emulator.paper import workload
 from support.tenants import (
     CLOUD,
     CONFIGURATION,
     LABEL,
+    NEIGHBOUR,
     TENANT,
     Asked,
     Tenant,
@@ -64,6 +65,22 @@ async def test_a_labelled_pod_that_no_budget_lets_go_stops_no_moves(make, schedu
         # Whoever may patch a pod may as well name an owner that is gone, as is done here.
         collected = make is marked and scheduler == "kubedsm"
         assert [p["metadata"]["name"] for p in tenant.pods()] == ["forged"] * (not collected)
+
+
+async def test_hundreds_of_labelled_pods_cost_a_few_events_a_minute():
+    asked = Asked()
+    async with migrating() as world, world.scheduler(faults=asked):
+        tenant = Tenant.of(world)
+        await neighbour_settles(world)
+        for number in range(150):
+            tenant.create(PODS, labelled(f"forged-{number}"))
+        # Another KubeDSM may have set this one.
+        tenant.create(PODS, marked("theirs", scheduler="default-scheduler"))
+        await neighbour_is_served(world)
+        await asyncio.sleep(60)
+        assert len(asked.of_tenant) == len(asked.to("events")) <= 50
+        told = {e["involvedObject"]["name"] for e in tenant.events("MigrationMarkIgnored")}
+        assert "theirs" not in told
 
 
 async def test_pods_that_their_named_owner_does_not_know_are_looked_at_once_a_few_at_a_time():
@@ -207,6 +224,28 @@ async def test_a_namespace_deleted_while_a_move_is_checked_ends_the_move():
         told = tenant.events("MigrationFailed")
         assert told
         assert all("its namespace is being deleted" in event["message"] for event in told)
+
+
+async def test_events_in_a_namespace_that_is_being_deleted_are_not_tried_and_logged_once():
+    asked = Asked()
+    with capture_logs() as logs:
+        async with migrating() as world, world.scheduler(faults=asked) as runtime:
+            tenant = Tenant.of(world)
+            tenant.deploy("web")
+            await neighbour_settles(world)
+            # Its contents are still there, as they are for a while.
+            world.patch(NAMESPACES, TENANT, GOING, subresource="status")
+            await asyncio.sleep(1)
+            asked.of_tenant.clear()
+            for known in runtime.mirror.pods():
+                runtime.recorder.record_unschedulable(known, "gone")
+                runtime.recorder.record_migration(known, "gone", completed=False)
+            await asyncio.sleep(5)
+            assert not asked.of_tenant
+            assert world.api.list(EVENTS, NEIGHBOUR)
+            assert not runtime.events_lost
+    told = [entry for entry in logs if "Events" in entry["event"]]
+    assert [entry["namespace"] for entry in told] == [TENANT]
 
 
 async def test_a_detached_pod_of_a_namespace_that_forbids_its_eviction_is_garbage_collected():

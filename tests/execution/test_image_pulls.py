@@ -1,6 +1,7 @@
 """Migrations to nodes that have to pull the pod's image first."""
 
 import asyncio
+from functools import partial
 
 from kubedsm.execution.migrations import STARTS
 from kubedsm.execution.orphan_sweep import SWEEP
@@ -9,6 +10,7 @@ from kubedsm.model.images import USUAL_SPEED
 from kubedsm.model.model import PULL_LABEL, NodeName
 from kubedsm_lab.emulator.api.resources import NODES, PODS
 from kubedsm_lab.emulator.paper import node
+from support.faults import Failing
 from support.image_pulls import AHEAD, EDGE, IMAGE, PULL, SPEED, list_images, pulling
 from support.move_scenes import ReadyPods, quiet
 
@@ -103,6 +105,33 @@ async def test_pods_of_a_scheduler_that_ended_are_removed_but_not_those_with_a_f
         create_puller(world, "forged", "sleep")
         await asyncio.sleep(2 * SWEEP + 5)
         assert [pod["metadata"]["name"] for pod in pullers(world)] == ["forged"]
+
+
+async def test_a_forged_label_is_checked_once():
+    reads = Failing(lambda r: r.method == "GET" and "/pods/forged" in r.path, None)
+    async with pulling(AHEAD, faults=reads) as world:
+        for number in range(20):
+            create_puller(world, f"forged-{number}", "sleep")
+        await asyncio.sleep(4 * SWEEP)
+        assert len(pullers(world)) == reads.count == 20
+
+
+async def test_a_pull_that_the_kubelet_rejects_is_none():
+    def reject(change):
+        pod = change.object
+        is_new = change.resource is PODS and change.type == "ADDED"
+        if is_new and PULL_LABEL in pod["metadata"].get("labels", {}):
+            status = {"phase": "Failed", "reason": "OutOfpods", "message": "Pod was rejected"}
+            patch = partial(world.patch, PODS, pod["metadata"]["name"], {"status": status})
+            asyncio.get_running_loop().call_later(0.1, partial(patch, subresource="status"))
+
+    async with pulling(AHEAD) as world:
+        world.api.store.subscribe(reject)
+        world.api.create(NODES, EDGE)
+        await world.until(lambda: world.placed("web") == {"e1": 1}, 120)
+        await quiet(world)
+        assert world.runtime.mirror.pull_speeds[NodeName("e1")] < 1.1 * SPEED
+        assert not world.events("MigrationFailed", "Deployment")
 
 
 async def test_the_end_of_leadership_ends_a_pull():

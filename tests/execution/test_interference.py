@@ -40,6 +40,23 @@ async def test_new_pods_cancel_a_group_whose_first_migration_is_being_checked():
         assert not world.witness.of("detach")
 
 
+async def test_labels_follow_a_tier_to_and_fro_and_a_pod_taken_out_of_service_leaves_the_others():
+    async with emulated(EDGE) as world, world.scheduler():
+        world.deploy("web", 2)
+        await world.until_bound(2, 5)
+        await asyncio.sleep(6)
+        for tier in ("cloud", "edge"):
+            world.patch(NODES, "n1", {"metadata": {"labels": {TIER_LABEL: tier}}})
+            await asyncio.sleep(0.05)
+        await asyncio.sleep(60)
+        assert [pod["metadata"]["labels"].get(TIER_LABEL) for pod in world.pods()] == ["edge"] * 2
+        world.patch(PODS, name(world.pods("web")[0]), {"metadata": {"labels": {"app": "debug"}}})
+        await asyncio.sleep(5)
+        world.scale("web", 4)
+        await asyncio.sleep(5)
+        assert [pod["metadata"]["labels"].get(TIER_LABEL) for pod in world.pods()] == ["edge"] * 5
+
+
 async def test_an_owner_that_selects_by_the_label_gets_pods_without_it():
     async with emulated(EDGE) as world, world.scheduler():
         spec = small_pod({"cpu": "1", "memory": "1Gi"})

@@ -4,6 +4,7 @@ import asyncio
 import re
 from functools import partial
 
+import attrs
 import pytest
 
 from kubedsm.config.settings import load
@@ -103,6 +104,16 @@ async def test_another_template_is_tried_at_once():
         await left_alone(world)
         roll_out("web", "2")(world.cluster)
         await asyncio.sleep(5)
+        assert not world.runtime.manager.migrations.list_deferred()
+
+
+async def test_a_longer_deadline_is_tried_at_once():
+    async with on_cloud(2) as world:
+        spoil_pods("web", "e1")(world.cluster)
+        await left_alone(world)
+        migration = attrs.evolve(world.configuration.migration, deadline=20.0)
+        longer = attrs.evolve(world.configuration, migration=migration)
+        world.runtime.configuration.current = longer
         assert not world.runtime.manager.migrations.list_deferred()
 
 

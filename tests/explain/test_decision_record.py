@@ -2,10 +2,12 @@
 
 import asyncio
 
+import attrs
 import msgspec
 
 from kubedsm.config.settings import load
 from kubedsm.explain import decision_record as record_module
+from kubedsm.explain.decision import explain_decision
 from kubedsm.explain.decision_record import DecisionRecord, Kind
 from kubedsm.model.model import Node as CoreNode
 from kubedsm.model.model import NodeName, Resources, Tier, Uid
@@ -256,3 +258,14 @@ async def test_a_try_in_vain_replaces_the_last_one_and_nothing_else():
     note(record, 2)
     assert [e.pods[0].node for e in record.newest_first()] == ["e1", "e1", None, None]
     assert record.find_choice(Uid("u1")).node == "e1"
+
+
+async def test_a_decision_that_ran_out_of_time_says_so():
+    async with emulated(EDGE, CLOUD) as world, world.scheduler():
+        world.deploy("web", 1)
+        await world.until_bound(1, 5)
+        for late in (False, True):
+            entry = attrs.evolve(newest(world), out_of_time=late)
+            lines = ["".join(map(str, line)) for line in explain_decision(entry, None, []).lines]
+            told = "Cut short: the time limit passed first"
+            assert any(line.startswith(told) for line in lines) is late

@@ -10,9 +10,9 @@ from kubedsm.config.current import CurrentConfiguration
 from kubedsm.config.sections import MigrationSettings, SiteSettings
 from kubedsm.config.services import Service
 from kubedsm.config.settings import Configuration
-from kubedsm.model.events import NodeApplied
+from kubedsm.model.events import Change, NodeApplied
 from kubedsm.model.mirror import ClusterMirror
-from kubedsm.model.model import Node, Resources, Taint
+from kubedsm.model.model import Node, NodeName, Resources, Taint
 from kubedsm.scheduling.site_monitor import Sites
 from kubedsm_lab.replay.virtual_time import VirtualClock
 from support.handles import handle_of
@@ -76,6 +76,28 @@ async def test_replacements_go_to_the_cloud_and_come_back_once_the_site_is_stead
             # Some of them may find a place at the other site.
             assert "c" not in where(world)
             assert len(moves(logs)) == len(there)
+
+
+async def test_a_stand_in_says_why_it_is_in_the_cloud():
+    async with two_sites() as world:
+        world.deploy("web", 6)
+        async with world.scheduler():
+            await running(world, 6)
+            await cut_until_evicted(world, *NORTH)
+            [one, *_] = [p for p in world.pods() if p["spec"]["nodeName"] == "c1"]
+            name = one["metadata"]["name"]
+            said = {e["involvedObject"]["name"]: e["message"] for e in world.events("Scheduled")}
+            assert "north partitioned, its pods are replaced in the cloud" in said[name]
+            decisions, uid = world.runtime.decisions, one["metadata"]["uid"]
+            explained = decisions.explain(decisions.recall(uid, f"default/{name}"))
+            advice = {node.node: node.change for node in explained.nodes}
+            assert advice.pop("c1") is None
+            assert all("site.settle" in said for said in advice.values())
+            # Those that come on top are as welcome as any.
+            at_south = where(world)["s"]
+            world.scale("web", 8)
+            await asyncio.sleep(5.0)
+            assert where(world)["s"] == at_south + 2
 
 
 async def test_the_room_of_what_is_cut_off_is_not_given_away():
@@ -224,3 +246,20 @@ async def test_without_labels_no_node_is_at_a_site():
             await cut_until_evicted(world, *NORTH)
             assert not runtime.sites.away()
             assert "c" not in where(world)
+
+
+async def test_a_node_that_becomes_not_ready_and_ready_again_is_logged_in_a_line_each():
+    alone, before = Alone(), None
+    turns = ((), ("unreachable",), ("unreachable", "other"), ("not-ready",), (), ("other",))
+    with capture_logs() as logs:
+        for keys in turns:
+            taints = tuple(Taint(f"node.kubernetes.io/{key}", "", "NoSchedule") for key in keys)
+            node = Node(NodeName("e1"), {}, Resources(), taints)
+            alone.sites.observe(Change(node_before=before, node_after=node))
+            before = node
+        alone.sites.observe(Change(node_before=before))
+    assert [(entry["event"], entry["node"], entry.get("ready")) for entry in logs] == [
+        ("node not ready", "e1", "Unknown"),
+        ("node not ready", "e1", "False"),
+        ("node ready", "e1", None),
+    ]
