@@ -204,9 +204,7 @@ class Elector:
             except (ClusterError, WireError, NotLeadingError) as error:
                 self._failures += 1
                 self._throttle.log(log.warning, "not elected", error, lease=str(self._name))
-                self.tried.set()
             else:
-                self.tried.set()
                 if not free_in:
                     return
                 wait = min(wait, free_in)
@@ -222,6 +220,8 @@ class Elector:
                 ):
                     warned = self._seen
                     self._report_long_wait(free_in)
+            finally:
+                self.tried.set()
             await self._clock.sleep(wait)
 
     def _report_long_wait(self, seconds: float) -> None:

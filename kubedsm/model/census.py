@@ -58,10 +58,7 @@ class Census:
         for pod, node, by in steps:
             if not pod.counts_for_qos:
                 continue
-            standing[pod.workload] = there = dict(standing.get(pod.workload, {}))
-            _add_count(there, node, by)
-            if not there:
-                del standing[pod.workload]
+            _count_standing(standing, pod.workload, node, by)
             known = nodes.get(node)
             on_edge = known is not None and known.tier is Tier.EDGE
             if on_edge and pod.scheduler_name == scheduler_name:
@@ -84,7 +81,6 @@ class Tally:
     _looked_at: tuple[str, ...] | None = attrs.field(default=None, init=False)
     _classes_changed: bool = attrs.field(default=False, init=False)
     _wishing: Counter[Workload] = attrs.field(factory=Counter, init=False)
-    #: inner mappings are published: replaced, never changed
     _standing: dict[Workload, Mapping[NodeName, int]] = attrs.field(factory=dict, init=False)
 
     def count(self, pod: Pod, node: NodeName | None, *, on_edge: bool, times: int = 1) -> None:
@@ -93,11 +89,7 @@ class Tally:
         _add_count(self._classes, pod.pod_class, times)
         self._classes_changed |= len(self._classes) != classes
         if node is not None and pod.counts_for_qos:
-            there = dict(self._standing.get(pod.workload, {}))
-            _add_count(there, node, times)
-            self._standing[pod.workload] = there
-            if not there:
-                del self._standing[pod.workload]
+            _count_standing(self._standing, pod.workload, node, times)
         if pod.scheduler_name != self.scheduler_name:
             return
         if pod.wishes is not None:
@@ -153,6 +145,16 @@ def census_of(
     for pod, node in pods:
         tally.count(pod, node, on_edge=node in edge)
     return tally.census()
+
+
+def _count_standing(
+    standing: dict[Workload, Mapping[NodeName, int]], workload: Workload, node: NodeName, times: int
+) -> None:
+    # Inner mappings are published: replaced, never changed.
+    standing[workload] = there = dict(standing.get(workload, {}))
+    _add_count(there, node, times)
+    if not there:
+        del standing[workload]
 
 
 def _add_count(counts: dict[K, int], key: K, times: int) -> None:

@@ -153,7 +153,7 @@ class SiteMoves:
     @cached_property
     def _whole(self) -> _Neighbourhood:
         """All pods and edge nodes; `is_all` unless they are too many for the solver."""
-        edge = frozenset(node.name for node in self.one_more.snapshot.of_tier(Tier.EDGE))
+        edge = frozenset(self._site_of)
         pods = (pod for pods in self._movable.values() for pod in pods)
         whole = _Neighbourhood({pod.uid: pod for pod in pods}, edge)
         return attrs.evolve(whole, is_all=whole.size <= _PAIRS)
@@ -172,8 +172,7 @@ class SiteMoves:
     @cached_property
     def _residents(self) -> dict[NodeName, list[Pod]]:
         """Movable pods of each edge node."""
-        names = (name for names in self._nodes_by_site.values() for name in names)
-        found: dict[NodeName, list[Pod]] = {name: [] for name in names}
+        found: dict[NodeName, list[Pod]] = {name: [] for name in self._site_of}
         for pods in self._movable.values():
             for pod in pods:
                 if (name := self.one_more.snapshot.placed[pod.uid]) in found:
@@ -208,11 +207,10 @@ class SiteMoves:
             - there.get(site, 0)
             for site in self._nodes_by_site
         }
-        site_of = {name: site for site, names in self._nodes_by_site.items() for name in names}
 
         def turn(pod: Pod) -> tuple[float, float, str, str]:
             """Pods of the cloud first, then of the sites with the greatest surplus."""
-            site = site_of.get(snapshot.placed[pod.uid])
+            site = self._site_of.get(snapshot.placed[pod.uid])
             return -math.inf if site is None else lack[site], *leaving_turn(pod)
 
         leaving = sorted(self._movable[workload], key=turn)[:_LEAVERS]
@@ -230,12 +228,18 @@ class SiteMoves:
             yield _Neighbourhood(pods, frozenset(nodes))
 
     @cached_property
+    def _site_of(self) -> dict[NodeName, str]:
+        """Site of each edge node; empty without a site."""
+        snapshot = self.one_more.snapshot
+        names = (node.name for node in snapshot.of_tier(Tier.EDGE))
+        return {name: site_at(self.sites, snapshot.index.positions[name]) for name in names}
+
+    @cached_property
     def _nodes_by_site(self) -> dict[str, list[NodeName]]:
         """Edge nodes of each site."""
         found: dict[str, list[NodeName]] = {}
-        for node in self.one_more.snapshot.of_tier(Tier.EDGE):
-            position = self.one_more.snapshot.index.positions[node.name]
-            found.setdefault(site_at(self.sites, position), []).append(node.name)
+        for name, site in self._site_of.items():
+            found.setdefault(site, []).append(name)
         return found
 
     def _edge_problem(self, near: _Neighbourhood) -> EdgeProblem:

@@ -178,7 +178,7 @@ class Batch:
         if looked_at is not None:
             of_batch = group_kinds(self.pods, self.edge + some, self.ranks)
             replicas, in_cloud = self._pack_cloud(of_batch, some)
-            room = CloudRoom(in_cloud, table=None)
+            room = CloudRoom(in_cloud)
             if room.endless:
                 return attrs.evolve(self._make_choice(room, replicas), looked_at=looked_at)
         return self.choice(group_kinds(self.pods, self.edge + self.cloud, self.ranks))

@@ -204,20 +204,20 @@ def cap_placement(loads: Ints, counts: Ints) -> Ints:
     return kept
 
 
-@attrs.frozen(eq=False)
+@attrs.define(eq=False)
 class CloudRoom:
     """Free capacity of the cloud nodes for the pods of a batch that are not placed on the edge."""
 
     problem: PlacementProblem
     #: exact table, if capacity limits the placement; None above the exact-search limit
-    table: MatchTable | None
+    table: MatchTable | None = attrs.field(default=None, init=False)
 
     @classmethod
     def of(cls, problem: PlacementProblem, bounds: Bounds) -> "CloudRoom":
-        room = cls(problem, None)
-        if room.endless:
-            return room
-        return attrs.evolve(room, table=build_table(problem, None, bounds))
+        room = cls(problem)
+        if not room.endless:
+            room.table = build_table(problem, None, bounds)
+        return room
 
     @cached_property
     def whole(self) -> Ints:
@@ -227,19 +227,22 @@ class CloudRoom:
     @cached_property
     def taken(self) -> Ints:
         """Number of pods of each group that the cloud surely takes."""
-        problem, number = self.problem, int(self.problem.counts.sum())
-        ever = problem.counts * problem.feasible.any(axis=0)
-        for kind in np.flatnonzero(ever).tolist():
-            if int(problem.open_to(kind).sum()) < number:
+        number = int(self.problem.counts.sum())
+        for kind in np.flatnonzero(self._placeable).tolist():
+            if int(self.problem.open_to(kind).sum()) < number:
                 return np.asarray(self.whole.sum(axis=0))
         # Each pod finds a node without another pod of the batch.
-        return ever
+        return self._placeable
 
     @cached_property
     def endless(self) -> bool:
         """True if capacity suffices for all pods of the batch with a feasible cloud node."""
-        ever = self.problem.counts * self.problem.feasible.any(axis=0)
-        return bool((self.taken == ever).all())
+        return bool((self.taken == self._placeable).all())
+
+    @cached_property
+    def _placeable(self) -> Ints:
+        """Number of pods of each group that have a feasible cloud node."""
+        return np.asarray(self.problem.counts * self.problem.feasible.any(axis=0))
 
     @property
     def exact(self) -> bool:
