@@ -172,7 +172,7 @@ class ImagePulls(Controller):
         ours = pull_label(self.configuration.current.scheduler_name)
         labelled = [
             pod
-            for pod in self.mirror.pods()
+            for pod in self.mirror.labelled_pods()
             if pod.labels.get(PULL_LABEL) == ours and not pod.terminating
         ]
         self._checked &= {pod.uid for pod in labelled}

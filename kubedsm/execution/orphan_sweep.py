@@ -68,7 +68,7 @@ class OrphanSweep(Controller):
 
     def sweep(self, plans: Plans) -> None:
         """Inspect every pod with the migration label for an interrupted migration."""
-        labelled = {p.uid: p for p in self.mirror.pods() if MIGRATING_LABEL in p.labels}
+        labelled = {p.uid: p for p in self.mirror.labelled_pods() if MIGRATING_LABEL in p.labels}
         self._stuck = {uid: tries for uid, tries in self._stuck.items() if uid in labelled}
         self._handled = {uid: of for uid, of in self._handled.items() if uid in labelled}
         self._forged &= labelled.keys()

@@ -32,6 +32,8 @@ from kubedsm.model.events import (
 )
 from kubedsm.model.measured import NOTHING_MEASURED
 from kubedsm.model.model import (
+    MIGRATING_LABEL,
+    PULL_LABEL,
     TEMPLATE_HASH_LABEL,
     Node,
     NodeName,
@@ -149,7 +151,8 @@ class ClusterMirror:
         #: migration that claimed each replacement; for others to read
         self.claimed: dict[Uid, str] = {}
         #: pods with the migration label
-        self._marked: set[Uid] = set()
+        #: pods with a label of migrations or image pulls
+        self._labelled: dict[Uid, None] = {}
         #: number of changes of any kind
         self.changes = 0
 
@@ -238,7 +241,10 @@ class ClusterMirror:
             # If an API server gives two pods one uid, the latest counts.
             del self._uids[before.namespace, before.name]
         self._uids[key] = pod.uid
-        (self._marked.add if pod.detached else self._marked.discard)(pod.uid)
+        if _is_labelled(pod):
+            self._labelled[pod.uid] = None
+        else:
+            self._labelled.pop(pod.uid, None)
         held = self._reservations.get(pod.uid)
         freed = self._set_pod(pod.uid, pod, pod.node_name if held is None else held.node)
         if pod.node_name is not None or pod.finished or pod.terminating:
@@ -257,7 +263,7 @@ class ClusterMirror:
             return Change()
         if self._uids.get((pod.namespace, pod.name)) == uid:
             del self._uids[pod.namespace, pod.name]
-        self._marked.discard(uid)
+        self._labelled.pop(uid, None)
         self.claimed.pop(uid, None)
         return Change(pod_before=pod, freed=self._set_pod(uid, None, None))
 
@@ -269,6 +275,10 @@ class ClusterMirror:
     def pods(self) -> list[Pod]:
         """Return all pods as observed by the reflectors."""
         return list(self._pods.values())
+
+    def labelled_pods(self) -> list[Pod]:
+        """Return the pods with the label of a migration or of an image pull."""
+        return [self._pods[uid] for uid in self._labelled]
 
     def pods_on(self, name: NodeName) -> list[Pod]:
         """Return the pods bound to the node."""
@@ -486,7 +496,7 @@ class ClusterMirror:
 
     def snapshot(self, at: float = 0.0) -> Snapshot:
         pods, census = self._pods, self._tally.census()
-        if self._marked and (unproven := self._list_unproven()):
+        if self._labelled and (unproven := self._list_unproven()):
             pods = pods.update(unproven)
             self._recount_pods(self._pods, pods, unproven)
             census = self._tally.census()
@@ -520,8 +530,11 @@ class ClusterMirror:
         """
         if self._followed is None:
             return {}
-        doubtful = (self._pods[uid] for uid in self._marked if uid not in self._followed)
-        return {pod.uid: attrs.evolve(pod, detached=False) for pod in doubtful}
+        return {
+            pod.uid: attrs.evolve(pod, detached=False)
+            for pod in self.labelled_pods()
+            if pod.detached and pod.uid not in self._followed
+        }
 
     def _recount_pods(
         self, before: Map[Uid, Pod], after: Map[Uid, Pod], uids: Iterable[Uid]
@@ -584,8 +597,10 @@ class ClusterMirror:
         _require_truth(placed == dict(seen.placed), "a pod is counted on another node")
         counted = attrs.evolve(seen, counted=None).census
         _require_truth(counted == seen.census, "incremental aggregates differ from recomputed ones")
-        marked = {uid for uid, pod in self._pods.items() if pod.detached}
-        _require_truth(marked == self._marked, "the index of labelled pods differs from the pods")
+        labelled = {uid for uid, pod in self._pods.items() if _is_labelled(pod)}
+        _require_truth(
+            labelled == self._labelled.keys(), "the index of labelled pods differs from the pods"
+        )
         keys = {(pod.namespace, pod.name): uid for uid, pod in self._pods.items()}
         _require_truth(keys == self._uids, "two pods have one name")
         for holder, reservation in self._reservations.items():
@@ -607,6 +622,10 @@ def _latest(former: Surrounding | None, thing: Surrounding) -> Surrounding:
         if isinstance(former, Claim) and isinstance(thing, Claim) and former.uid == thing.uid:
             return attrs.evolve(thing, failed_on=former.failed_on)
     return thing
+
+
+def _is_labelled(pod: Pod) -> bool:
+    return MIGRATING_LABEL in pod.labels or PULL_LABEL in pod.labels
 
 
 def _nomination_holder(uid: Uid) -> str:

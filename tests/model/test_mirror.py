@@ -59,7 +59,9 @@ def test_the_tier_comes_from_the_configured_label():
 
 
 def test_a_mark_counts_while_a_plan_knows_the_pod_and_only_on_pods_of_ours():
-    ours, theirs = pod("a", detached=True), pod("b", detached=True, scheduler_name="another")
+    labels = {"kubedsm.io/migrating": "x"}
+    ours = pod("a", detached=True, labels=labels)
+    theirs = pod("b", detached=True, labels=labels, scheduler_name="another")
     made = mirror(PodApplied(ours), PodApplied(theirs))
     seen = made.snapshot().pods
     assert [seen[p.uid].detached for p in (ours, theirs)] == [True, False]

@@ -37,6 +37,7 @@ BURST_PERIOD = 5.0
 #: Time limit in seconds.
 TIMEOUT = 1800.0
 LAG = "kubedsm_event_loop_lag_seconds"
+QUANTILES = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999, "max": 1.0}
 _POLL_PERIOD = 0.005
 
 
@@ -126,6 +127,7 @@ class _Measurement:
         took = await self._change_pods(names, self.seconds)
         used = [100 * (b - a) / took for a, b in zip(cpu, scheduler.cpu_seconds(), strict=True)]
         rate = (self.binder.events - events) / took
+        churned = await scheduler.read_metrics()
         async with asyncio.TaskGroup() as tasks:
             period = min(BURST_PERIOD, self.seconds)
             bursts = max(1, round(self.seconds / 2 / period))
@@ -136,8 +138,11 @@ class _Measurement:
         suggestions = round(_count_suggestions(after) - _count_suggestions(before))
         greatest = max(sample.resident for sample in scheduler.memory)
         resident = [scheduler.sample_memory().resident / 1e6, greatest / 1e6]
-        lag = lag_between(before, after)
-        return _build_report(to_sync, resident, rate, used, lag, suggestions)
+        lags = {
+            f"{rate:,.0f} pod events a second": lag_between(before, churned),
+            "bursts and idle": lag_between(churned, after),
+        }
+        return _build_report(to_sync, resident, rate, used, lags, suggestions)
 
     async def _change_pods(self, names: list[str], seconds: float) -> float:
         """Create and delete pods at EVENTS_PER_SECOND; return the duration in seconds."""
@@ -165,13 +170,12 @@ def _build_report(
     resident: list[float],
     events_per_second: float,
     cpu_percent: list[float],
-    lag: dict[str, float],
+    lags: dict[str, dict[str, float]],
     suggestions: int,
 ) -> Report:
     """Build the report on the scheduler process; `cpu_percent` lists the process first, then its
-    children, and `resident` the MB of all, at the end and at most.
+    children, `resident` the MB of all, at the end and at most, and `lags` the quantiles by phase.
     """
-    late = {name: value for name, value in lag.items() if name != "looks"}
     megabytes = [f"{amount:,.0f}" for amount in resident]
     figures = {
         "emulated": True,
@@ -184,34 +188,41 @@ def _build_report(
             "childrenCpuPercentOfACore": round(cpu_percent[1], 1),
         },
         "suggestions": suggestions,
-        "loopLag": {
-            "looks": lag["looks"],
-            **{f"{name}AtMostMs": round(1000 * value, 1) for name, value in late.items()},
-        },
+        "loopLag": [
+            {
+                "during": during,
+                "looks": lag["looks"],
+                **{f"{name}AtMostMs": round(1000 * lag[name], 1) for name in QUANTILES},
+            }
+            for during, lag in lags.items()
+        ],
     }
     processes = ("% of a core", "synced after", "MB of all at the end", "at most")
     rows = [
         ("kubedsm run", f"{cpu_percent[0]:.1f}", format_duration(to_sync), *megabytes),
         ("its planner and solver", f"{cpu_percent[1]:.1f}", "", "", ""),
     ]
-    shown = tuple(
-        format_duration(value) if math.isfinite(value) else "above the last bucket"
-        for value in late.values()
-    )
+    late = [
+        (during, *(_format_lag(lag[name]) for name in QUANTILES)) for during, lag in lags.items()
+    ]
     return Report(
         figures,
         [
             table(("process, emulated API server", *processes), rows, numbers=processes),
-            table(("event loop lag at most", *late), [("", *shown)], numbers=tuple(late)),
+            table(("event loop lag at most", *QUANTILES), late, numbers=tuple(QUANTILES)),
         ],
         [
             (
                 f"CPU is at {events_per_second:,.0f} pod events a second. Lag is of"
-                f" {lag['looks']:,} samples, with bursts and {suggestions} suggestions."
-                f" {MACHINE_NOTE}"
+                f" {sum(lag['looks'] for lag in lags.values()):,} samples, with"
+                f" {suggestions} suggestions. {MACHINE_NOTE}"
             )
         ],
     )
+
+
+def _format_lag(seconds: float) -> str:
+    return format_duration(seconds) if math.isfinite(seconds) else "above the last bucket"
 
 
 def lag_between(before: str, after: str) -> dict[str, float]:
@@ -222,12 +233,11 @@ def lag_between(before: str, after: str) -> dict[str, float]:
     earlier = dict(_lag_buckets(before))
     counts = [(bound, count - earlier.get(bound, 0.0)) for bound, count in _lag_buckets(after)]
     samples = dict(counts).get(math.inf, 0.0)
-    parts = {"p50": 0.5, "p99": 0.99, "p99.9": 0.999, "max": 1.0}
     return {
         "looks": round(samples),
         **{
             name: min(bound for bound, count in counts if count >= part * samples)
-            for name, part in parts.items()
+            for name, part in QUANTILES.items()
         },
     }
 

@@ -112,8 +112,12 @@ class Store:
 
     def list_at(self, resource: Resource, namespace: str, revision: int) -> Objects:
         """Return the resource's objects as of an earlier revision. Raises ExpiredError."""
-        then = {key_of(obj): obj for obj in self.list(resource, namespace)}
-        for change in reversed(self.history(resource, revision)):
+        changes = self.history(resource, revision)
+        objects = self.list(resource, namespace)
+        if not changes:
+            return objects
+        then = {key_of(obj): obj for obj in objects}
+        for change in reversed(changes):
             key = key_of(change.object)
             if namespace and key[0] != namespace:
                 continue

@@ -5,6 +5,7 @@ Source: https://kubernetes.io/docs/reference/using-api/api-concepts/
 
 import base64
 import binascii
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 
 import attrs
@@ -64,7 +65,7 @@ def page_of(store: Store, resource: Resource, wanted: Selection, query: Mapping[
     if token:
         revision, start = _decode_token(token)
         objects = _as_of(store, resource, wanted, revision)
-        objects = [obj for obj in objects if key_of(obj) > start]
+        objects = objects[bisect_right(objects, start, key=key_of) :]
     else:
         revision, objects = _first_objects(store, resource, wanted, query)
     page, rest = (objects[:limit], objects[limit:]) if limit else (objects, [])
@@ -180,7 +181,7 @@ def _as_of(store: Store, resource: Resource, wanted: Selection, revision: int) -
         objects = store.list_at(resource, wanted.namespace, revision)
     except ExpiredError:
         raise ApiError(410, "Expired", _PAGE_TOO_OLD) from None
-    return [obj for obj in objects if wanted.matches(obj)]
+    return [obj for obj in objects if wanted.matches(obj)] if wanted.selective else objects
 
 
 def _encode_token(revision: int, last: Object) -> str:
