@@ -1,3 +1,4 @@
+import random
 from collections import Counter
 
 import attrs
@@ -18,7 +19,15 @@ from support.placement_literal import literal_decision, worth
 
 #: as the paper has it: promises kept come first
 DEFAULT = Objective(gamma=10)
-FLAT = Objective(alpha=1, beta=0, gamma=10)
+OBJECTIVES = [
+    DEFAULT,
+    Objective(alpha=1, beta=0, gamma=10),
+    Objective(),
+    Objective(beta=0),
+    Objective("latency"),
+    Objective("ecmus"),
+    Objective(evenness=0.65),
+]
 
 
 def decided(case, objective=DEFAULT, measure=Measure.UNUSABLE, *, spread=False):
@@ -32,13 +41,13 @@ def rank(case, decision, objective=DEFAULT):
     return len(decision.bindings), *reached, -decision.fragmentation
 
 
-@pytest.mark.parametrize(
-    ("objective", "measure"), [(DEFAULT, Measure.UNUSABLE), (FLAT, Measure.PRODUCT)]
-)
-def test_equals_the_literal_form(objective, measure):
+@pytest.mark.parametrize("measure", list(Measure))
+def test_equals_the_literal_form(measure):
     seen = Counter()
-    for seed in drawing.drawn(range(1000, 1350), one_in=6):
-        case = drawn(seed, most=8)
+    for seed in drawing.drawn(range(1000, 1500), one_in=6):
+        case, objective = drawn(seed, most=8), OBJECTIVES[seed % 7]
+        if seed % 3 == 0:
+            case = case.served_slowly(random.Random(seed))
         decision = decided(case, objective, measure)
         assert rank(case, decision, objective) == literal_decision(case, objective, measure), seed
         assert decision.proven
@@ -47,6 +56,8 @@ def test_equals_the_literal_form(objective, measure):
         seen["unplaced"] += bool(decision.unplaced)
         seen["unplaced, cloud used"] += bool(decision.unplaced) and tiers[Tier.CLOUD] > 0
         seen["all on the edge"] += 0 < tiers[Tier.EDGE] == len(case.batch)
+        in_cloud = {b.pod.workload for b in decision.bindings if b.tier is Tier.CLOUD}
+        seen["slower on the edge"] += bool(in_cloud & case.snapshot.measured.slower)
     assert min(seen.values()) >= 7, seen
 
 

@@ -1,6 +1,3 @@
-import random
-
-import attrs
 import pytest
 
 from kubedsm.model.model import Tier
@@ -106,24 +103,3 @@ def test_a_pod_that_blocks_nothing_fits_on_an_overcommitted_node():
     nothing = pod("a-0", "a", resources(0, 0))
     shot = snapshot([node("e", Tier.EDGE, cpu=1)], [nothing], {"e": resources(5, 0, 0)})
     assert [b.node for b in schedule(shot, [nothing]).bindings] == ["e"]
-
-
-def shuffled(case, rng):
-    shot = case.snapshot
-    pods, nodes, free = (list(m.items()) for m in (shot.pods, shot.nodes, shot.free))
-    for listed in (pods, nodes, free):
-        rng.shuffle(listed)
-    batch = list(case.batch)
-    rng.shuffle(batch)
-    shot = attrs.evolve(shot, pods=dict(pods), nodes=dict(nodes), free=dict(free))
-    return shot, batch
-
-
-@pytest.mark.parametrize("bounds", [Bounds(), Bounds(states=2)])
-def test_the_order_of_the_input_changes_nothing(bounds):
-    rng = random.Random(2)
-    for seed in drawing.drawn(range(60)):
-        case = drawn(seed, most=10)
-        args = (case.qos_targets, DEFAULT, Measure.UNUSABLE, bounds)
-        decision = immediate_schedule(case.snapshot, case.batch, *args)
-        assert immediate_schedule(*shuffled(case, rng), *args) == decision

@@ -1,4 +1,4 @@
-"""Batches of pods with volume claims: open nodes as pods come and go, and work for each pod."""
+"""Open nodes as pods of a batch come and go, and batches of pods with volume claims."""
 
 import random
 
@@ -26,7 +26,8 @@ from kubedsm.plugins.plugin import Scene
 from support import drawing
 from support.literal_volumes import CSI, LOCAL, STATIC, knowing, unbound
 from support.placement_instances import node, pod, resources, snapshot
-from support.rule_instances import HOST, ZONE
+from support.rule_instances import HOST, ZONE, drawn_batch
+from support.rule_instances import drawn as drawn_ruled
 
 
 def at(name):
@@ -72,28 +73,44 @@ def drawn(seed):
     return attrs.evolve(shot, surroundings=knowing(*things)), batch
 
 
-def test_open_nodes_are_those_of_a_cluster_with_the_same_pods():
-    closed = 0
-    for seed in drawing.drawn(range(300), one_in=6):
-        rng = random.Random(seed)
-        shot, batch = drawn(seed)
-        rules = Feasibility.of(shot)
-        known, homes = OpenNodes(rules, shot.surroundings, batch), {}
-        for _ in range(10):
-            each = rng.choice(batch)
-            if each.uid in homes:
-                known.take(each, homes.pop(each.uid))
-                rules = rules.without_pod(each.uid)
-            else:
-                homes[each.uid] = rng.choice(rules.index.names)
-                known.put(each, homes[each.uid])
-                rules = rules.with_pod(each, homes[each.uid])
+def crowds(seed, draw):
+    """Pods of a batch that are put and taken anywhere: what is known, beside the rules."""
+    rng = random.Random(seed)
+    shot, batch = draw(seed)
+    rules = Feasibility.of(shot)
+    known, skews = OpenNodes(rules, shot.surroundings, batch), rules.skews(batch)
+    homes = {}
+    for _ in range(12):
+        each = rng.choice(batch)
+        for other in batch:
+            if rng.random() < 0.5:  # so that it is remembered, for a while
+                known.of(other)
+        if each.uid in homes:
+            node = homes.pop(each.uid)
+            known.take(each, node)
+            rules = rules.without_pod(each.uid)
+        else:
+            node = homes[each.uid] = rng.choice(rules.index.names)
+            known.put(each, node)
+            rules = rules.with_pod(each, node)
+        by = 1 if each.uid in homes else -1
+        skews.change(known.like(each), rules.index.positions[node], by)
+        if rng.random() < 0.5:
             # Without any assignment or offer of the states before.
             fresh = Scene(rules.index, rules.room, rules.scene.residents, shot.surroundings)
             fresh = attrs.evolve(rules, scene=fresh, verdicts={}, static={}, widened={})
-            for out in (other for other in batch if other.uid not in homes):
-                found = known.of(out) & ~fresh.room.short(out.requests)
-                assert (found == fresh.taking(out)).all(), seed
+            yield [p for p in batch if p.uid not in homes], known, skews, fresh
+
+
+@pytest.mark.parametrize("draw", [drawn_ruled, drawn_batch, drawn])
+def test_a_node_takes_a_pod_if_it_is_open_has_the_room_and_is_even(draw):
+    closed = 0
+    for seed in drawing.drawn(range(150)):
+        for out, known, skews, rules in crowds(seed, draw):
+            for each in out:
+                found = known.of(each) & skews.open(known.like(each))
+                found = found & ~rules.room.short(each.requests)
+                assert (found == rules.taking(each)).all(), seed
                 closed += not found.all()
     assert closed > 150
 

@@ -19,6 +19,7 @@ from kubedsm.plugins.feasibility import Feasibility
 from support import drawing
 from support.literal_rules import literal_rule
 from support.placement_instances import batch_of, resources
+from support.placement_instances import drawn as plain_instance
 from support.rule_instances import (
     HOST,
     ZONE,
@@ -141,8 +142,9 @@ def test_nobody_stays_out_for_one_of_lower_priority(bounds):
 
 @pytest.mark.parametrize("bounds", [Bounds(), Bounds(states=2)])
 def test_the_order_of_the_input_changes_nothing(bounds):
-    for seed in drawing.drawn(range(80), one_in=6):
-        snapshot, waiting = drawn_batch(seed)
+    for seed in drawing.drawn(range(160), one_in=6):
+        plain = plain_instance(seed, most=10)
+        snapshot, waiting = drawn_batch(seed) if seed % 2 else (plain.snapshot, plain.batch)
         turned = attrs.evolve(
             snapshot,
             nodes=dict(reversed(snapshot.nodes.items())),

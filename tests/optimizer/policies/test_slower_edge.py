@@ -1,89 +1,24 @@
 """Where the edge is slower for a workload, nothing brings more of it there."""
 
-import random
-
 import attrs
 import pytest
 
 from kubedsm.model.measured import Measured
 from kubedsm.model.model import SchedulingRules, Tier
-from kubedsm.objective.fragmentation import Fragmentation, Measure
 from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.matching.match import Bounds
-from kubedsm.optimizer.matching.problem import PlacementProblem, group_kinds
 from kubedsm.optimizer.moving.suggest import suggest
 from kubedsm.optimizer.moving.suggestion import Cause, MoveKind, SuggestLimits
-from kubedsm.optimizer.placing.batch_mip import QOS, upper_bounds
-from kubedsm.optimizer.placing.cloud import CloudRoom
-from kubedsm.optimizer.placing.decision import make_decision
 from kubedsm.optimizer.placing.immediate import immediate_schedule
-from kubedsm.optimizer.placing.split import list_demands
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.solvers.available import Highs
 from support import drawing
-from support.drawn_batches import OBJECTIVES
-from support.placement_instances import drawn, node, pod, resources, snapshot
-from support.placement_literal import literal_decision, worth
+from support.placement_instances import node, pod, resources, snapshot
 from support.suggest_instances import crowded_case, running
 
 SSD = SchedulingRules(node_selector=(("disk", "ssd"),))
 NONE = Bounds(states=0, steps=0, loads=0)
 POLICY = KubeDSM(lambda _: QosTarget(), Objective())
-
-
-def slow(seed, most):
-    return drawn(seed, most=most).served_slowly(random.Random(seed))
-
-
-def test_a_batch_is_placed_as_trying_every_node_for_every_pod_has_it():
-    kept = 0
-    for seed in drawing.drawn(range(6000, 6120)):
-        case, objective = slow(seed, 4), OBJECTIVES[seed % 3]
-        decision = immediate_schedule(
-            case.snapshot, case.batch, case.qos_targets, objective, default_spread=False
-        )
-        rank = len(decision.bindings), *worth(decision.shares_after, case.qos_targets, objective)
-        best = literal_decision(case, objective, Measure.UNUSABLE)
-        assert (*rank, -decision.fragmentation) == best, seed
-        slower = case.snapshot.measured.slower
-        in_cloud = {b.pod.uid for b in decision.bindings if b.tier is Tier.CLOUD}
-        kept += any(p.workload in slower and p.uid in in_cloud for p in case.batch)
-    assert kept >= 5
-
-
-def chosen(case, objective, bounds):
-    rows = [case.snapshot.in_turn(tier) for tier in (Tier.EDGE, Tier.CLOUD)]
-    of_batch = group_kinds(case.batch, rows[0] + rows[1])
-    edge, cloud = (PlacementProblem.of(of_batch, of_tier) for of_tier in rows)
-    args = case.snapshot.census.shares, case.qos_targets, objective
-    choice = make_decision(edge, CloudRoom.of(cloud, bounds), *args, Fragmentation(), bounds)
-    gained = 0
-    for member in list_demands(edge, *args):
-        scores = member.scores(objective)
-        number = sum(p.workload == member.workload for p, _ in choice.edge)
-        gained += int(scores[number] - scores[0])
-    limit = upper_bounds(edge, cloud, list_demands(edge, *args), objective)[QOS, "priority 0"]
-    return choice, (len(choice.edge) + len(choice.cloud), gained), limit
-
-
-def test_beyond_the_tables_it_is_as_good_with_a_solver_and_never_said_to_be_better_without():
-    unproven = lost = 0
-    for seed in drawing.drawn(range(80)):
-        case, objective = slow(seed, 8), OBJECTIVES[seed % len(OBJECTIVES)]
-        if not case.batch:
-            continue
-        _, best, limit = chosen(case, objective, Bounds())
-        solved, same, _ = chosen(case, objective, attrs.evolve(NONE, solver=Highs()))
-        assert (solved.proven, same[0]) == (True, best[0]), seed
-        assert abs(same[1] - best[1]) <= len(case.batch), seed
-        assert best[1] <= limit + len(case.batch)
-        quick, found, _ = chosen(case, objective, NONE)
-        assert found <= (best[0], best[1] + len(case.batch))
-        unproven += not quick.proven
-        lost += found[0] == best[0] and found[1] < best[1] - len(case.batch)
-    assert unproven >= 5
-    # Of pods of which some have to go where they are a loss.
-    assert lost <= 8
 
 
 @pytest.mark.parametrize("bounds", [Bounds(), NONE], ids=["tables", "beyond"])
