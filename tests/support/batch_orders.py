@@ -2,8 +2,11 @@
 
 from collections import Counter, defaultdict
 
+import attrs
+
 from kubedsm.objective.objective import QosTarget
 from kubedsm.plugins.feasibility import Feasibility
+from support.literal_rules import literal_rule
 from support.placement_literal import standing
 
 
@@ -62,3 +65,30 @@ def served_by(batch, placed):
     """Return the number of placed pods by priority, highest first."""
     found = Counter(p.pod_class.priority for p in placed)
     return [found[p] for p in sorted({p.pod_class.priority for p in batch}, reverse=True)]
+
+
+def joined(shot, bindings):
+    """Return the snapshot with these pods on their nodes."""
+    free = dict(shot.free)
+    for binding in bindings:
+        free[binding.node] -= binding.pod.requests
+    nodes = {binding.pod.uid: binding.node for binding in bindings}
+    return attrs.evolve(shot, placed={**shot.placed, **nodes}, free=free)
+
+
+def is_allowed(shot, bindings, binding):
+    there = joined(shot, bindings)
+    return literal_rule(there, binding.pod, shot.nodes[binding.node]) is None
+
+
+def is_allowed_in_turn(shot, bindings):
+    """Return whether each pod is allowed beside those before it."""
+    return all(is_allowed(shot, bindings[:n], binding) for n, binding in enumerate(bindings))
+
+
+def is_sound(shot, bindings):
+    """Return whether each pod keeps its rules with all the others in place."""
+    return all(
+        is_allowed(shot, [other for other in bindings if other is not binding], binding)
+        for binding in bindings
+    )

@@ -198,6 +198,7 @@ def refusals(shot, suggestion, seed):
             leg = rng.choice(ready)
             waiting.remove(leg)
             pod = leg.move.pod
+            assert shot.placed[pod.uid] == leg.source
             if not allowed(shot, pod, leg.target):
                 refused.append(leg)
             old = attrs.evolve(pod, uid=f"{pod.uid} (old)")
@@ -208,4 +209,5 @@ def refusals(shot, suggestion, seed):
             name = rng.choice(sorted(doubled))
             shot = put(shot, doubled.pop(name), None)
             over.add(name)
+    assert all(shot.placed[move.pod.uid] == move.target for move in suggestion.moves)
     return refused

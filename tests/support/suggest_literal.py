@@ -1,7 +1,5 @@
 """Oracles of `suggest` in literal form, and execution of suggestions."""
 
-import random
-
 import attrs
 import numpy as np
 
@@ -15,9 +13,9 @@ from kubedsm.optimizer.moving.movable import default_movable
 from kubedsm.optimizer.moving.suggest import SUGGEST_BOUNDS
 from kubedsm.optimizer.moving.suggestion import Cause, count_edge_changes
 from kubedsm.plugins.fit import shortages
-from support.literal_fit import reasons
 from support.literal_moves import best_by_enumeration
 from support.literal_paper import LiteralPaper
+from support.ruled_literal import refusals
 
 
 def enumerated(case, measure, worth=None, new=()):
@@ -97,38 +95,10 @@ def needed(suggestion):
     return {short[leg.name]: {short[name] for name in leg.needs} for leg in suggestion.legs}
 
 
-def carried_out(shot, suggestion, rng=None):
-    """Execute a suggestion leg by leg, checking rules and capacity; return the final snapshot.
-
-    A leg starts once its dependencies are over and its new pod must fit then; the old pod occupies
-    its capacity until it is gone. With `rng`, ready legs overlap at random; otherwise they run in
-    order.
-    """
-    rng = rng or random.Random(0)
-    free, placed = dict(shot.free), dict(shot.placed)
-    waiting, underway, over = list(suggestion.legs), [], set()
-    whole = {move.pod.uid: move.target for move in suggestion.moves}
-    while waiting or underway:
-        ready = [leg for leg in waiting if leg.needs <= over]
-        if ready and (not underway or rng.random() < 0.6):
-            leg = rng.choice(ready)
-            waiting.remove(leg)
-            pod = leg.move.pod
-            assert placed[pod.uid] == leg.source
-            why_not = reasons(pod.pod_class, shot.nodes[leg.target], free[leg.target])
-            assert not why_not, (leg.name, why_not)
-            free[leg.target] -= pod.requests
-            underway.append(leg)
-        else:
-            assert underway, f"these wait for each other: {[leg.name for leg in waiting]}"
-            leg = underway.pop(rng.randrange(len(underway)))
-            free[leg.source] += leg.move.pod.requests
-            placed[leg.move.pod.uid] = leg.target
-            over.add(leg.name)
-    assert {uid: placed[uid] for uid in whole} == whole
-    after = shot.with_placed(whole)
-    assert (after.free, after.placed) == (free, placed)
-    return after
+def carried_out(shot, suggestion, seed=0):
+    """Execute a suggestion leg by leg in a random permitted order; return the final snapshot."""
+    assert refusals(shot, suggestion, seed) == []
+    return shot.with_placed({move.pod.uid: move.target for move in suggestion.moves})
 
 
 def bound(shot, bindings):

@@ -50,42 +50,6 @@ def test_equals_the_literal_form(measure):
     assert min(seen.values()) >= 5, seen
 
 
-def test_more_pods_win_over_less_fragmentation():
-    nodes = [node("e1", Tier.EDGE, cpu=4, memory=4)]
-    pods = [
-        pod("big", "big", resources(4, 4)),
-        *(pod(f"s-{i}", "s", resources(1, 1)) for i in (1, 2)),
-    ]
-    assert {p.name for p, _ in matched(snapshot(nodes, pods)).targets} == {"s-1", "s-2"}
-
-
-def test_where_the_least_is_wasted():
-    # On e1 the pod leaves nothing over; on e2 it would leave memory without cpu on both.
-    nodes = [node("e1", Tier.EDGE, cpu=2, memory=4), node("e2", Tier.EDGE, cpu=2, memory=2)]
-    pods = [pod("p", "p", resources(2, 4)), pod("q", "q", resources(2, 2))]
-    found = matched(snapshot(nodes, pods))
-    assert {p.name: name for p, name in found.targets} == {"p": "e1", "q": "e2"}
-    assert found.cost == 0
-
-
-def test_nodes_with_equal_room_but_unequal_size_are_not_alike():
-    nodes = [node("e1", Tier.EDGE, cpu=4, memory=9), node("e2", Tier.EDGE, cpu=2, memory=3)]
-    pods = [pod(f"a-{i}", "a", resources(1, 1)) for i in range(2)]
-    shot = snapshot(nodes, pods, {"e1": resources(2, 6, 0)})
-    assert shot.free["e1"] == shot.free["e2"]
-    fragmentation = Fragmentation(Measure.UNUSABLE, request_mix(shot))
-    literal = literal_match(pods, nodes, shot.free, fragmentation)
-    assert matched(shot).cost == literal.optimum[1]
-
-
-def test_best_fit_serves_the_small_first_and_fills_the_fullest_node():
-    nodes = [node("e1", Tier.EDGE, cpu=4, memory=8), node("e2", Tier.EDGE, cpu=2, memory=8)]
-    pods = [pod("big", "b", resources(4, 1)), pod("s1", "s", resources(1, 1))]
-    found = matched(snapshot(nodes, pods), bounds=SMALL)
-    assert not found.proven
-    assert {p.name: name for p, name in found.targets} == {"s1": "e2", "big": "e1"}
-
-
 def test_beyond_the_bounds_it_says_so_and_never_overcommits():
     placed = possible = 0
     for seed in drawing.drawn(range(300)):

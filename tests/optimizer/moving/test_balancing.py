@@ -6,13 +6,11 @@ from statistics import pstdev
 import attrs
 import pytest
 
-from kubedsm.model.deadline import Deadline
 from kubedsm.model.measured import Usage
 from kubedsm.model.model import Taint, Tier
 from kubedsm.objective.load import Capacity, LoadGoal, Loads
 from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.objective.replica_spread import ReplicaSpread
-from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.moving.movable import default_movable
 from kubedsm.optimizer.moving.suggest import suggest
 from kubedsm.optimizer.moving.suggestion import SuggestLimits
@@ -21,7 +19,7 @@ from kubedsm.plugins.feasibility import Feasibility
 from support import drawing
 from support.measured_loads import busy, cloud, drawn_load, edge, measure, twice
 from support.placement_instances import node, resources, snapshot
-from support.rule_instances import HOST, app, evenly, near
+from support.rule_instances import HOST, app, evenly
 from support.ruled_instances import member
 from support.suggest_instances import running
 from support.suggest_literal import carried_out
@@ -75,14 +73,6 @@ def test_the_pod_that_gains_most_on_the_most_uneven_node_of_four_resources():
     assert (found.after.qos, found.after.shares) == (found.before.qos, found.before.shares)
 
 
-def test_within_the_cloud_too_and_never_from_tier_to_tier():
-    assert moved(crossed()) == [("c1", "n0", "n1", "edge-to-edge")]
-    assert moved(crossed(cloud)) == [("c1", "n0", "n1", "cloud-to-cloud")]
-    for one, other in ((edge, cloud), (cloud, edge)):
-        shot = busy([one("n0"), other("n1")], {"c1": ("n0", CPU)}, other={"n1": MEMORY})
-        assert moved(shot) == []
-
-
 def test_only_if_it_is_wanted_and_worth_it_in_two_samples():
     shot = crossed()
     assert moved(shot, None) == moved(shot, attrs.evolve(GOAL, move=False)) == []
@@ -93,10 +83,6 @@ def test_only_if_it_is_wanted_and_worth_it_in_two_samples():
     assert moved(once) == []
     calm = attrs.evolve(shot.measured.before, nodes={n: Usage(0.0, 0.0) for n in shot.nodes})
     assert moved(attrs.evolve(shot, measured=attrs.evolve(shot.measured, before=calm))) == []
-
-
-def test_the_papers_form_knows_no_such_move():
-    assert moved(crossed(), algorithm="paper") == []
 
 
 def test_only_if_nothing_else_is_to_be_moved():
@@ -145,18 +131,6 @@ def test_a_node_that_does_not_take_it_or_that_it_likes_less_is_none():
     assert moved(shut) == [("m1", "n1", "n0", "edge-to-edge")]
 
 
-def test_rules_of_pods_about_pods_are_kept():
-    away = (near(app("m"), key=HOST),)
-    pods = [member("c", "c", "n0", anti_affinity=away), member("m", "m", "n1")]
-    nodes = [edge(name, labels={HOST: name}) for name in ("n0", "n1", "n2")]
-    shot = twice(snapshot(nodes, pods), {pods[0].workload: CPU, pods[1].workload: MEMORY})
-    other = {"n0": Usage(1000.0, 0.0)}
-    assert moved(twice(shot, shot.measured.workloads, other)) == []
-    free = [attrs.evolve(member("c", "c", "n0"), uid=pods[0].uid), pods[1]]
-    shot = twice(snapshot(nodes, free), shot.measured.workloads, other)
-    assert moved(shot) == [("c", "n0", "n1", "edge-to-edge")]
-
-
 def test_so_are_those_that_others_have():
     """One on n1 has it that there are as many of these on either, but for one."""
     pods = [member("c", "c", "n0"), member("m", "m", "n1")]
@@ -200,10 +174,6 @@ def test_where_the_edge_is_kept_tidy_it_is_not_made_less_so():
     shot = twice(snapshot(BOTH, pods), uses)
     assert moved(shot) == [("c1", "n0", "n1", "edge-to-edge")]
     assert moved(shot, limits=SuggestLimits(defragment=True)) == []
-
-
-def test_who_has_no_time_moves_nothing():
-    assert moved(crossed(), bounds=Bounds(deadline=Deadline(lambda: 1.0))) == []
 
 
 def test_it_is_looked_at_again_when_it_begins():

@@ -5,10 +5,6 @@ from types import SimpleNamespace
 import attrs
 import pytest
 
-from kubedsm.cli.migration_advice import list_stages
-from kubedsm.model.model import Share, Workload
-from kubedsm.objective.gains import Gains
-from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.moving.migration_graph import (
     Order,
     break_cycles,
@@ -40,17 +36,6 @@ def waits(moves, room):
     }
 
 
-def test_who_finds_no_room_waits_for_all_that_leave():
-    moves = [
-        move("a-1", "e1", "e2", 2),
-        move("b-1", "e1", "e2", 1),
-        move("c-1", "e2", "e3"),
-        move("d-1", "e2", "e3"),
-    ]
-    found = waits(moves, free(e1=0, e2=1, e3=2))
-    assert found == {"a-1": {"c-1", "d-1"}, "b-1": set(), "c-1": set(), "d-1": set()}
-
-
 def test_room_goes_first_to_moves_that_others_may_wait_for():
     # Were the smaller one from the cloud let in first, a and b would wait for each other.
     moves = [
@@ -68,25 +53,6 @@ def test_room_goes_first_to_moves_from_nodes_short_of_room():
     moves = [move("a-1", "e3", "e2"), move("b-1", "e1", "e2"), move("c-1", "e2", "e1")]
     found = waits(moves, free(e1=0, e2=1, e3=0))
     assert found == {"a-1": {"c-1"}, "b-1": set(), "c-1": {"b-1"}}
-
-
-def gains(**targets):
-    shares = {
-        Workload("shop", "Deployment", name): Share(1, 2) for name in (*targets, "a", "b", "c")
-    }
-    return Gains(shares, lambda w: QosTarget(targets.get(w.name, 1.0)), Objective())
-
-
-def test_moves_that_wait_for_each_other_are_a_group():
-    moves = [
-        move("a-1", "cloud", "e1", 1, MoveKind.CLOUD_TO_EDGE),
-        move("x-1", "e1", "e2"),
-        move("y-1", "e2", "cloud", 1, MoveKind.EDGE_TO_CLOUD),
-        move("b-1", "cloud", "e3", 1, MoveKind.CLOUD_TO_EDGE),
-    ]
-    needs = find_needs(moves, free(e1=0, e2=0, e3=1, cloud=9))
-    found = group_migrations(moves, needs, gains(x=0.5, y=0.0))
-    assert [names(m.pod.uid for m in group) for group in found] == [{"a-1", "x-1", "y-1"}, {"b-1"}]
 
 
 def legs(*moves, **needs):
@@ -107,12 +73,6 @@ def test_who_stops_over_leaves_before_and_comes_after_those_that_need_its_room()
     assert (across.source, across.target, across.needs) == ("e1", "e2", {out.name})
     assert (back.source, back.target, back.needs) == ("c1", "e1", {out.name, across.name})
     assert [leg.continues for leg in (out, across, back)] == ["", "", out.name]
-
-
-def test_stages_are_what_may_go_at_once():
-    moves = [move(f"{name}-1", "e1", "e2") for name in "abcd"]
-    found = list_stages(legs(*moves, a=["b"], d=["a", "c"]))
-    assert found == (("shop/b-1", "shop/c-1"), ("shop/a-1",), ("shop/d-1",))
 
 
 def literal_order(legs):

@@ -7,7 +7,6 @@ import pytest
 
 from kubedsm.model.model import Tier
 from kubedsm.objective.objective import Objective, QosTarget
-from kubedsm.optimizer.moving.suggest import suggest
 from kubedsm.optimizer.moving.suggestion import MoveKind, SuggestLimits
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.solvers.available import Highs
@@ -131,11 +130,6 @@ def test_a_plan_is_dropped_if_its_pods_or_nodes_are_gone_or_it_no_longer_pays():
     assert not step(content, again, towards=towards).moves
 
 
-def test_without_a_solver_there_is_no_plan():
-    by = attrs.evolve(expensive(), solver=None)
-    assert not step(by, together(), towards={}).moves
-
-
 def test_many_workloads_come_to_nearly_all_that_can_be_reached():
     """Without plans suggestions end at 0.88 of the optimum of CP-SAT."""
     instance, reachable = next(itertools.islice(crowded(1), 1, None)), 91.986
@@ -159,13 +153,3 @@ def test_plans_end_and_never_end_below_suggestions_alone():
         assert gained(made) >= alone, seed
         better += gained(made) > alone
     assert better
-
-
-def test_a_group_has_its_prerequisites_and_what_it_says_it_gains():
-    shot, by = together(), expensive()
-    found = step(by, shot, towards={})
-    names = {leg.name for leg in found.legs}
-    assert all(leg.needs <= names for leg in found.legs)
-    assert carried_out(shot, found).free["e1"].cpu >= 0
-    plain = suggest(shot, by.qos_targets, by.objective, by.limits)
-    assert plain.before == found.before

@@ -72,17 +72,6 @@ def test_the_benefit_is_the_weight_gained_while_the_workload_lasts(seconds, weig
     assert found.may_pay_later == (not moves)
 
 
-@pytest.mark.parametrize(
-    "others",
-    [
-        [running("full", "full", resources(4), "a")],
-        [running("near", "near", resources(3.5), "a")],
-    ],
-)
-def test_it_stays_while_the_zone_is_full(others):
-    assert not preferred([web("b"), *others]).moves
-
-
 def test_preferences_are_no_reason_to_leave_the_edge_nor_to_come():
     assert not preferred([web("b", z=1)], target=QosTarget(0.0)).moves
     assert not preferred([web("c")], target=QosTarget(0.0)).moves

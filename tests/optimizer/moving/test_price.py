@@ -63,39 +63,6 @@ def test_a_move_into_free_room_pays_as_soon_as_it_lasts_longer_than_its_price():
     assert found.may_pay_later
 
 
-def changing_places():
-    """Two pods that have to change places between full nodes, for c: four legs, of three moves."""
-    swap = [
-        node("e0", Tier.EDGE, 6, 6),
-        node("e1", Tier.EDGE, 6, 4),
-        node("cloud", Tier.CLOUD, 64, 64),
-    ]
-    held = [
-        running("a-1", "a", resources(6, 2), "e0"),
-        running("b-1", "b", resources(4, 4), "e1"),
-        running("c-1", "c", resources(2, 2), "cloud"),
-    ]
-    return swap, held
-
-
-def test_the_way_through_the_cloud_is_paid_twice():
-    swap, held = changing_places()
-    found = suggested(swap, held, 0)
-    assert (len(found.moves), len(found.legs)) == (3, 4)
-    assert len(suggested(swap, held, 14.9, {"c": 60.0}).legs) == 4
-    assert not suggested(swap, held, 15.1, {"c": 60.0}).moves
-
-
-def test_nothing_is_moved_for_a_surplus_beyond_the_promise():
-    half = {"a": QosTarget(qos=0.5)}
-    found = suggested(nodes(8), pods("a", 2, 2), 20, qos_targets=half)
-    assert not found.moves
-    assert why(found) == {"a": "its workload meets its QoS target"}
-    assert not found.may_pay_later
-    assert told(suggested(nodes(8), pods("a", 1, 3), 20, qos_targets=half)) == {("a", "e0")}
-    assert len(suggested(nodes(8), pods("a", 2, 2), 0, qos_targets=half).moves) == 2
-
-
 @pytest.mark.parametrize("targets", [0.0, 1.0])
 def test_room_for_a_pod_that_waits_is_made_at_any_price(targets):
     tight = [node("e0", Tier.EDGE, 2, 64), node("cloud", Tier.CLOUD, 1, 64)]
@@ -105,13 +72,6 @@ def test_room_for_a_pod_that_waits_is_made_at_any_price(targets):
     found = suggested(tight, held, 1e4, {"a": 1.0}, kept)
     assert told(found) == {("b", "cloud")}
     assert [awaited.pod.name for awaited in found.awaited] == ["a-1"]
-
-
-def test_the_papers_form_asks_for_no_price():
-    shot = snapshot(nodes(1), pods("a", cloud=1))
-    limits = SuggestLimits(price=1e5)
-    found = suggest(shot, lambda _: QosTarget(), Objective(), limits, algorithm="paper")
-    assert len(found.moves) == 1
 
 
 def drawn_lasting(seed):

@@ -7,10 +7,8 @@ from collections import Counter
 import attrs
 import pytest
 
-from kubedsm.model.deadline import Deadline
 from kubedsm.model.model import Taint, Tier
 from kubedsm.objective.objective import Objective, QosTarget
-from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.moving.movable import default_movable
 from kubedsm.optimizer.moving.suggest import suggest
 from kubedsm.optimizer.moving.suggestion import MoveKind, SuggestLimits
@@ -18,8 +16,7 @@ from kubedsm.plugins.fit import shortages
 from support import drawing
 from support.literal_fit import reasons
 from support.placement_instances import Instance, node, resources, snapshot
-from support.rule_instances import app, near
-from support.ruled_instances import leaning, member, ruled_case
+from support.ruled_instances import leaning, ruled_case
 from support.ruled_literal import broken, refusals, stages
 from support.suggest_instances import OBJECTIVES, Case, crowded_case, drawn_case, running
 from support.suggest_literal import carried_out
@@ -108,12 +105,6 @@ def drained():
     return [edge(f"e{n}", 24) for n in (1, 2, 3)], [*together("a", 9, "e1"), *more]
 
 
-def test_after_a_drain_an_empty_node_gets_its_replicas_back():
-    number, after = carry_on(*drained())
-    assert Counter(after.placed.values()) == {"e1": 6, "e2": 6, "e3": 6}
-    assert number == 6
-
-
 @pytest.mark.parametrize(("seconds", "left"), [(60.0, 9), (90.0, 8), (200.0, 7), (3600.0, 6)])
 def test_replicas_spread_as_far_as_the_benefit_exceeds_the_price(seconds, left):
     nodes, pods = drained()
@@ -122,13 +113,6 @@ def test_replicas_spread_as_far_as_the_benefit_exceeds_the_price(seconds, left):
     assert max(Counter(after.placed.values()).values()) == left
     found = suggested(nodes, list(after.pods.values()), limits, lasting=lambda _: seconds)
     assert found.may_pay_later == (left > 6)
-
-
-def test_two_of_three_that_share_a_node_are_spread():
-    pods = [*together("a", 2, "e1"), running("a-9", "a", resources(1), "c1")]
-    assert told(suggested([edge("e1"), edge("e2"), cloud()], pods)) == {
-        ("a-1", "e1", "e2", "edge-to-edge")
-    }
 
 
 def test_replicas_on_a_node_that_was_deleted_do_not_count():
@@ -152,42 +136,8 @@ def test_in_a_rollout_the_youngest_of_both_kinds_goes():
     }
 
 
-def test_without_being_told_to_there_is_none():
-    assert not suggested([edge("e1"), edge("e2")], together("a", 2, "e1"), SuggestLimits()).moves
-
-
-def test_the_papers_form_knows_no_such_move():
-    nodes = [edge("e1"), edge("e2")]
-    assert not suggested(nodes, together("a", 2, "e1"), algorithm="paper").moves
-
-
-@pytest.mark.parametrize(
-    "pods",
-    [
-        together("a", 1, "e1"),
-        [*together("a", 2, "e1"), running("a-9", "a", resources(1), "e2")],
-        [attrs.evolve(pod, ready=pod.name == "a-0") for pod in together("a", 2, "e1")],
-        [attrs.evolve(pod, terminating=pod.name == "a-0") for pod in together("a", 2, "e1")],
-        [attrs.evolve(pod, pinned="it is told to stay") for pod in together("a", 2, "e1")],
-        [attrs.evolve(pod, scheduler_name="other") for pod in together("a", 2, "e1")],
-    ],
-    ids=["one", "on two", "one Ready", "one leaves", "pinned", "of another"],
-)
-def test_nothing_moves_that_need_not_or_must_not(pods):
-    assert not suggested([edge("e1"), edge("e2"), cloud()], pods).moves
-
-
-@pytest.mark.parametrize(
-    "other",
-    [
-        edge("e2", 0.5),
-        edge("e2", unschedulable=True),
-        edge("e2", taints=(Taint("gone", "", "NoExecute"),)),
-        edge("e2", taints=(Taint("old", "", "PreferNoSchedule"),)),
-    ],
-    ids=["no room", "cordoned", "tainted", "disliked"],
-)
-def test_a_node_that_does_not_take_it_or_that_it_likes_less_is_no_place_for_it(other):
+def test_a_node_that_it_likes_less_is_no_place_for_it():
+    other = edge("e2", taints=(Taint("old", "", "PreferNoSchedule"),))
     assert not suggested([edge("e1"), other], together("a", 2, "e1")).moves
 
 
@@ -230,33 +180,6 @@ def test_it_pays_only_where_the_workload_stays_as_it_is_for_long_enough():
     assert [left.pod.name for left in found.rejected] == ["a-2"]
     assert "gains 20.0 pod-seconds, no more than its price of 20.0" in found.rejected[0].reason
     assert suggested(nodes, pods, LIMITS, lasting=lambda _: 0.0).moves
-
-
-def test_the_deadline_ends_it():
-    nodes, late = [edge("e1"), edge("e2")], Bounds(deadline=Deadline(lambda: 1.0))
-    assert not suggested(nodes, together("a", 2, "e1"), bounds=late).moves
-
-
-def test_a_rule_that_binds_the_pods_to_each_other_is_need_enough():
-    nodes = [
-        node(name, Tier.EDGE, labels={ZONE: zone})
-        for name, zone in (("e1", "x"), ("e2", "y"), ("e3", "x"))
-    ]
-    close = {"affinity": (near(app("a"), key=ZONE),)}
-    pods = [member(f"a-{n}", "a", "e1", created=float(n), **close) for n in range(2)]
-    [move] = suggested(nodes, pods).moves
-    assert move.target == "e3"
-    assert not suggested(nodes[:2], pods).moves
-
-
-def test_who_has_rules_about_others_waits_until_nothing_else_moves():
-    close = {"affinity": (near(app("a"), key=ZONE),)}
-    nodes = [edge("e1", zone="x"), edge("e2", zone="x"), cloud()]
-    pods = [member(f"a-{n}", "a", "e1", **close) for n in range(2)]
-    assert [m.pod.workload.name for m in suggested(nodes, pods).moves] == ["a"]
-    pods.append(running("b-1", "b", resources(1), "c1"))
-    beside = suggested(nodes, pods, targets={"b": QosTarget(1.0)})
-    assert [m.pod.workload.name for m in beside.moves] == ["b"]
 
 
 def test_defragmenting_puts_nothing_at_risk():

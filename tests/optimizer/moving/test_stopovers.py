@@ -18,7 +18,6 @@ from kubedsm.plugins.fit import shortages
 from support import drawing
 from support.placement_instances import node, resources, snapshot
 from support.ruled_instances import apart
-from support.ruled_literal import refusals
 from support.suggest_instances import running
 from support.suggest_literal import carried_out
 
@@ -84,8 +83,7 @@ def carried_out_to_the_end(seed, **more):
         if not found.moves:
             return seen
         for order in range(3):
-            after = carried_out(shot, found, random.Random(seed + order))
-            assert not more or refusals(shot, found, seed + order) == [], seed
+            after = carried_out(shot, found, seed + order)
         assert after.census.shares == found.after.shares
         worth = [(score.qos, -score.fragmentation) for score in (found.before, found.after)]
         assert worth[0] < worth[1], seed

@@ -63,12 +63,6 @@ def test_on_random_clusters(algorithm, draw):
         assert seen["more than once"], seen
 
 
-def test_a_price_does_not_make_it_wander():
-    for seed in drawing.drawn(range(3200, 3260)):
-        case = crowded_case(seed)
-        rounds(case, SuggestLimits(price=30.0), "exact")
-
-
 @pytest.mark.parametrize("algorithm", ["exact", "paper"])
 def test_where_nothing_is_left_to_gain_no_look_would_find_anything(algorithm, monkeypatch):
     """What is answered at once is what looking for moves comes to."""

@@ -17,7 +17,7 @@ from kubedsm.optimizer.moving.suggest import SUGGEST_BOUNDS, suggest
 from kubedsm.optimizer.moving.suggestion import SuggestLimits
 from support import drawing
 from support.placement_instances import node, pod, resources, snapshot
-from support.rule_instances import HOST, ZONE, app, evenly, near, zoned
+from support.rule_instances import zoned
 from support.ruled_instances import apart, leaning, member, ruled_case
 from support.ruled_literal import RuledOracle, broken, by_priority, refusals, stages
 from support.suggest_literal import needed
@@ -75,34 +75,6 @@ def test_a_pod_that_keeps_away_from_its_like_goes_where_there_is_none(algorithm)
     assert "anti-affinity" in why(found)["a-2"]
 
 
-def test_a_move_waits_for_who_keeps_it_away_though_there_is_room():
-    # Two cores free on e1, and yet c has to go before a may come.
-    nodes = [edge("e1", 4), edge("e2", 1), cloud("cloud"), cloud("c2")]
-    pods = [
-        member("b-1", "b", "e1", requests=resources(2, 1), anti_affinity=(apart("a"),)),
-        member("a-1", "a", "cloud", requests=resources(2, 1)),
-    ]
-    found = suggested(nodes, pods, {"b": 0.0})
-    assert told(found) == {("b-1", "e1", "c2"), ("a-1", "cloud", "e1")}
-    assert needed(found)["a-1"] == {"b-1"}
-    assert len({move.group for move in found.moves}) == 1
-
-
-def test_a_spread_forbids_the_best_and_the_second_best_is_proposed():
-    # Zone x has two already: the third may not go to e1, which alone has much room.
-    even = {"spread": (evenly(app("a"), key=HOST),)}
-    nodes = [edge("e1", 9), edge("e2", 1), cloud("cloud")]
-    pods = [
-        member("a-1", "a", "e1", **even),
-        member("a-2", "a", "cloud", created=1.0, **even),
-        member("a-3", "a", "cloud", created=2.0, **even),
-    ]
-    found = suggested(nodes, pods)
-    # One to e2 and then one to e1 would leave 2, 1, 0: only e1's is refused.
-    assert told(found) == {("a-2", "cloud", "e2")}
-    assert "topology spread" in why(found)["a-3"]
-
-
 def test_a_pod_whose_volume_claim_does_not_exist_is_not_sent_anywhere():
     lost = {"claims": (ClaimReference("shop", "gone"),)}
     shot = snapshot([edge("e1"), cloud()], [member("a-1", "a", "cloud", **lost)])
@@ -110,34 +82,6 @@ def test_a_pod_whose_volume_claim_does_not_exist_is_not_sent_anywhere():
     found = suggest(known, lambda _: QosTarget(), Objective(gamma=10), SuggestLimits())
     assert not found.moves
     assert "persistentvolumeclaim" in why(found)["a-1"]
-
-
-NEAR_DB = {"affinity": (near(app("db"), key=ZONE),)}
-SITE_AND_CLOUD = [edge("e1", zone="site"), cloud(zone="dc")]
-
-
-def test_the_one_that_others_want_to_be_near_does_not_leave_them():
-    readers = [
-        attrs.evolve(member(f"r-{n}", "reader", "cloud", **NEAR_DB), pinned="it is told to stay")
-        for n in range(3)
-    ]
-    first, second = (member(f"db-{n}", "db", "cloud") for n in (1, 2))
-    found = suggested(SITE_AND_CLOUD, [first, *readers])
-    assert not found.moves
-    assert "scheduling rules" in why(found)["db-1"]
-    # There is a second one in the cloud for them: the other may go.
-    assert len(suggested(SITE_AND_CLOUD, [first, second, *readers], {"db": 0.5}).moves) == 1
-    assert not suggested(SITE_AND_CLOUD, [*readers, first], {"db": 0.0}).moves
-
-
-def test_they_go_together_or_not_at_all():
-    small = resources(0.5, 0.5)
-    pods = [member(f"r-{n}", "reader", "cloud", requests=small, **NEAR_DB) for n in range(3)]
-    pods.append(member("db-1", "db", "cloud"))
-    found = suggested(SITE_AND_CLOUD, pods)
-    assert len(found.moves) == 4
-    assert {move.group for move in found.moves} == {0}
-    assert not suggested([edge("e1", 2, "site"), SITE_AND_CLOUD[1]], pods).moves
 
 
 # Priority
@@ -173,24 +117,6 @@ def test_the_price_is_paid_at_the_highest_priority_that_gains():
     # 11 points, of which two pods make 2: a minute of that is 660 pod-seconds, for two moves.
     assert len(suggested(nodes, pods, limits=SuggestLimits(price=329)).moves) == 2
     assert not suggested(nodes, pods, limits=SuggestLimits(price=331)).moves
-
-
-def test_a_workload_has_the_priority_of_its_most_important_pod():
-    nodes = [node("e1", Tier.EDGE, 1, 64), node("cloud", Tier.CLOUD, 64, 64)]
-    pods = [
-        prior("a-1", "a", "cloud", 0),
-        prior("a-2", "a", "cloud", 9),
-        prior("b-1", "b", "e1", 5),
-    ]
-    assert ("b-1", "e1", "cloud") in told(suggested(nodes, pods, {"a": 0.5}))
-    assert not suggested(nodes, [pods[0], pods[2]], {"a": 0.5}).moves
-
-
-def test_the_papers_form_serves_high_priority_first():
-    nodes = [node("e1", Tier.EDGE, 2, 64), node("cloud", Tier.CLOUD, 64, 64)]
-    pods = [prior("low-1", "low", "cloud", 0), prior("high-1", "high", "cloud", 5, cpu=2)]
-    found = suggested(nodes, pods, algorithm="paper")
-    assert told(found) == {("high-1", "cloud", "e1")}
 
 
 def test_gains_compare_level_by_level():
@@ -297,13 +223,6 @@ def test_where_no_rule_about_others_concerns_ours_none_is_asked():
     )
     assert problem_of([ours, away]).rules is not None
     assert problem_of([ours, attrs.evolve(theirs, scheduler_name="kubedsm")]).rules is not None
-
-
-def test_many_moves_under_rules_have_an_order():
-    pods = [member(f"a-{n:02}", "a", "cloud", anti_affinity=(apart("b"),)) for n in range(30)]
-    limits = SuggestLimits(max_moves=40, max_cloud_to_edge=40)
-    found = suggested([edge("e1", 25), edge("e2", 5), cloud()], pods, limits=limits)
-    assert len(found.moves) == 30
 
 
 def test_why_no_moves_would_help_a_pod_that_waits():

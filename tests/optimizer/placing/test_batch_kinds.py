@@ -1,9 +1,6 @@
 """Which pods of a batch are of a kind where pods have rules about each other."""
 
-import attrs
-import pytest
-
-from kubedsm.model.model import EVERY_ADDRESS, Disk, HostPort, Preferences
+from kubedsm.model.model import Preferences
 from kubedsm.model.node_index import NodeRows
 from kubedsm.optimizer.matching.problem import group_kinds, group_ruled_kinds, is_plain
 from kubedsm.plugins.feasibility import Feasibility
@@ -19,11 +16,6 @@ from support.rule_instances import (
     pod,
     zoned,
 )
-
-
-def kinds_of(nodes, batch, *others):
-    shot = cluster(nodes, [*batch, *others])
-    return group_ruled_kinds(batch, Feasibility.of(shot), shot.surroundings)
 
 
 def named(mask, names=("n1", "n2", "n3")):
@@ -47,23 +39,6 @@ def test_without_rules_about_others_they_are_the_plain_ones():
 
 
 NODES = [zoned("n1", "x"), zoned("n2", "x"), zoned("n3")]
-DISK = Disk("gcePersistentDisk", ("d",))
-
-
-@pytest.mark.parametrize(
-    ("rules", "once"),
-    [
-        ({"ports": (HostPort(80, "TCP", EVERY_ADDRESS),)}, {"n1", "n2", "n3"}),
-        ({"anti_affinity": (near(app("a"), HOST),)}, {"n1", "n2", "n3"}),
-        ({"anti_affinity": (near(app("a")),)}, {"n1", "n2"}),
-        ({"anti_affinity": (near(app("b"), HOST),)}, set()),
-        ({"disks": (DISK,)}, {"n1", "n2", "n3"}),
-        ({"disks": (attrs.evolve(DISK, read_only=True),)}, set()),
-    ],
-)
-def test_where_no_second_one_can_be(rules, once):
-    [kind] = kinds_of(NODES, [pod("p", {"app": "a"}, **rules)])
-    assert named(kind.once) == once
 
 
 def test_what_is_plain():

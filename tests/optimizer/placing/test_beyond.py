@@ -14,7 +14,6 @@ from kubedsm.optimizer.placing.batch_mip import PLACED, QOS, upper_bounds
 from kubedsm.optimizer.placing.cloud import CloudRoom
 from kubedsm.optimizer.placing.decision import make_decision
 from kubedsm.optimizer.placing.split import list_demands
-from kubedsm.optimizer.programming.programme import Solved, Status
 from kubedsm.solvers.available import Highs
 from support import drawing
 from support.drawn_batches import OBJECTIVES, drawn_batch, worth_of
@@ -115,22 +114,6 @@ def test_no_choice_exceeds_the_bounds_of_the_relaxation(draw):
         assert gained <= limits.get((QOS, "priority 0"), 0) + len(members)
         tight += gained > 0 and gained == limits[QOS, "priority 0"]
     assert tight >= 3
-
-
-class Spoilt:
-    """A solver that finds nothing, and knows no bound."""
-
-    name = "spoilt"
-
-    def maximise(self, programme, goal, deadline, hint=None, *, plain=False):
-        return Solved(Status.UNKNOWN)
-
-
-def test_a_solver_that_finds_nothing_costs_nothing():
-    for seed in drawing.drawn(range(60)):
-        without, worth = decided(seed, OBJECTIVES[0], NONE)
-        choice, same = decided(seed, OBJECTIVES[0], attrs.evolve(NONE, solver=Spoilt()))
-        assert (same, choice.proof.placed) == (worth, without.proof.placed)
 
 
 class Unwanted:

@@ -7,11 +7,9 @@ from statistics import pstdev
 import attrs
 import pytest
 
-from kubedsm.model.deadline import Deadline
 from kubedsm.model.measured import Measured, Usage
-from kubedsm.model.model import Preferences, Tier, Workload
+from kubedsm.model.model import Tier
 from kubedsm.model.node_index import zone_of
-from kubedsm.model.selectors import NodeSelectorTerm, Requirement
 from kubedsm.objective.fragmentation import Fragmentation, request_mix
 from kubedsm.objective.load import Capacity, LoadGoal
 from kubedsm.objective.objective import Objective, QosTarget
@@ -22,15 +20,13 @@ from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.plugins.feasibility import Feasibility, is_worse
 from support import drawing
 from support.measured_loads import drawn_sample, edge
-from support.placement_instances import drawn, node, pod, resources, snapshot
-from support.rule_instances import drawn_batch, zoned
-from support.rule_instances import pod as ruled_pod
+from support.placement_instances import drawn, pod, resources, snapshot
+from support.rule_instances import drawn_batch
 from support.ruled_batches import ruled_batch
 
 GIB = 2**30
 GOAL = LoadGoal()
 POLICY = KubeDSM(lambda _: QosTarget(), Objective(), load=GOAL)
-BLIND = attrs.evolve(POLICY, load=None)
 SOME = Usage(400.0, 0.0)
 IDLE, BUSY, FULL = Usage(0.0, 0.0), Usage(2000.0, 0.2 * GIB), Usage(3600.0, 3.6 * GIB)
 
@@ -51,19 +47,6 @@ def homes(decision):
     return {b.pod.name: b.node for b in decision.bindings}
 
 
-def test_a_pod_that_uses_memory_goes_where_cpu_is_used():
-    """Best fit would fill what has least room to spare, and so would names."""
-    nodes, pods = [edge("e1"), edge("e2")], waiting(1)
-    uses = {"e1": Usage(0.0, 0.0), "e2": Usage(1000.0, 0.0)}
-    shot = sampled(nodes, pods, uses, Usage(0.0, GIB))
-    assert homes(BLIND.decide_batch(shot, pods)) == {"web-0": "e1"}
-    found = POLICY.decide_batch(shot, pods)
-    assert homes(found) == {"web-0": "e2"}
-    assert found.proof == attrs.evolve(BLIND.decide_batch(shot, pods).proof, fragmentation=False)
-    again = attrs.evolve(shot, measured=Measured())
-    assert POLICY.decide_batch(again, pods) == BLIND.decide_batch(again, pods)
-
-
 def test_a_pod_that_follows_its_users_goes_to_no_idle_node_of_another_site():
     nodes = [edge(f"e{n}", labels={"site": site}) for n, site in enumerate("aab")]
     pods, demand = waiting(1), {"a": 1.0}
@@ -72,32 +55,6 @@ def test_a_pod_that_follows_its_users_goes_to_no_idle_node_of_another_site():
     assert homes(POLICY.decide_batch(shot, pods)) == {"web-0": "e2"}
     near = attrs.evolve(POLICY, sites=goal)
     assert homes(near.decide_batch(shot, pods)) == {"web-0": "e1"}
-
-
-def test_a_burst_is_not_sent_to_one_idle_node():
-    nodes, pods = [edge(f"e{n}") for n in range(4)], waiting(4)
-    pods = [attrs.evolve(p, workload=Workload("shop", "Pod", p.name)) for p in pods]
-    uses = {"e0": IDLE, "e1": Usage(2400.0, 0.0), "e2": Usage(400.0, 0.0), "e3": IDLE}
-    found = Counter(homes(POLICY.decide_batch(sampled(nodes, pods, uses), pods)).values())
-    # One more uses .1 of a node: e0 and e3 are taken to .1, then e2 as well, or one of them.
-    assert found["e1"] == 0
-    assert max(found.values()) == 2
-
-
-def test_what_a_pod_likes_is_added_up_with_the_score():
-    """A preferred node weighs 200 here, the score some 30: at weight 9 it decides."""
-    ssd = ((100, NodeSelectorTerm((Requirement("disk", "Exists"),))),)
-    picky = ruled_pod("p", preferences=Preferences(node_affinity=ssd))
-    nodes = [zoned("e1", labels={"disk": "ssd"}), zoned("e2")]
-    uses = {"e1": Usage(2400.0, 0.0), "e2": IDLE}
-    shot = sampled(nodes, [picky], uses, IDLE)
-    assert homes(POLICY.decide_batch(shot, [picky])) == {"p": "e1"}
-    heavy = attrs.evolve(POLICY, load=attrs.evolve(GOAL, weight=9.0))
-    found = heavy.decide_batch(shot, [picky])
-    assert homes(found) == {"p": "e2"}
-    assert not found.proof.preferences
-    weightless = attrs.evolve(POLICY, load=attrs.evolve(GOAL, weight=0.0))
-    assert weightless.decide_batch(shot, [picky]) == BLIND.decide_batch(shot, [picky])
 
 
 def test_nobody_goes_where_room_is_not_there_yet():
@@ -109,24 +66,6 @@ def test_nobody_goes_where_room_is_not_there_yet():
     decision, held = POLICY.decide_ahead(shot, new, [old.uid])
     assert (homes(decision), held) == ({"web-0": "e1"}, ())
     assert homes(POLICY.decide_batch(shot.without([old.uid]), new)) == {"web-0": "e2"}
-
-
-def test_who_has_no_time_leaves_it_as_it_is():
-    nodes, pods = [edge("e1"), edge("e2")], waiting(1)
-    shot = sampled(nodes, pods, {"e1": FULL, "e2": IDLE})
-    late = Deadline(lambda: 1.0)
-    assert homes(POLICY.decide_batch(shot, pods, late)) == homes(
-        BLIND.decide_batch(shot, pods, late)
-    )
-
-
-def test_a_pod_left_over_is_told_of_the_room_as_it_is_then():
-    """The large one finds .5 free on one node and 1 on the other, whichever they are."""
-    nodes = [node("e1", Tier.EDGE, 1), node("e2", Tier.EDGE, 1)]
-    pods = [*waiting(1, cpu=0.5), *waiting(1, "large", cpu=2)]
-    found = POLICY.decide_batch(sampled(nodes, pods, {"e1": FULL, "e2": IDLE}), pods)
-    assert homes(found) == {"web-0": "e2"}
-    assert set(found.unplaced[pods[1].uid]) == {"e1", "e2"}
 
 
 def clusters():

@@ -154,33 +154,6 @@ def test_replicas_go_to_sites_in_proportion_to_demand():
         assert decision.proof.qos
 
 
-def test_a_full_site_overflows_to_a_neighbour_before_the_cloud():
-    case = at_sites({"a": 2, "b": 8}, pods_of("cart", 4), {"cart": plain_target(a=1)})
-    assert by_site(case, decided(case)) == {("cart", "a"): 2, ("cart", "b"): 2}
-
-
-def test_the_workload_that_gains_more_gets_the_site():
-    # Both have users at a, where one pod fits; half of b's users are elsewhere.
-    targets = {"one": plain_target(a=1), "two": plain_target(a=1, b=1)}
-    case = at_sites({"a": 1, "b": 4}, [*pods_of("one", 1), *pods_of("two", 2)], targets)
-    found = by_site(case, decided(case))
-    assert found["one", "a"] == 1
-    assert found["two", "b"] == 2
-
-
-def test_a_single_pod_goes_to_the_site_with_unserved_users():
-    there = [*pods_of("cart", 3, on="edge-a"), *pods_of("cart", 1)]
-    case = at_sites({"a": 8, "b": 8}, there, {"cart": plain_target(a=1, b=1)})
-    assert by_site(case, decided(case)) == {("cart", "b"): 1}
-
-
-def test_pods_follow_the_latency_matrix():
-    pairs = {("a", "b"): 0.2, ("a", "c"): 0.9}
-    targets = {"cart": QosTarget(demand=demand_of({"a": 1}, 0.5, pairs.items()))}
-    case = at_sites({"a": 1, "b": 4, "c": 4}, pods_of("cart", 3), targets)
-    assert by_site(case, decided(case)) == {("cart", "a"): 1, ("cart", "c"): 2}
-
-
 def test_pods_follow_the_latency_matrix_among_many_sites():
     sites = [f"s{i:02}" for i in range(60)]
     pairs = {("s07", "s37"): 0.9, ("s07", "s12"): 0.7}
@@ -204,12 +177,6 @@ def test_too_few_replicas_are_divided_in_proportion_to_demand():
     case = at_sites(cpus, pods, {"cart": plain_target(**weights)}, cloud=128)
     # The busy sites have users for 4.5 pods each, the others for 1.5.
     assert by_site(case, decided(case)) == {("cart", site): 2 for site in cpus if site < "s20"}
-
-
-def test_pods_without_demand_share_kinds_with_those_that_have_it():
-    targets = {"cart": plain_target(a=1), "batch": QosTarget()}
-    case = at_sites({"a": 2, "b": 2}, [*pods_of("cart", 2), *pods_of("batch", 2)], targets)
-    assert by_site(case, decided(case)) == {("cart", "a"): 2, ("batch", "b"): 2}
 
 
 def test_many_sites_are_decided_and_proven_by_marginal_gain():
@@ -277,22 +244,6 @@ def test_users_of_one_site_have_as_many_replicas_elsewhere_as_its_loss_must_leav
     assert left >= math.ceil(kept * 6)
     assert found["a"] == expected["a"]
     assert found["cloud"] == 0
-
-
-def test_without_demand_replicas_are_even_over_many_sites():
-    cpus = {f"s{i:02}": 8 for i in range(60)}
-    case = at_sites(cpus, pods_of("cart", 120), {"cart": keeping(0.5)})
-    assert set(of_site(case, decided(case)).values()) == {2}
-
-
-def test_without_demand_replicas_are_at_several_sites():
-    case = at_sites({"a": 8, "b": 8}, pods_of("cart", 4), {"cart": keeping(0.5)})
-    assert of_site(case, decided(case)) == {"a": 2, "b": 2}
-
-
-def test_a_single_site_cannot_be_resilient_and_is_filled_all_the_same():
-    case = at_sites({"a": 8}, pods_of("cart", 4), {"cart": keeping(0.5)})
-    assert of_site(case, decided(case)) == {"a": 4}
 
 
 def test_pods_that_stand_together_are_migrated_apart_and_stay_there():

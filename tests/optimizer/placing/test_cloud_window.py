@@ -139,14 +139,6 @@ def test_every_node_is_looked_at_as_often_as_any_other_give_or_take_a_round():
     assert min(times.values()) > 5
 
 
-def test_the_nodes_are_those_of_all_zones_in_turn():
-    shot = snapshot(clouds(9), batch := waiting(2, cpu=3))
-    for start in range(9):
-        found = sampling(1).decide_batch(shot, batch, start=start)
-        nodes = [shot.index.nodes[at] for at in found.looked_at.nodes(shot.index).nonzero()[0]]
-        assert {n.labels[ZONE] for n in nodes} == {"z0", "z1", "z2"}
-
-
 def test_it_is_looked_further_until_enough_nodes_take_the_pod():
     far = [attrs.evolve(n, labels={"disk": "ssd"} if n.name > "c5" else {}) for n in clouds(10)]
     shot = snapshot(far, batch := waiting(2, rules=RULES[-1]))

@@ -71,14 +71,6 @@ def test_so_many_classes_are_not_looked_into():
     assert not is_uncontended(snapshot([EDGE, CLOUD], pods), pods, 9)
 
 
-def test_nodes_that_take_no_such_pod_have_no_room_for_it():
-    picky = pod("picky", "web", SMALL, rules=SchedulingRules(node_selector=(("disk", "ssd"),)))
-    ssd = attrs.evolve(EDGE, name="ssd", labels={"disk": "ssd"}, allocatable=resources(2, 8, 9))
-    pods = [picky, API]
-    assert is_uncontended(snapshot([EDGE, ssd], pods), pods, 2)
-    assert not is_uncontended(snapshot([EDGE, ssd], pods), pods, 3)
-
-
 def arrivals(rng, batch):
     """The batch in one of its orders, in pieces."""
     order = list(batch)

@@ -10,7 +10,7 @@ from kubedsm.objective.fragmentation import Fragmentation, Measure, request_mix
 from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.matching.problem import PlacementProblem, group_kinds
-from kubedsm.optimizer.placing.cloud import CloudRoom, allocation_score
+from kubedsm.optimizer.placing.cloud import CloudRoom
 from kubedsm.optimizer.placing.decision import make_decision
 from kubedsm.optimizer.placing.immediate import immediate_schedule
 from support import drawing
@@ -61,39 +61,8 @@ def test_equals_the_literal_form(measure):
     assert min(seen.values()) >= 7, seen
 
 
-def edge_only(cpu, pods, targets, cloud=True):
-    nodes = [node("edge", Tier.EDGE, cpu=cpu, memory=64)]
-    if cloud:
-        nodes.append(node("cloud", Tier.CLOUD, cpu=64, memory=64))
-    shot = snapshot(nodes, pods)
-    decision = immediate_schedule(
-        shot, shot.schedulable(pods), lambda w: targets.get(w.name, QosTarget()), DEFAULT
-    )
-    return Counter(b.pod.workload.name for b in decision.bindings if b.tier is Tier.EDGE), decision
-
-
 def pods_of(service, number, cpu=1.0, memory=1.0):
     return [pod(f"{service}-{i}", service, resources(cpu, memory)) for i in range(number)]
-
-
-def test_a_promise_that_can_be_kept_is_kept_before_one_that_cannot():
-    # Two cores: half of a's four pods keep its promise, b's three would need all.
-    edge, _ = edge_only(2, pods_of("a", 4) + pods_of("b", 3), {"a": QosTarget(0.5)})
-    assert edge == {"a": 2}
-
-
-def test_weight_decides_who_is_kept_waiting():
-    pods = pods_of("a", 2) + pods_of("b", 2)
-    assert edge_only(2, pods, {})[0] == {"a": 2}
-    assert edge_only(2, pods, {"b": QosTarget(weight=2)})[0] == {"b": 2}
-
-
-def test_least_allocated_scores_as_kube_scheduler_does():
-    # (4000-3000)*100/4000 = 25, (8-1)*100/8 = 87; their mean, rounded down.
-    assert allocation_score([4000, 8], [3000, 1]) == 56
-    assert allocation_score([4000, 8], [5000, 1]) == 43
-    assert allocation_score([0, 8], [0, 4]) == 50
-    assert allocation_score([0, 0], [0, 0]) == 0
 
 
 @pytest.mark.parametrize("bounds", [Bounds(states=2), Bounds(steps=3), Bounds(loads=1)])

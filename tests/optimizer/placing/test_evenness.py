@@ -47,12 +47,6 @@ def test_twins_get_the_same(objective, bounds):
     assert on_edge(3, twins, objective=objective, bounds=bounds) == [12, 12]
 
 
-@pytest.mark.parametrize("bounds", [None, ROUGH])
-def test_a_promise_kept_is_worth_more_than_two_that_are_half_kept(bounds):
-    twins = pods_of("x", 24, 0.25) + pods_of("y", 24, 0.25)
-    assert sorted(on_edge(3, twins, objective=Objective(gamma=10), bounds=bounds)) == [0, 24]
-
-
 @pytest.mark.parametrize("number", [3, 7, 9, 97])
 def test_thirds_are_as_good_as_a_whole(number):
     """Rounded to thousand-millionths they are not: 3 * .333333333 < 1."""
@@ -68,13 +62,6 @@ def test_what_adds_no_qos_is_neither_sought_nor_shunned():
         [scores] = even_scores(objective, [prospect])
         assert (np.diff(scores)[:gains] > 0).all()
         assert (np.diff(scores)[gains:] == 0).all()
-
-
-def test_qos_comes_first_even_that_of_lower_priorities():
-    # A pod of b for one of a would leave no room for c, of a lower priority.
-    high = pods_of("a", 2, 1.0, priority=1) + pods_of("b", 2, 1.5, priority=1)
-    assert on_edge(3, high + pods_of("c", 1, 1.0), nodes=1) == [2, 0, 1]
-    assert on_edge(3, high, nodes=1) == [1, 1]
 
 
 def test_shares_come_before_what_pods_like():

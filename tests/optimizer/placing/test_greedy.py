@@ -1,17 +1,16 @@
 """The greedy pick, against all candidates rated anew for each pod."""
 
 import attrs
-import numpy as np
 
 from kubedsm.model.model import Tier
 from kubedsm.model.node_index import NodeRows
-from kubedsm.objective.objective import Objective, QosTarget
+from kubedsm.objective.objective import Objective
 from kubedsm.optimizer.matching.best_fit import BestFit, kind_sizes
 from kubedsm.optimizer.matching.problem import PlacementProblem, Rank, group_kinds
-from kubedsm.optimizer.placing.heuristics import DrawnIn, pick_greedily
+from kubedsm.optimizer.placing.heuristics import pick_greedily
 from kubedsm.optimizer.placing.split import list_demands
 from support import drawing
-from support.placement_instances import drawn, node, pod, resources, snapshot
+from support.placement_instances import drawn
 
 
 def literal_pick(edge, members):
@@ -58,16 +57,3 @@ def test_the_pod_that_adds_most_for_its_size_comes_first():
         full += 0 < loads.sum() < edge.counts.sum()
         several += any(len(member.kinds()) > 1 for member in members)
     assert min(full, several, ranked) >= 10
-
-
-def test_what_is_not_wanted_at_the_edge_only_stays_where_it_is():
-    nodes = [node("e1", Tier.EDGE, 4, 64)]
-    pods = [pod(f"web-{at}", "web", resources(1)) for at in range(3)]
-    shot = snapshot(nodes, pods)
-    edge = PlacementProblem.of(group_kinds(pods, shot.in_turn(Tier.EDGE)), shot.in_turn(Tier.EDGE))
-    members = list_demands(edge, shot.census.shares, lambda _: QosTarget(most=0), Objective())
-    there = np.array([[2]])
-    room = DrawnIn(BestFit(edge, there), there[0], np.array([1]))
-    assert pick_greedily(edge, members, room) == {(pods[0].workload, 0): 2}
-    assert room.loads.tolist() == there.tolist()
-    assert pick_greedily(edge, members, BestFit(edge)) == {}

@@ -53,16 +53,6 @@ def test_a_pod_goes_to_the_node_with_its_image(at, tier):
     assert placed([waiting(0)], nodes) == {f"n{at}": 1}
 
 
-def test_a_batch_goes_to_nodes_with_the_image_one_replica_each():
-    nodes = [having(f"n{n}", *[IMAGE] * (n in (3, 5)), "other:1") for n in range(6)]
-    assert placed([waiting(n) for n in range(2)], nodes) == {"n3": 1, "n5": 1}
-
-
-def test_replicas_are_spread_before_images_count():
-    nodes = [having(f"n{n}", *[IMAGE] * (n == 2), "other:1") for n in range(4)]
-    assert placed([waiting(n) for n in range(4)], nodes) == {f"n{n}": 1 for n in range(4)}
-
-
 def test_an_image_under_the_name_of_the_container_runtime_counts():
     nodes = [having(f"n{n}", *["docker.io/library/web:1"] * (n == 4), "other:1") for n in range(6)]
     assert placed([waiting(0)], nodes) == {"n4": 1}

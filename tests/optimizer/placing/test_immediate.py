@@ -5,7 +5,6 @@ from kubedsm.objective.fragmentation import Fragmentation, Measure, request_mix
 from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.placing.immediate import immediate_schedule
-from kubedsm.plugins.plugin import Rejection
 from support import drawing
 from support.literal_fit import reasons, rejection
 from support.literal_match import literal_fragmentation
@@ -63,31 +62,6 @@ def test_an_empty_batch():
     assert decision.score_before == decision.score_after == 0
 
 
-@pytest.mark.parametrize("tier", list(Tier))
-def test_one_tier_alone(tier):
-    pods = [pod(f"a-{i}", "a", resources(1, 1)) for i in range(3)]
-    decision = schedule(snapshot([node("n", tier, cpu=2)], pods), pods)
-    assert [(b.pod.name, b.node, b.tier) for b in decision.bindings] == [
-        ("a-0", "n", tier),
-        ("a-1", "n", tier),
-    ]
-    assert decision.unplaced == {
-        pods[2].uid: {"n": Rejection("NodeResourcesFit", ("Insufficient cpu",))}
-    }
-
-
-def test_no_node_at_all():
-    pods = [pod("a-0", "a", resources(1, 1))]
-    decision = schedule(snapshot([], pods), pods)
-    assert decision.unplaced == {pods[0].uid: {}}
-
-
-def test_nodes_without_a_tier_are_never_used_but_accounted_for():
-    pods = [pod("a-0", "a", resources(1, 1))]
-    decision = schedule(snapshot([node("master", None)], pods), pods)
-    assert list(decision.unplaced[pods[0].uid]) == ["master"]
-
-
 def test_the_oldest_pods_of_a_workload_go_to_the_edge():
     pods = [pod(f"a-{i}", "a", resources(1, 1), created=float(-i)) for i in range(3)]
     nodes = [node("e", Tier.EDGE, cpu=2), node("c", Tier.CLOUD, cpu=9)]
@@ -97,9 +71,3 @@ def test_the_oldest_pods_of_a_workload_go_to_the_edge():
         ("a-1", "e"),
         ("a-0", "c"),
     ]
-
-
-def test_a_pod_that_blocks_nothing_fits_on_an_overcommitted_node():
-    nothing = pod("a-0", "a", resources(0, 0))
-    shot = snapshot([node("e", Tier.EDGE, cpu=1)], [nothing], {"e": resources(5, 0, 0)})
-    assert [b.node for b in schedule(shot, [nothing]).bindings] == ["e"]

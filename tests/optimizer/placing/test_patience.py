@@ -37,16 +37,6 @@ def waiting(age, *, priority=0, now=1000.0):
     return [attrs.evolve(large, pod_class=raised), *small]
 
 
-def test_the_one_that_has_waited_goes_first():
-    batch = waiting(PATIENCE + 1)
-    assert "large-0" in names(scheduled(snapshot(NODES, batch), batch))
-
-
-def test_until_then_the_most_pods_count():
-    batch = waiting(PATIENCE)
-    assert "large-0" not in names(scheduled(snapshot(NODES, batch), batch))
-
-
 def test_it_has_waited_until_now_though_all_are_as_old():
     batch = waiting(PATIENCE / 2)
     shot = snapshot(NODES, batch)
@@ -91,23 +81,6 @@ def test_the_oldest_that_a_node_takes_is_placed():
     assert otherwise_lost >= 1
 
 
-def test_no_pod_starves_though_new_ones_would_always_be_more():
-    """Every minute all pods placed have ended, and as many small ones have come as fit."""
-    waiting_large = [pod(f"large-{n}", "large", resources(4), created=n + 1.0) for n in range(6)]
-    served, now = [], 100.0
-    for minute in range(6):
-        now += 60
-        small = [
-            pod(f"small-{minute}-{n}", "small", resources(1), created=now - 1) for n in range(8)
-        ]
-        batch = [*waiting_large, *small]
-        shot = attrs.evolve(snapshot(NODES, batch), at=now)
-        placed = names(scheduled(shot, batch))
-        served += sorted(placed & {p.name for p in waiting_large})
-        waiting_large = [p for p in waiting_large if p.name not in placed]
-    assert served == [f"large-{n}" for n in range(6)]
-
-
 def test_age_takes_hardly_a_place_of_an_overloaded_cluster():
     """Pods of all ages ask for half as much again as the nodes have."""
     by_age = most = strictly = 0
@@ -125,12 +98,6 @@ def test_age_takes_hardly_a_place_of_an_overloaded_cluster():
         strictly += len(batch)
     assert most - by_age <= 0.01 * most
     assert most < strictly
-
-
-def test_a_pod_that_no_node_takes_does_not_keep_others_from_precedence():
-    huge = pod("huge-0", "huge", resources(9), created=1.0)
-    batch = [huge, *waiting(PATIENCE + 1)]
-    assert "large-0" in names(scheduled(snapshot(NODES, batch), batch))
 
 
 def test_under_rules_about_other_pods_too():

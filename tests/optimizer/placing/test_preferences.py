@@ -6,7 +6,7 @@ from itertools import product
 import attrs
 import numpy as np
 
-from kubedsm.model.model import PodClass, Preferences, SchedulingRules, Taint, Tier, Toleration
+from kubedsm.model.model import PodClass, Preferences, SchedulingRules, Tier
 from kubedsm.model.selectors import NodeSelectorTerm, Requirement
 from kubedsm.objective.fragmentation import SCALE
 from kubedsm.objective.objective import Objective, QosTarget
@@ -19,13 +19,11 @@ from support.literal_preferences import literal_penalties
 from support.placement_instances import node, resources, snapshot
 from support.placement_literal import standing
 from support.rule_instances import (
-    DISLIKED,
     HOST,
     app,
     cluster,
     drawn,
     drawn_batch,
-    evenly,
     near,
     pod,
     zoned,
@@ -40,65 +38,8 @@ def decided(shot, pods, bounds=None):
     return immediate_schedule(shot, pods, qos_target, Objective(), bounds=bounds)
 
 
-def penalties(nodes, newcomer, *others):
-    feasibility = Feasibility.of(cluster(nodes, [newcomer, *others]))
-    return feasibility.penalties(newcomer, [n.name for n in nodes])
-
-
 def wanting(name="p", labels=(), **preferences):
     return pod(name, labels, preferences=Preferences(**preferences))
-
-
-X1, X2, Y1 = zoned("n1", "x"), zoned("n2", "x"), zoned("n3", "y")
-OLDER = Taint("older", "", "PreferNoSchedule")
-
-
-def test_taints_that_ask_to_stay_away():
-    nodes = [zoned("n1", taints=[DISLIKED, OLDER]), zoned("n2", taints=[DISLIKED]), zoned("n3")]
-    # 2, 1, 0 taints score 0, 50, 100, three times
-    assert penalties(nodes, pod("p")) == [300, 150, 0]
-    tolerant = pod("p", tolerations=(Toleration("old", "Exists"),))
-    assert penalties(nodes, tolerant) == [300, 0, 0]
-    elsewhere = pod("p", tolerations=(Toleration("", "Exists", "", "NoSchedule"),))
-    assert penalties(nodes, elsewhere) == [300, 150, 0]
-
-
-def test_preferred_node_affinity_adds_up_weights():
-    gen = NodeSelectorTerm((Requirement("gen", "In", ("1",)),))
-    ssd = NodeSelectorTerm((Requirement("disk", "Exists"),))
-    nodes = [
-        zoned("n1", labels={"gen": "1", "disk": "ssd"}),
-        zoned("n2", labels={"gen": "1"}),
-        zoned("n3"),
-    ]
-    # 40, 30, 0 are normalised to 100, 75, 0, twice; a term without conditions selects nothing
-    asking = wanting(node_affinity=((30, gen), (10, ssd), (100, NodeSelectorTerm())))
-    assert penalties(nodes, asking) == [0, 50, 200]
-
-
-def test_what_the_others_prefer_counts_as_well():
-    friend = wanting("friend", affinity=((10, near(app("b"), HOST)),))
-    enemy = wanting("enemy", anti_affinity=((20, near(app("b"), HOST)),))
-    there = attrs.evolve(friend, node_name="n2"), attrs.evolve(enemy, node_name="n3")
-    # 0, 10, -20 become 66, 100, 0
-    assert penalties([X1, X2, Y1], pod("b", {"app": "b"}), *there) == [68, 0, 200]
-    assert penalties([X1, X2, Y1], pod("c", {"app": "c"}), *there) == [0, 0, 0]
-
-
-def test_a_spread_that_need_not_be():
-    there = [pod(f"a{i}", {"app": "a"}, on="n1") for i in range(2)]
-    newcomer = wanting(labels={"app": "a"}, spread=(evenly(app("a")),))
-    # two zones: 2 ln 4 = 2.8, rounded to 3, and 0; no label, no score
-    nodes = [X1, X2, Y1, zoned("n4")]
-    assert penalties(nodes, newcomer, *there) == [200, 200, 0, 200]
-
-
-def test_a_spread_over_hosts():
-    there = [pod(f"a{i}", {"app": "a"}, on="n1") for i in range(3)]
-    there.append(pod("a3", {"app": "a"}, on="n2"))
-    newcomer = wanting(labels={"app": "a"}, spread=(evenly(app("a"), HOST),))
-    # three hosts: 3 ln 5 = 4.8, ln 5 = 1.6, 0; 100 (5 - s) / 5 is 0, 60, 100
-    assert penalties([X1, X2, Y1], newcomer, *there) == [200, 80, 0]
 
 
 def test_the_same_as_the_literal_form():
@@ -215,19 +156,6 @@ def assignments(shot, pods, liked):
 
 
 SSD = NodeSelectorTerm((Requirement("disk", "In", ("ssd",)),))
-
-
-def test_qos_comes_before_them():
-    nodes = [node("e1", Tier.EDGE), node("c1", Tier.CLOUD, labels={"disk": "ssd"})]
-    p = wanting(node_affinity=((100, SSD),))
-    assert [b.node for b in decided(snapshot(nodes, [p]), [p]).bindings] == ["e1"]
-
-
-def test_of_two_that_gain_the_same_the_one_that_likes_the_cloud_goes_there():
-    nodes = [node("e1", Tier.EDGE, cpu=1), node("c1", Tier.CLOUD, labels={"disk": "ssd"})]
-    pods = [wanting("a", node_affinity=((100, SSD),)), pod("b")]
-    decision = decided(snapshot(nodes, pods), pods)
-    assert {b.pod.name: b.node for b in decision.bindings} == {"a": "c1", "b": "e1"}
 
 
 def test_they_come_before_least_allocated_in_the_cloud():

@@ -4,13 +4,12 @@ from collections import Counter
 
 import pytest
 
-from kubedsm.model.model import Tier
 from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.placing.immediate import immediate_schedule
 from kubedsm.optimizer.programming.in_order import NO_PROOF, Proof
 from support import drawing
-from support.placement_instances import drawn, node, pod, resources, snapshot
+from support.placement_instances import drawn
 from support.rule_instances import drawn_batch
 
 #: too few for any search
@@ -54,12 +53,6 @@ def test_what_is_said_without_a_search_is_so():
 def test_it_is_told_in_words(proof, words):
     assert proof.words == words
     assert proof.whole == (words == "proven optimal")
-
-
-def test_a_search_proves_all():
-    pods = [pod(f"a-{n}", "a", resources(1)) for n in range(3)]
-    nodes = [node("e1", Tier.EDGE, 2, 8), node("c1", Tier.CLOUD, 8, 8)]
-    assert scheduled(snapshot(nodes, pods), pods).proof == Proof()
 
 
 def test_what_was_found_without_asking_what_pods_like_says_so():

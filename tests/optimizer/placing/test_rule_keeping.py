@@ -17,7 +17,7 @@ from kubedsm.optimizer.placing.rule_keeping import keep_rules
 from kubedsm.optimizer.programming.in_order import NO_PROOF
 from kubedsm.plugins.feasibility import Feasibility
 from support import drawing
-from support.literal_rules import literal_rule
+from support.batch_orders import is_allowed_in_turn, is_sound
 from support.placement_instances import batch_of, resources
 from support.placement_instances import drawn as plain_instance
 from support.rule_instances import (
@@ -50,16 +50,6 @@ def nodes_of(decision):
     return sorted(binding.node for binding in decision.bindings)
 
 
-def test_pods_that_keep_away_from_each_other_get_a_node_each():
-    apart = near(app("a"), key="kubernetes.io/hostname")
-    pods = [pod(f"p{n}", {"app": "a"}, anti_affinity=(apart,)) for n in range(3)]
-    decision = waiting_in([zoned("e1"), zoned("e2")], pods)
-    assert nodes_of(decision) == ["e1", "e2"]
-    [refused] = decision.unplaced.values()
-    assert all("anti-affinity" in why.reasons[0] for why in refused.values())
-    assert decision.proven
-
-
 @pytest.mark.parametrize(
     ("target", "chosen"), [(QosTarget(), "e1"), (QosTarget(0), "e1"), (QosTarget(most=0), "c3")]
 )
@@ -79,19 +69,6 @@ def test_one_that_cannot_be_where_it_was_planned_goes_by_what_it_gains_at_the_ed
     assert {node for _, node in kept.placed} == {"c1", chosen}
 
 
-def joined(snapshot, placed):
-    """The snapshot with those pods on those nodes."""
-    free = dict(snapshot.free)
-    for binding in placed:
-        free[binding.node] -= binding.pod.requests
-    nodes = {binding.pod.uid: binding.node for binding in placed}
-    return attrs.evolve(snapshot, placed={**snapshot.placed, **nodes}, free=free)
-
-
-def refused_by(snapshot, binding):
-    return literal_rule(snapshot, binding.pod, snapshot.nodes[binding.node])
-
-
 @pytest.mark.parametrize("tenth", drawing.keep_one_in(2, range(10)))
 def test_no_batch_breaks_a_rule(tenth):
     """Each placed pod is allowed as it comes, and mostly with all the others in place."""
@@ -100,22 +77,13 @@ def test_no_batch_breaks_a_rule(tenth):
         snapshot, waiting = drawn(seed) if seed % 3 == 0 else drawn_batch(seed)
         decision = scheduled(snapshot, waiting)
         bindings = decision.bindings
-        for number, binding in enumerate(bindings):
-            assert snapshot.nodes[binding.node].tier is binding.tier
-            assert refused_by(joined(snapshot, bindings[:number]), binding) is None, seed
-        if not sound(snapshot, bindings):
+        assert all(snapshot.nodes[b.node].tier is b.tier for b in bindings)
+        assert is_allowed_in_turn(snapshot, bindings), seed
+        if not is_sound(snapshot, bindings):
             assert not decision.proven, seed
             unsound += 1
         batches += 1
     assert unsound <= batches / 20
-
-
-def sound(snapshot, bindings):
-    """Whether all of these keep their rules with the others in place."""
-    return all(
-        refused_by(joined(snapshot, [other for other in bindings if other is not b]), b) is None
-        for b in bindings
-    )
 
 
 @pytest.mark.parametrize("bounds", [Bounds(), Bounds(states=2)])
@@ -130,13 +98,13 @@ def test_nobody_stays_out_for_one_of_lower_priority(bounds):
             assert decision.unplaced[out.uid].keys() == snapshot.nodes.keys(), seed
             priority = out.pod_class.priority
             before = [b for b in decision.bindings if b.pod.pod_class.priority >= priority]
-            if len(before) == len(decision.bindings) or not sound(snapshot, before):
+            if len(before) == len(decision.bindings) or not is_sound(snapshot, before):
                 continue  # no pod is lower, or these need some of the lower ones
             left_out += 1
             for node in snapshot.nodes.values():
                 if node.tier is not None:
                     there = Binding(out, node.name, node.tier)
-                    assert not sound(snapshot, [*before, there]), seed
+                    assert not is_sound(snapshot, [*before, there]), seed
     assert left_out > 8
 
 

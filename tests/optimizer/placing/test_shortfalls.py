@@ -2,10 +2,8 @@
 
 from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.matching.match import Bounds
-from kubedsm.optimizer.placing.batch_mip import PLACED, QOS, list_amounts, list_shortfalls
+from kubedsm.optimizer.placing.batch_mip import PLACED, QOS
 from kubedsm.optimizer.placing.immediate import immediate_schedule
-from kubedsm.optimizer.programming.in_order import Certificate
-from kubedsm.optimizer.programming.programme import Status
 from support import drawing
 from support.placement_instances import drawn
 from support.rule_instances import drawn_batch
@@ -47,11 +45,3 @@ def test_what_rules_among_pods_cost_may_be_missing():
     """Nobody has shown that they cost it."""
     seen = [check(*told(*drawn_batch(seed))) for seed in drawing.drawn(range(120))]
     assert min(map(sum, zip(*seen, strict=True))) >= 1
-
-
-def test_of_what_comes_after_a_goal_that_was_missed_nothing_is_known():
-    best = list_amounts({(10, 0): 3, (0, 0): 5}, {0: 700})
-    reached = list_amounts({(10, 0): 3, (0, 0): 4}, {0: 600})
-    assert list(list_shortfalls(reached, best, ())) == [
-        Certificate(PLACED, Status.FEASIBLE, 4, 5, of="priority 0")
-    ]

@@ -9,7 +9,6 @@ import os
 import random
 from collections import Counter
 
-import attrs
 import pytest
 
 from kubedsm.model.deadline import Deadline
@@ -21,8 +20,7 @@ from kubedsm.optimizer.programming.programme import Solved, Status
 from kubedsm.solvers.available import Highs
 from kubedsm_lab.baselines.registry import POLICIES
 from support import drawing
-from support.batch_orders import qos_targets, served
-from support.literal_rules import literal_rule
+from support.batch_orders import is_allowed_in_turn, qos_targets, served
 from support.placement_literal import standing
 from support.ruled_batches import ruled_batch
 
@@ -53,15 +51,6 @@ def reached(snapshot, batch, decision):
     return standing(snapshot, batch, homes, qos_targets)
 
 
-def keep_rules_as_they_come(snapshot, bindings):
-    for pod, node, _ in bindings:
-        if literal_rule(snapshot, pod, snapshot.nodes[node]) is not None:
-            return False
-        free = {**snapshot.free, node: snapshot.free[node] - pod.requests}
-        snapshot = attrs.evolve(snapshot, placed={**snapshot.placed, pod.uid: node}, free=free)
-    return True
-
-
 def test_never_fewer_than_kube_scheduler_and_mostly_the_most_there_can_be():
     seen = Counter()
     for seed in drawing.drawn(range(BATCHES), one_in=6):
@@ -70,7 +59,7 @@ def test_never_fewer_than_kube_scheduler_and_mostly_the_most_there_can_be():
         theirs = one_at_a_time(snapshot, batch, seed)
         numbers = [served(batch, decision) for decision in (ours, before, theirs)]
         assert numbers[0] == max(numbers), seed
-        assert keep_rules_as_they_come(snapshot, ours.bindings), seed
+        assert is_allowed_in_turn(snapshot, ours.bindings), seed
         seen["batches"] += 1
         for name, decision in (("solved", ours), ("settled", before), ("in turn", theirs)):
             seen[f"{name}: pods"] += len(decision.bindings)
@@ -97,13 +86,6 @@ def test_without_answers_it_is_decided_as_without_a_solver(solver):
         assert found.bindings == decided(snapshot, batch, None, **late).bindings
 
 
-def test_pods_of_a_higher_priority_that_need_one_of_a_lower_come_to_it():
-    """Five of them, at the node of the one, while others of theirs have no rule that binds them."""
-    snapshot, batch = ruled_batch(25)
-    assert served(batch, decided(snapshot, batch, None)) == [13, 1]
-    assert served(batch, decided(snapshot, batch)) == [14, 1]
-
-
 def test_what_is_not_proven_is_told_with_its_bound():
     snapshot, batch = ruled_batch(22)
     before, ours = decided(snapshot, batch, None), decided(snapshot, batch)
@@ -111,6 +93,13 @@ def test_what_is_not_proven_is_told_with_its_bound():
     assert (placed.goal, placed.value) == ("pods placed", len(before.bindings))
     assert placed.bound >= len(ours.bindings) > placed.value
     assert not ours.certificates
+
+
+def test_pods_of_a_higher_priority_that_need_one_of_a_lower_come_to_it():
+    """Five of them, at the node of the one, while others of theirs have no rule that binds them."""
+    snapshot, batch = ruled_batch(25)
+    assert served(batch, decided(snapshot, batch, None)) == [13, 1]
+    assert served(batch, decided(snapshot, batch)) == [14, 1]
 
 
 @pytest.mark.parametrize("seed", [4, 10, 111])

@@ -9,14 +9,12 @@ import pytest
 
 from kubedsm.model.model import (
     PodAffinityTerm,
-    Preferences,
     Resources,
     SchedulingRules,
-    SpreadConstraint,
     Tier,
 )
 from kubedsm.model.node_index import zone_of
-from kubedsm.model.selectors import NodeSelectorTerm, Requirement
+from kubedsm.model.selectors import Requirement
 from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.placing.immediate import immediate_schedule
@@ -49,13 +47,6 @@ def edge(number, **more):
 CLOUD = node("cloud", Tier.CLOUD, 64, 256)
 #: nothing is searched for
 NONE = Bounds(states=1, steps=1, loads=1)
-
-
-@pytest.mark.parametrize("bounds", [None, NONE])
-def test_three_replicas_on_three_equal_nodes_are_one_each(bounds):
-    decision = placed([*edge(3), CLOUD], replicas("web", 3, resources(0.5, 0.5)), bounds=bounds)
-    assert by_node(decision) == {"e0": 1, "e1": 1, "e2": 1}
-    assert decision.proof.spread
 
 
 @pytest.mark.parametrize("bounds", [None, NONE])
@@ -100,46 +91,6 @@ def test_two_zones(tier, bounds):
         assert set(by_node(decision).values()) == {1}
 
 
-@pytest.mark.parametrize("tier", list(Tier))
-@pytest.mark.parametrize("bounds", [None, NONE])
-def test_no_pod_is_given_for_it(tier, bounds):
-    # Away from the replica that runs it would take the only room that the other pod has.
-    nodes = [node("n0", tier, cpu=1.6, memory=16), node("n1", tier, cpu=2, memory=8)]
-    there = [pod("web-old", "web", SMALL, on="n0")]
-    batch = [*replicas("web", 1, resources(0.5, 4)), pod("odd", "odd", resources(1.9, 0.1))]
-    assert by_node(placed(nodes, batch, there, bounds=bounds)) == {"n0": 1, "n1": 1}
-
-
-@pytest.mark.parametrize("gain", [0.0, 0.1])
-def test_where_the_edge_is_worth_nothing_both_tiers_have_their_part(gain):
-    nodes = [*edge(2), *(node(f"c{n}", Tier.CLOUD) for n in range(2))]
-    shot = snapshot(nodes, batch := replicas("web", 4))
-    objective = Objective(beta=gain)
-    decision = immediate_schedule(shot, batch, lambda _: QosTarget(0.0), objective)
-    each = {"e0": 1, "e1": 1, "c0": 1, "c1": 1}
-    assert by_node(decision) == (each if not gain else {"e0": 2, "e1": 2})
-
-
-@pytest.mark.parametrize("bounds", [None, NONE])
-def test_what_pods_like_comes_first(bounds):
-    liking = Preferences(node_affinity=((1, _on("e1")),))
-    rules = SchedulingRules(preferences=liking)
-    assert by_node(placed(edge(3), replicas("web", 3, rules=rules), bounds=bounds)) == {"e1": 3}
-
-
-def _on(name):
-    return NodeSelectorTerm((), (Requirement("metadata.name", "In", (name,)),))
-
-
-def test_pods_with_constraints_of_their_own_are_left_to_these():
-    # Their own wish is to be even over disks, not over nodes.
-    nodes = [node(f"e{n}", Tier.EDGE, labels={"disk": "ssd"}) for n in range(3)]
-    own = SchedulingRules(spread=(SpreadConstraint("disk", 9, None, "shop"),))
-    batch = replicas("web", 3, rules=own)
-    assert by_node(placed(nodes, batch)) == by_node(placed(nodes, batch, default_spread=False))
-    assert len(by_node(placed(nodes, batch))) == 1
-
-
 def test_a_batch_that_rules_have_a_say_in_is_spread_too():
     term = PodAffinityTerm(ZONE, (Requirement("app", "In", ("db",)),), ("shop",))
     rules = SchedulingRules(anti_affinity=(term,))
@@ -158,14 +109,6 @@ def test_pods_that_rules_bring_together_are_spread_there():
     decision = placed(nodes, batch)
     assert len(by_zone(nodes, decision)) == 1
     assert set(by_node(decision).values()) == {2}
-
-
-def test_one_after_the_other_they_are_spread_as_well():
-    nodes, there = [*edge(3), CLOUD], []
-    for newcomer in replicas("web", 6):
-        [binding] = placed(nodes, [newcomer], there).bindings
-        there.append(attrs.evolve(newcomer, node_name=binding.node))
-    assert Counter(p.node_name for p in there) == {"e0": 2, "e1": 2, "e2": 2}
 
 
 def test_equal_nodes_take_turns():

@@ -4,7 +4,7 @@ import attrs
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubedsm.model.model import MOST_OF_A_NODE, Node, NodeName, Resources, Tier
+from kubedsm.model.model import MOST_OF_A_NODE, NodeName, Resources, Tier
 from kubedsm.objective.fragmentation import Measure
 from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.moving.suggestion import SuggestLimits
@@ -73,16 +73,3 @@ def test_a_running_pod_that_no_node_could_hold_is_left_where_it_is():
     absurd = on_cloud(pod("a-0", "a", asked))
     suggestion = POLICY.suggest(snapshot(NODES, [absurd]), lambda _: "")
     assert [r.reason for r in suggestion.rejected] == ["it requests more than any node has"]
-
-
-def test_no_node_is_believed_to_have_endless_room():
-    endless = Resources(2**63 - 1, 2**63 - 1, 2**63 - 1, ((GPU, 2**63 - 1),))
-    nodes = [Node(NodeName(n), {}, endless, tier=Tier.EDGE) for n in ("e1", "e2")]
-    most = Resources(MOST_OF_A_NODE, MOST_OF_A_NODE, 1, ((GPU, MOST_OF_A_NODE),))
-    waiting = [pod(f"a-{i}", "a", most) for i in range(3)]
-    decision = POLICY.decide_batch(snapshot(nodes, waiting), waiting)
-    assert [binding.node for binding in decision.bindings] == ["e1", "e2"]
-    assert len(decision.unplaced) == 1
-    more = pod("more", "a", Resources(cpu=MOST_OF_A_NODE + 1))
-    refused = POLICY.decide_batch(snapshot(nodes, [more]), [more]).unplaced[more.uid]
-    assert unschedulable_message(refused) == "0/2 nodes are available: 2 Insufficient cpu."

@@ -8,7 +8,6 @@ from kubedsm.model.deadline import (
     STEPS_PER_SECOND,
     URGENT_SHARE,
     Deadline,
-    OutOfTimeError,
 )
 from kubedsm.model.model import Tier
 from kubedsm.objective.objective import Objective, QosTarget
@@ -78,12 +77,6 @@ def test_many_classes_on_many_nodes_are_not_even_looked_at(monkeypatch):
     monkeypatch.setattr(kubedsm, "_AT_ONCE", 5)
     assert POLICY.at_once(shot, pods, (), NO_DEADLINE) is None
     assert POLICY.at_once(shot, pods[:2], (), NO_DEADLINE) is not None
-
-
-def test_a_strict_deadline_says_that_it_has_passed():
-    with pytest.raises(OutOfTimeError):
-        _ = Deadline(lambda: 3.0, strict=True).passed
-    assert not Deadline(lambda: 0.5, strict=True).passed
 
 
 def test_pods_are_placed_one_at_a_time_only_within_a_strict_deadline():

@@ -14,7 +14,7 @@ from kubedsm.optimizer.placing.preemption import PreemptionSearch
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm_lab.baselines.registry import KUBEDSM, POLICIES
 from support import drawing
-from support.literal_rules import literal_rule
+from support.batch_orders import is_allowed, is_allowed_in_turn, is_sound, joined
 from support.placement_instances import drawn as placement_instance
 from support.placement_instances import node, resources, snapshot
 from support.placement_instances import pod as plain
@@ -63,24 +63,6 @@ def overlapping(number):
     ]
 
 
-def joined(shot, bindings):
-    free = dict(shot.free)
-    for binding in bindings:
-        free[binding.node] -= binding.pod.requests
-    nodes = {binding.pod.uid: binding.node for binding in bindings}
-    return attrs.evolve(shot, placed={**shot.placed, **nodes}, free=free)
-
-
-def allowed(shot, bindings, binding):
-    there = joined(shot, bindings)
-    return literal_rule(there, binding.pod, shot.nodes[binding.node]) is None
-
-
-def in_turn(shot, bindings):
-    """Whether each was allowed beside those before it."""
-    return all(allowed(shot, bindings[:n], binding) for n, binding in enumerate(bindings))
-
-
 def uids(bindings):
     return {binding.pod.uid for binding in bindings}
 
@@ -93,7 +75,7 @@ def test_pods_that_look_at_each_other_are_decided_on_in_few_looks(number):
     assert len(decision.bindings) >= 0.85 * number
     assert looks.number <= number**2
     for at in range(0, len(decision.bindings), 8):
-        assert allowed(shot, decision.bindings[:at], decision.bindings[at])
+        assert is_allowed(shot, decision.bindings[:at], decision.bindings[at])
     assert all(refused.keys() == shot.nodes.keys() for refused in decision.unplaced.values())
 
 
@@ -104,7 +86,7 @@ def test_without_time_all_that_fits_in_turn_is_placed():
     assert not decision.proven
     assert not decision.late
     assert len(decision.bindings) >= 0.9 * len(pods)
-    assert in_turn(shot, decision.bindings)
+    assert is_allowed_in_turn(shot, decision.bindings)
     assert all(refused.keys() == shot.nodes.keys() for refused in decision.unplaced.values())
 
 
@@ -147,14 +129,6 @@ def value(policy, shot, pods, bindings):
         worth = quality(of_workload, policy.qos_targets_in(shot), policy.objective)
         by_level[levels.get(workload, 0)] += worth
     return [placed[priority] for priority in priorities], list(by_level.values())
-
-
-def sound(shot, bindings):
-    """Whether each pod keeps its rules with all the others in place."""
-    return all(
-        allowed(shot, [other for other in bindings if other is not binding], binding)
-        for binding in bindings
-    )
 
 
 #: batches with rules that would come to less without the floor, if no time is left
@@ -201,8 +175,8 @@ def test_no_deadline_makes_a_decision_worse_than_one_pod_at_a_time(limited):
             assert not decision.late
             if reached < least:  # only ever for rules that one at a time breaks in the end
                 assert reached[0] == least[0]
-                assert sound(shot, decision.bindings)
-                assert not sound(shot, floor)
+                assert is_sound(shot, decision.bindings)
+                assert not is_sound(shot, floor)
         contended += len(floor) < len(pods)
     assert contended > 3
 
@@ -244,7 +218,7 @@ def test_whenever_the_deadline_passes_a_batch_keeps_the_rules_as_it_comes():
         whole = POLICY.decide_batch(shot, waiting, looks.deadline)
         for most in range(0, looks.number, max(1, looks.number // 8)):
             decision = POLICY.decide_batch(shot, waiting, Looks(most).deadline)
-            assert in_turn(shot, decision.bindings), (seed, most)
+            assert is_allowed_in_turn(shot, decision.bindings), (seed, most)
             assert not decision.proven or decision.bindings == whole.bindings
             assert not decision.late
             everybody = uids(decision.bindings) | decision.unplaced.keys()
@@ -285,17 +259,6 @@ def test_a_search_for_victims_ends_with_the_node_it_is_at():
 
     assert search(Deadline()).node == NodeName("e1")
     assert search(NO_TIME) is None
-
-
-def test_pods_that_keep_apart_are_decided_on_in_few_looks():
-    apart = [near(app("a"), key=HOST), near(app("b"), key=HOST)]
-    pods = [
-        pod(f"p{n}", {"app": "ab"[n % 2]}, anti_affinity=(apart[(n + 1) % 2],)) for n in range(128)
-    ]
-    looks = Looks()
-    decision = POLICY.decide_batch(cluster(ZONED, pods), pods, looks.deadline)
-    assert len(decision.bindings) == 128
-    assert looks.number <= 8 * 128
 
 
 def test_pods_with_rules_are_decided_on_once_while_others_leave():

@@ -46,16 +46,6 @@ def test_the_site_of_its_users_is_where_a_pod_preempts():
     assert found == ("edge-b", ["log-b"])
 
 
-def test_of_two_sites_the_one_whose_users_lose_least_yields():
-    targets = {"web": QosTarget(), "one": plain_target(a=1), "two": plain_target(a=1)}
-    pods = [
-        running("one-1", "one", resources(2), "edge-a", created=5.0),
-        running("two-1", "two", resources(2), "edge-b", created=1.0),
-    ]
-    found = preempt({"a": 2, "b": 2}, [*pods, prior("web-1", "web")], targets)
-    assert found == ("edge-b", ["two-1"])
-
-
 DEMAND = {"cart": {"a": 1.0}}
 GOAL = SiteGoal(LABELS, lambda w: DEMAND.get(w.name), None, lambda _: None, 0.01, 0.04, 0.08)
 POLICY = KubeDSM(lambda w: QosTarget(float(w.name == "cart")), Objective(), sites=GOAL)

@@ -8,7 +8,7 @@ from kubedsm.model.model import SchedulingRules, Tier
 from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.moving.suggest import suggest
-from kubedsm.optimizer.moving.suggestion import Cause, MoveKind, SuggestLimits
+from kubedsm.optimizer.moving.suggestion import Cause, MoveKind
 from kubedsm.optimizer.placing.immediate import immediate_schedule
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.solvers.available import Highs
@@ -68,15 +68,6 @@ def two_tiers(*pods, cloud=2):
     return attrs.evolve(shot, measured=Measured(1.0, slower=slower))
 
 
-def test_one_that_waits_is_told_the_same():
-    """The cloud is full, and what is at the edge could make room for it there."""
-    full = running("db-0", "db", resources(2), on="c1")
-    edge = running("db-1", "db", resources(4), on="e1")
-    waiting = pod("web-0", "web", resources(1))
-    found = POLICY.suggest(two_tiers(waiting, full, edge), lambda _: None)
-    assert (waiting, Cause.EDGE_SLOWER) in [(left.pod, left.why.cause) for left in found.rejected]
-
-
 def test_no_pod_of_it_takes_the_place_of_another_at_the_edge():
     """A large one could leave, and a small one come, to free capacity for more beside it."""
     shot = two_tiers(
@@ -90,17 +81,6 @@ def test_no_pod_of_it_takes_the_place_of_another_at_the_edge():
     )
     found = policy.suggest(shot, lambda _: None)
     assert {move.pod.name for move in found.moves} == {"web-0", "api-0"}
-
-
-def test_it_is_moved_within_the_cloud_and_within_the_edge():
-    """So that no single node holds all of it."""
-    for tier in Tier:
-        pods = [running(f"web-{at}", "web", resources(1), on="n0") for at in range(2)]
-        shot = snapshot([node(f"n{at}", tier, 4, 64) for at in range(2)], pods)
-        shot = attrs.evolve(shot, measured=Measured(1.0, slower=frozenset({pods[0].workload})))
-        policy = attrs.evolve(POLICY, limits=SuggestLimits(spread=True))
-        [move] = policy.suggest(shot, lambda _: None).moves
-        assert move.rebalances
 
 
 def tight(cloud, *pods):

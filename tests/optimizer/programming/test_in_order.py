@@ -6,7 +6,7 @@ import random
 import numpy as np
 import pytest
 
-from kubedsm.model.deadline import NO_DEADLINE, Deadline
+from kubedsm.model.deadline import NO_DEADLINE
 from kubedsm.optimizer.programming.in_order import (
     Certificate,
     Goal,
@@ -76,20 +76,6 @@ def test_what_is_not_allowed_is_never_the_answer():
     goals = [Goal("all", np.array([1]))]
     found = maximise_in_order(rows.programme(), goals, Silent(), NO_DEADLINE, np.array([4]))
     assert found.values is None
-
-
-def test_a_goal_takes_its_part_of_the_time_that_is_left():
-    now = 0.0
-    deadline = Deadline(lambda: now / 10, 10.0)
-    now = 2.0
-    nearer = deadline.part(0.5)
-    assert nearer.left == pytest.approx(4.0)
-    now = 6.1
-    assert nearer.passed
-    assert not deadline.passed
-    assert deadline.left == pytest.approx(3.9)
-    now = 11.0
-    assert deadline.part(0.5).passed
 
 
 def test_what_is_not_proven_is_told_in_what_people_count_in():
