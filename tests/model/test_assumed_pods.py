@@ -3,7 +3,7 @@
 import attrs
 import pytest
 
-from kubedsm.model.events import NodeApplied, PodApplied, PodDeleted
+from kubedsm.model.events import NodeApplied, PodApplied
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import (
     ClaimReference,
@@ -136,23 +136,3 @@ def test_it_counts_once_whatever_the_watch_delivers(events):
         made.release("a")
         assert made.held == []
         assert counted(made) == bound()
-
-
-def test_it_counts_no_more_when_its_bind_has_failed():
-    made = assumed()
-    made.release("a")
-    assert counted(made) == counted(mirror(PENDING))
-
-
-def test_it_counts_no_more_when_it_is_deleted_meanwhile():
-    made = assumed()
-    made.apply(PodDeleted(Uid("a"), "shop", "a"))
-    assert made.held == []
-    assert counted(made) == counted(mirror())
-
-
-def test_a_bind_that_is_found_to_have_come_true_elsewhere_counts_there():
-    made = assumed()
-    elsewhere = attrs.evolve(BOUND, node_name=NodeName("n1"))
-    made.apply(PodApplied(elsewhere))
-    assert counted(made) == counted(mirror(elsewhere))

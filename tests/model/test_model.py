@@ -9,7 +9,6 @@ from kubedsm.model.model import (
     PodClass,
     Resources,
     SchedulingRules,
-    Share,
     Taint,
     Tier,
     Tiers,
@@ -104,21 +103,6 @@ def test_a_numeric_toleration_compares_the_taint_with_its_value(operator, value,
 )
 def test_tier_of_a_node(labels, tier):
     assert Tiers().of(labels) is tier
-
-
-def test_several_values_mean_one_tier():
-    tiers = Tiers(("zone",), frozenset({"a", "b"}), frozenset({"c"}))
-    assert [tiers.of({"zone": zone}) for zone in "abcd"] == [
-        Tier.EDGE,
-        Tier.EDGE,
-        Tier.CLOUD,
-        None,
-    ]
-
-
-def test_the_share_of_nothing_is_nothing():
-    assert Share().ratio == 0
-    assert Share(1, 4).ratio == 0.25
 
 
 @pytest.mark.parametrize(

@@ -80,21 +80,6 @@ def test_a_window_is_never_short_of_nodes_that_are_there():
     assert (none.tolist(), start) == ([], 0)
 
 
-def test_each_node_is_looked_at_as_often_as_any_other_give_or_take_one():
-    rng = random.Random(2)
-    for _ in range(50):
-        size = rng.randint(1, 40)
-        order = np.array(rng.sample(range(size), size))
-        looked_at, start = Counter(dict.fromkeys(range(size), 0)), 0
-        for _ in range(3 * size):
-            takes = np.array([rng.random() < 0.7 for _ in range(size)])
-            _, after = window(order, start, takes, rng.randint(1, size))
-            examined = (after - start) % size or size
-            looked_at.update(np.roll(order, -start)[:examined].tolist())
-            start = after
-        assert max(looked_at.values()) - min(looked_at.values()) <= 1
-
-
 def test_each_pod_that_is_placed_turns_it_by_one_node_of_the_tier():
     nodes = [zoned("1", "a"), zoned("2", "a"), zoned("3", "b"), node("far", Tier.CLOUD)]
     orders = []

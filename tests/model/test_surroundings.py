@@ -41,15 +41,6 @@ def test_each_event_says_what_was_and_what_is():
     assert gone == Change(surrounding_before=new)
 
 
-def test_a_snapshot_does_not_change_afterwards():
-    mirror = ClusterMirror()
-    mirror.apply(SurroundingApplied(Namespace("x", {"a": "1"})))
-    before = mirror.snapshot().surroundings
-    mirror.apply(SurroundingApplied(Namespace("x", {"a": "2"})))
-    mirror.apply(SurroundingApplied(Namespace("y")))
-    assert before.namespaces == {("x",): Namespace("x", {"a": "1"})}
-
-
 def test_a_namespace_carries_its_name_even_if_we_were_not_told_of_it():
     named = (Surroundings(), Surroundings().with_object(Namespace("x", {"a": "1"})))
     for surroundings in named:

@@ -15,7 +15,6 @@ from support.placement_instances import node, pod, resources, snapshot
 # Moves are free here: what they cost is another matter.
 OFF = load("{fairness: {perNamespace: false}, migration: {price: 0s}}", "test").policy
 FAIR = load("migration: {price: 0s}", "test").policy
-DOUBLE = load("{fairness: {namespaces: {whole: 2}}, migration: {price: 0s}}", "test").policy
 
 
 def one_core(namespace, service, number, on=None):
@@ -59,13 +58,6 @@ def test_four_deployments_of_one_pod_take_no_more_than_their_half_from_one_of_fo
     pods = [*four_split("cloud"), *whole(4, "edge")]
     assert moved(OFF, pods) == {("split", "edge"): 3, ("whole", "cloud"): 3}
     assert moved(FAIR, pods) == {("split", "edge"): 2, ("whole", "cloud"): 2}
-
-
-def test_the_namespace_that_weighs_more_gets_the_edge():
-    pods = [*four_split("edge"), *whole(4, "cloud")]
-    assert moved(OFF, pods) == {}
-    assert moved(FAIR, pods) == {("whole", "edge"): 2, ("split", "cloud"): 2}
-    assert moved(DOUBLE, pods) == {("whole", "edge"): 3, ("split", "cloud"): 3}
 
 
 def test_in_a_batch_each_pod_of_a_split_tenant_weighs_as_little():

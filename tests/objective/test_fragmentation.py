@@ -4,7 +4,6 @@ import pytest
 
 from kubedsm.model.model import Resources, Tier
 from kubedsm.objective.fragmentation import (
-    SCALE,
     Fragmentation,
     Measure,
     axes_of,
@@ -14,35 +13,6 @@ from kubedsm.objective.fragmentation import (
 from support import drawing
 from support.literal_match import literal_fragmentation
 from support.placement_instances import GPU, drawn, node, pod, resources, snapshot
-
-ONE_GIB_A_CORE = ((resources(1, 1), 1),)
-
-
-def cost(measure, mix, at, free):
-    return Fragmentation(measure, mix).of([at], {at.name: free})
-
-
-def test_unusable_is_what_no_more_pod_fits_into():
-    at = node("n", Tier.EDGE, cpu=4, memory=8)
-    # Four pods fit; half the memory is left, and no cpu: (0 + 4/8) / 2.
-    assert cost(Measure.UNUSABLE, ONE_GIB_A_CORE, at, at.allocatable) == SCALE // 4
-    # 1.5 cores and 8 GiB: one fits; (0.5/4 + 7/8) / 2.
-    assert cost(Measure.UNUSABLE, ONE_GIB_A_CORE, at, resources(1.5, 8, 9)) == SCALE // 2
-
-
-def test_no_workload_and_no_node():
-    at = node("n", Tier.EDGE)
-    assert cost(Measure.UNUSABLE, (), at, at.allocatable) == 0
-    assert Fragmentation(Measure.UNUSABLE, ONE_GIB_A_CORE).of([], {}) == 0
-
-
-def test_product():
-    at = node("n", Tier.EDGE, cpu=4, memory=8)
-    assert cost(Measure.PRODUCT, (), at, at.allocatable) == round(SCALE * 0.9)
-    assert cost(Measure.PRODUCT, (), at, resources(2, 4, 9)) == 3 * SCALE // 4
-    assert cost(Measure.PRODUCT, (), at, resources(0, 0)) == 0
-    assert cost(Measure.PRODUCT, (), at, resources(4, 0)) == SCALE
-    assert cost(Measure.PRODUCT, (), at, resources(-4, 4, 9)) == SCALE // 2
 
 
 @pytest.mark.parametrize("measure", list(Measure))

@@ -6,11 +6,9 @@ import attrs
 import numpy as np
 import pytest
 
-from kubedsm.model.events import MeasuredApplied, NodeApplied, PodApplied
 from kubedsm.model.measured import Measured, Usage
-from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import Tier, Workload
-from kubedsm.objective.load import Capacity, LoadGoal, Loads, evenness
+from kubedsm.objective.load import Capacity, LoadGoal, Loads
 from support.placement_instances import node, pod, resources, snapshot
 
 GIB = 2**30
@@ -56,18 +54,6 @@ def imbalance(loads):
     return 1.0 - loads.own / 100.0
 
 
-def test_the_imbalance_is_that_of_what_is_used_now():
-    # .5 .5 .5 .5; .1 .5 .3 .3; .2 .1 .1 .6
-    found = imbalance(Loads.of(GOAL, shot()))
-    assert found == pytest.approx([0.0, 0.02**0.5, 0.0425**0.5], abs=1e-6)
-
-
-def test_the_most_uneven_of_those_that_are_known_comes_first():
-    assert Loads.of(GOAL, shot()).most_uneven_first == [2, 1, 0]
-    level = attrs.evolve(SAMPLE, nodes={f"n{i}": SAMPLE.nodes["n1"] for i in (1, 2)})
-    assert Loads.of(attrs.evolve(GOAL, capacity=()), shot(sample=level)).most_uneven_first == [1, 2]
-
-
 def test_what_a_pod_gains_is_told_of_where_it_is_counted_once():
     on = attrs.evolve(NEW, node_name="n2")
     sample = attrs.evolve(SAMPLE, placed={on.uid: "n2"})
@@ -75,16 +61,6 @@ def test_what_a_pod_gains_is_told_of_where_it_is_counted_once():
     # On n2, .2 .1 .1 .6; on n0 it would be too much.
     here = 100 * (1 - 0.0425**0.5)
     assert loads.gains(on, 2) == pytest.approx([-np.inf, 100 - 12.247449 - here, 0.0], abs=1e-6)
-
-
-def test_so_are_those_of_a_mirror():
-    mirror = ClusterMirror()
-    for each in NODES:
-        mirror.apply(NodeApplied(each))
-    mirror.apply(MeasuredApplied(SAMPLE))
-    mirror.apply(PodApplied(attrs.evolve(NEW, node_name="n1")))
-    loads = Loads.of(GOAL, mirror.snapshot())
-    assert imbalance(loads)[1] == pytest.approx(pstdev([0.3, 0.6, 0.4, 0.3]), abs=1e-6)
 
 
 def test_of_those_that_came_within_the_window_the_part_is_added_that_the_mean_lacks():
@@ -128,7 +104,3 @@ def test_scores_can_be_stretched_over_those_there_are():
     )
     assert loads.scores(NEW, ALL[:1]).tolist() == [100.0]
     assert loads.scores(NEW, ALL[:0]).tolist() == []
-
-
-def test_no_score_is_below_nothing():
-    assert evenness(np.array([0.0, 9.0])) == 0.0

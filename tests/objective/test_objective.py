@@ -22,22 +22,6 @@ def exact(objective, edge, total, qos, weight):
     return round(NANO * Fraction(str(weight)) * value)
 
 
-@pytest.mark.parametrize(
-    ("edge", "total", "qos", "weight", "score"),
-    [
-        (0, 4, 1.0, 1.0, -1 * NANO),
-        (3, 4, 1.0, 1.0, -250_000_000),
-        (4, 4, 1.0, 1.0, 10 * NANO),
-        (4, 4, 0.5, 1.0, 10_050_000_000),
-        (2, 4, 0.5, 2.0, 20 * NANO),
-        (0, 4, 0.0, 1.0, 10 * NANO),
-        (0, 0, 1.0, 1.0, 0),
-    ],
-)
-def test_scores_by_hand(edge, total, qos, weight, score):
-    assert DEFAULT.worth_of(Share(edge, total), QosTarget(qos, weight)) == score
-
-
 @pytest.mark.parametrize("objective", [DEFAULT, Objective(alpha=2, beta=0, gamma=7)])
 def test_scalar_vector_and_exact_forms_agree_and_never_fall(objective):
     for total in (1, 2, 3, 7, 10, 49, 100):

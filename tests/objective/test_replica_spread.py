@@ -8,7 +8,6 @@ import attrs
 import pytest
 
 from kubedsm.model.model import (
-    NodeName,
     Preferences,
     SchedulingRules,
     SpreadConstraint,
@@ -71,16 +70,6 @@ def test_only_replicas_that_count_count(state):
     assert ReplicaSpread.of(snapshot(nodes, [there, gone])).on_node == {
         there.workload: Counter(n1=1)
     }
-
-
-def test_of_some_workloads_only_and_with_the_nodes_that_are_reserved():
-    nodes = [node("n1", Tier.EDGE)]
-    pods = [pod("a1", "a", resources(1)), pod("b1", "b", resources(1), on="n1")]
-    shot = snapshot(nodes, pods)
-    shot = attrs.evolve(shot, placed={**shot.placed, pods[0].uid: NodeName("n1")})
-    found = ReplicaSpread.of(shot, {pods[0].workload})
-    assert found.company(pods[0].workload, NodeName("n1")) == 2
-    assert found.company(pods[1].workload, NodeName("n1")) == 0
 
 
 def test_pods_with_constraints_of_their_own_are_left_to_these():

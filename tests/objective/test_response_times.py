@@ -56,11 +56,6 @@ def test_the_promise_goes_by_what_was_measured_of_enough_requests(found, qos):
     assert targets(found) == pytest.approx(qos)
 
 
-def test_without_queries_and_without_samples_it_goes_by_what_is_configured():
-    assert targets(answers(50, 100), text=TARGETS.removeprefix(QUERIES)) == pytest.approx(1 / 3)
-    assert targets() == pytest.approx(1 / 3)
-
-
 def test_it_stays_as_it_was_until_what_is_measured_is_another():
     calm = [answers(50 * by, 100 / by, ENOUGH * by) for by in (1, 1.05, 0.96, 1.09)]
     assert [targets(*calm[:n]) for n in (1, 2, 3, 4)] == pytest.approx([0.8] * 4)

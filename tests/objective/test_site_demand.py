@@ -1,13 +1,12 @@
 import random
 
 import attrs
-import networkx as nx
 import pytest
 
 from kubedsm.model.model import Share, Tier, Workload
-from kubedsm.objective.objective import Objective, QosTarget
+from kubedsm.objective.objective import QosTarget
 from kubedsm.objective.qos_targets import resolve_qos_targets
-from kubedsm.objective.site_demand import SiteDemand, SiteGoal, count_sites
+from kubedsm.objective.site_demand import SiteGoal
 from kubedsm.objective.site_shares import list_sites, list_worst_losses, sum_sites
 from support import drawing
 from support.placement_instances import asking, node, pod, resources, snapshot
@@ -28,30 +27,6 @@ def drawn_demand(rng, pairs=()):
     return demand_of(weights, rng.choice((0.0, 0.3, 0.7, 1.0)), pairs)
 
 
-def best_transport(demand, replicas, total, scale=840):
-    """Return the near share of the best transportation, by min-cost flow on fractions of a pod."""
-    graph = nx.DiGraph()
-    for site, part in demand.parts:
-        graph.add_edge("from", f"user {site}", capacity=round(part * total * scale), weight=0)
-        for other in replicas:
-            benefit = 1.0 if site == other else demand.neighbour
-            graph.add_edge(f"user {site}", f"pod {other}", weight=-round(1000 * benefit))
-    for other, number in replicas.items():
-        graph.add_edge(f"pod {other}", "to", capacity=number * scale, weight=0)
-    flow = nx.max_flow_min_cost(graph, "from", "to")
-    return -nx.cost_of_flow(graph, flow) / 1000 / scale / total
-
-
-def test_the_near_share_is_that_of_the_best_transportation():
-    for seed in drawing.drawn(range(5000, 5060)):
-        rng = random.Random(seed)
-        demand, total = drawn_demand(rng), rng.randint(1, 8)
-        replicas = {site: n for site in "abcde" if (n := rng.randint(0, 3))} or {"a": 1}
-        if sum(replicas.values()) <= total:
-            found = demand.near(replicas.items(), total)
-            assert found == pytest.approx(best_transport(demand, replicas, total), abs=1e-3)
-
-
 def test_equals_the_literal_form_with_a_matrix_and_one_more_at_each_site():
     for seed in drawing.drawn(range(5100, 5300)):
         rng = random.Random(seed)
@@ -66,18 +41,6 @@ def test_equals_the_literal_form_with_a_matrix_and_one_more_at_each_site():
             then = {**there, site: there.get(site, 0) + 1}
             assert found == pytest.approx(literal_near(demand, then, total))
             assert found >= near - 1e-12 or pairs
-
-
-def test_one_site_is_one_pool():
-    objective = Objective(gamma=3.0)
-    for total in range(1, 6):
-        for edge in range(total + 1):
-            for qos in (0.0, 0.4, 1.0):
-                alone = QosTarget(qos, 2.0, demand=demand_of({"a": 7}))
-                share = Share(edge, total, (("a", edge),))
-                assert objective.worth_of(share, alone) == objective.worth_of(
-                    Share(edge, total), QosTarget(qos, 2.0)
-                )
 
 
 def test_apportioned_replicas_reach_what_any_reach():
@@ -190,15 +153,6 @@ def test_measured_latencies_take_precedence_over_the_matrix_in_both_directions()
     assert goal.with_latencies({("a", ""): 0.01}).cloud == goal.cloud
 
 
-def test_pods_are_counted_by_site():
-    shot = two_sites(pod("x", "cart", resources(1), on="c"), pod("y", "cart", resources(1)))
-    share = count_sites(shot, LABELS, [CART]).census.shares[CART]
-    assert share == Share(1, 3, (("berlin", 1),))
-    other = Workload("shop", "Deployment", "other")
-    waiting = two_sites(pod("w", "other", resources(1)))
-    assert count_sites(waiting, LABELS, [other]).census.shares[other] == Share(0, 1, ())
-
-
 def test_demand_and_resilience_are_those_of_the_workload():
     of_cart = attrs.evolve(goal(), demand=lambda w: {"berlin": 1} if w == CART else None)
     assert resolved(two_sites(), of_cart).demand.parts == (("berlin", 1.0),)
@@ -228,7 +182,3 @@ def test_the_worst_loss_of_each_workload_that_must_survive_one():
     ]
     assert str(found[0]).endswith("(worst: site a, with 3); resilience asks for 4: 3 too few")
     assert str(found[1]).endswith("has no pod at the edge; resilience asks for 1")
-
-
-def test_no_pods_have_no_share():
-    assert SiteDemand((("a", 1.0),), 0.5).near((), 0) == 0.0

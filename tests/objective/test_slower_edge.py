@@ -10,10 +10,10 @@ from kubedsm.model.measured import Measured
 from kubedsm.model.model import Share, Tier
 from kubedsm.objective.gains import Gains, Worths
 from kubedsm.objective.lasting import assume_prior
-from kubedsm.objective.objective import NANO, Objective, Prospect, QosTarget, quality
+from kubedsm.objective.objective import NANO, Objective, QosTarget
 from kubedsm.objective.qos_targets import cap_slower_edge, resolve_qos_targets, without_caps
 from support.drawn_batches import OBJECTIVES
-from support.placement_instances import even_scores, node, pod, resources, snapshot
+from support.placement_instances import node, pod, resources, snapshot
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES, ids=lambda o: f"{o.kind}-{o.beta}-{o.gamma}")
@@ -35,16 +35,6 @@ def test_beyond_what_is_wanted_each_pod_is_a_loss_and_up_to_it_nothing_changes(o
         assert all(abs(steps + NANO * qos_target.weight * objective.most / total) <= 1)
         gained = objective.gain(Share(limited.most, total), limited, total - limited.most)
         assert gained == values[-1] - values[limited.most]
-
-
-def test_evenness_does_not_count_where_nothing_is_gained():
-    prospects = [
-        Prospect(np.arange(5), 4, QosTarget(most=2)),
-        Prospect(np.arange(3), 4, QosTarget()),
-    ]
-    limited, free = even_scores(Objective(), prospects)
-    assert limited.argmax() == 2
-    assert free.argmax() == 2
 
 
 def serving(edge, pending, cloud=0):
@@ -82,19 +72,6 @@ def test_values_by_label_are_set_for_the_workload_that_they_match():
         labelled=lambda workload, _: {"qos": 0.2} if workload == web else {},
     )
     assert (found(web).qos, found(api).qos) == (0.2, 0.8)
-
-
-def test_what_is_there_is_worth_what_it_was():
-    shot, web, _ = serving(2, 0, cloud=2)
-    qos_targets = cap_slower_edge(lambda _: QosTarget(), shot)
-    gains = Gains.of(shot, qos_targets, Objective())
-    free = Gains.of(shot, without_caps(qos_targets), Objective())
-    assert gains.of_workload(web, -1) == free.of_workload(web, -1) < 0
-    assert gains.of_workload(web, 1) < 0 < free.of_workload(web, 1)
-    shares = shot.census.shares
-    assert quality(shares, qos_targets, Objective()) == quality(
-        shares, without_caps(qos_targets), Objective()
-    )
 
 
 def test_points_are_counted_by_pods_that_are_wanted():

@@ -17,17 +17,8 @@ def weights(rates, totals=(4, 4, 4), qos_targets=lambda _: QosTarget()):
     return [made(workload).weight for workload in (A, B, C)]
 
 
-def test_weights_are_as_the_rates_and_1_on_average():
-    assert weights({A: 120.0, B: 30.0, C: 0.0}) == pytest.approx([2.4, 0.6, 0])
-
-
 def test_one_without_a_rate_has_as_many_requests_a_pod_as_the_others():
     assert weights({A: 40.0, B: 20.0}, (4, 2, 3)) == pytest.approx([4 / 3, 2 / 3, 1])
-
-
-@pytest.mark.parametrize("rates", [{}, {A: 0.0}])
-def test_without_rates_weights_stay(rates):
-    assert weights(rates) == [1, 1, 1]
 
 
 def test_a_workloads_own_weight_still_counts():

@@ -50,12 +50,6 @@ def test_the_newest_pod_decides():
     assert qos_target(old, asking("new", None, created=2.0)).qos == 0.5
 
 
-def test_what_other_workloads_and_other_schedulers_ask_for_changes_nothing():
-    assert qos_target(asking("a", None), asking("b", 0.1, service="other")).qos == 0.5
-    foreign = asking("b", 0.1, created=5.0, scheduler_name="default-scheduler")
-    assert qos_target(asking("a", None), foreign).qos == 0.5
-
-
 def test_the_policy_promises_as_wished_and_as_allowed():
     there = snapshot([node("edge", Tier.EDGE, 4, 64)], [asking("a", 0.9)])
     [workload] = there.census.shares

@@ -57,15 +57,6 @@ def test_room_that_comes_free_goes_to_the_one_with_the_lower_share(slots, moved)
     assert Counter(move.pod.workload.name for move in found.moves) == moved
 
 
-def test_unevenness_of_all_is_at_most_what_it_may_be():
-    prospects = [
-        Prospect(np.arange(total + 1), total, QosTarget(weight=weight))
-        for total, weight in ((4, 1.0), (8, 2.0))
-    ]
-    _, uneven = scores_and_unevenness(Objective(), prospects)
-    assert sum(int(each[-1]) for each in uneven) == pytest.approx(EVENNESS, abs=len(prospects))
-
-
 def test_unevenness_is_the_square_of_the_share_as_far_as_shares_add_to_the_score():
     prospects = [
         Prospect(np.arange(5), 4, QosTarget(0.5)),

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from kubedsm.model.model import NodeName
 from kubedsm.model.selectors import Requirement
 from kubedsm.plugins.feasibility import Feasibility
-from kubedsm.plugins.fit import TIER
 from support.examples import examples
 from support.literal_rules import literal_rule
 from support.rule_instances import HOST, app, cluster, drawn, drawn_pod, near, pod, zoned
@@ -92,17 +91,6 @@ def test_equivalent_pods_have_equal_verdicts_and_equal_effects(seed):
         assert with_one.rejections(newcomer) == with_other.rejections(newcomer)
 
 
-def test_labels_matter_only_where_somebody_looks():
-    a, b = pod("a", {"app": "a"}), pod("b", {"app": "b"})
-    nodes = [zoned("n1", "x")]
-    plain = Feasibility.of(cluster(nodes, [a, b]))
-    assert plain.equivalence(a) == plain.equivalence(b)
-    shy = pod("shy", {"app": "c"}, on="n1", anti_affinity=(near(app("a"), HOST),))
-    watched = Feasibility.of(cluster(nodes, [a, b, shy]))
-    assert watched.equivalence(a) != watched.equivalence(b)
-    assert (watched.feasible(a), watched.feasible(b)) == ([], ["n1"])
-
-
 def test_a_pod_that_the_snapshot_does_not_have_is_judged_by_all_its_labels():
     there = pod("there", {"side": "s"}, on="n1")
     feasibility = Feasibility.of(cluster([zoned("n1"), zoned("n2")], [there]))
@@ -125,17 +113,6 @@ def test_what_is_added_twice_or_was_never_there_is_refused():
     with pytest.raises(KeyError):
         feasibility.with_pod(newcomer, NodeName("gone"))
     assert once.without_pod(newcomer.uid).feasible(newcomer) == ["n1"]
-
-
-def test_the_tier_rule_is_told_apart():
-    newcomer = pod("a")
-    feasibility = Feasibility.of(cluster([zoned("n1"), zoned("n2", tier=None)], [newcomer]))
-    assert feasibility.feasible(newcomer) == ["n1"]
-    assert feasibility.feasible(newcomer, tier=False) == ["n1", "n2"]
-    refused = feasibility.rejection(newcomer, NodeName("n2"))
-    assert refused is not None
-    assert refused.rule == TIER.name
-    assert feasibility.rejection(newcomer, NodeName("n2"), tier=False) is None
 
 
 def test_pods_whose_rules_select_a_pod_are_interested_in_it():

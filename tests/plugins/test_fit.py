@@ -2,9 +2,7 @@ import pytest
 
 from kubedsm.model.model import (
     NodeName,
-    PodClass,
     Resources,
-    SchedulingRules,
     Tier,
 )
 from kubedsm.plugins.fit import shortages, unschedulable_message, why_unschedulable
@@ -12,12 +10,6 @@ from kubedsm.plugins.plugin import Rejection, scale_scores
 from support.placement_instances import GPU, node, resources, snapshot
 
 EDGE = Tier.EDGE
-PLAIN = PodClass(resources(1, 1), SchedulingRules())
-
-
-def test_exactly_what_is_left_is_enough():
-    assert shortages(resources(4, 8, gpu=2), resources(4, 8, 1, gpu=2)) == ()
-    assert shortages(resources(4, 8), resources(4, 8, 0)) == ("Too many pods",)
 
 
 def test_who_asks_for_nothing_fits_where_others_took_too_much():
@@ -35,16 +27,6 @@ def test_the_message_counts_reasons_and_sorts_them_as_text():
     }
     assert unschedulable_message(given) == (
         f"0/5 nodes are available: 1 Insufficient memory, 2 Insufficient cpu, 3 {taint}."
-    )
-
-
-def test_ten_sorts_before_two_as_kube_scheduler_has_it():
-    crowded = Rejection("NodeResourcesFit", ("Too many pods",))
-    short = Rejection("NodeResourcesFit", ("Insufficient cpu",))
-    given = {NodeName(f"a{i}"): crowded for i in range(10)}
-    given |= {NodeName(f"b{i}"): short for i in range(2)}
-    assert unschedulable_message(given) == (
-        "0/12 nodes are available: 10 Too many pods, 2 Insufficient cpu."
     )
 
 

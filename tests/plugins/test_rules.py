@@ -4,20 +4,15 @@ import attrs
 import pytest
 
 from kubedsm.model.events import Change
-from kubedsm.model.model import ClaimReference, Disk, HostPort, NodeName, Taint, Toleration
+from kubedsm.model.model import ClaimReference, Disk, NodeName, Taint, Toleration
 from kubedsm.model.selectors import NodeSelectorTerm, Requirement
 from kubedsm.model.surroundings import Claim, StorageClass, Surroundings, Volume
 from kubedsm.plugins.feasibility import Feasibility
 from kubedsm.plugins.fit import unschedulable_message
 from kubedsm.plugins.plugins import rejections
 from kubedsm.plugins.spread import POD_TOPOLOGY_SPREAD
-from support.placement_instances import resources
-from support.rule_instances import TAINT, ZONE, app, cluster, evenly, near, pod, zoned
+from support.rule_instances import TAINT, ZONE, app, cluster, evenly, pod, zoned
 
-NO_AFFINITY = "node(s) didn't match pod affinity rules"
-NO_ANTI_AFFINITY = "node(s) didn't match pod anti-affinity rules"
-OTHERS_ANTI_AFFINITY = "node(s) didn't satisfy existing pods anti-affinity rules"
-UNEVEN = "node(s) didn't match pod topology spread constraints"
 NO_MATCH = "node(s) didn't match Pod's node affinity/selector"
 
 
@@ -90,35 +85,6 @@ def test_cordons_and_taints_give_way_to_tolerations():
     assert given(Toleration("", "Exists")) == [""] * 4
 
 
-def test_all_that_is_short_is_named():
-    wants = pod("a", requests=resources(2, 9))
-    full = [zoned("n1", cpu=1, memory=8, pods=0)]
-    assert reasons(wants, full) == {"n1": "Too many pods, Insufficient cpu, Insufficient memory"}
-
-
-@pytest.mark.parametrize(
-    ("operator", "values", "accepted"),
-    [
-        ("In", ("1", "3"), {"g1", "g3"}),
-        ("NotIn", ("1", "3"), {"g2", "word", "none"}),
-        ("Exists", (), {"g1", "g2", "g3", "word"}),
-        ("DoesNotExist", (), {"none"}),
-        ("Gt", ("1",), {"g2", "g3"}),
-        ("Lt", ("2",), {"g1"}),
-        ("Gt", ("word",), set()),
-        ("Gt", (), set()),
-        ("Near", ("1",), set()),
-    ],
-)
-def test_operators_of_node_affinity(operator, values, accepted):
-    nodes = [zoned(f"g{i}", labels={"gen": str(i)}) for i in (1, 2, 3)]
-    nodes += [zoned("word", labels={"gen": "v2"}), zoned("none")]
-    term = NodeSelectorTerm((Requirement("gen", operator, values),))
-    given = reasons(pod("a", node_affinity=(term,)), nodes)
-    assert {name for name, reason in given.items() if not reason} == accepted
-    assert set(given.values()) <= {"", NO_MATCH}
-
-
 def test_nodes_named_by_field_are_the_only_ones_looked_at():
     nodes = [zoned("n1", unschedulable=True), zoned("n2", unschedulable=True), zoned("n3")]
 
@@ -153,69 +119,8 @@ def test_terms_that_contradict_themselves_leave_no_node():
     assert refused == feasibility.rejections(newcomer)
 
 
-@pytest.mark.parametrize(
-    ("asked", "taken", "free"),
-    [
-        (HostPort(80), HostPort(80), False),
-        (HostPort(80), HostPort(81), True),
-        (HostPort(80, "UDP"), HostPort(80, "TCP"), True),
-        (HostPort(80, ip="10.0.0.1"), HostPort(80, ip="10.0.0.2"), True),
-        (HostPort(80, ip="10.0.0.1"), HostPort(80, ip="10.0.0.1"), False),
-        (HostPort(80, ip="10.0.0.1"), HostPort(80), False),
-        (HostPort(80), HostPort(80, ip="10.0.0.1"), False),
-        (HostPort(80, ip="::"), HostPort(80, ip="10.0.0.1"), True),
-    ],
-)
-def test_host_ports(asked, taken, free):
-    there = pod("there", on="n1", ports=(taken,), terminating=True)
-    refused = "NodePorts: node(s) didn't have free ports for the requested pod ports"
-    given = verdicts(pod("a", ports=(asked,)), [zoned("n1"), zoned("n2")], [there])
-    assert given == {"n1": "" if free else refused, "n2": ""}
-
-
-def test_near_to_another_pod():
-    friend = pod("friend", {"app": "a"}, on="n1", terminating=True)
-    nodes = [*XYZ, zoned("n5", "x")]
-    newcomer = pod("b", affinity=(near(app("a")),))
-    assert verdicts(newcomer, nodes, [friend]) == {
-        "n1": "",
-        "n2": f"InterPodAffinity: {NO_AFFINITY}",
-        "n3": f"InterPodAffinity: {NO_AFFINITY}",
-        "n4": f"InterPodAffinity: {NO_AFFINITY}",
-        "n5": "",
-    }
-
-
-def test_far_from_another_pod():
-    foe = pod("foe", {"app": "a"}, on="n1")
-    given = verdicts(pod("b", anti_affinity=(near(app("a")),)), XYZ, [foe])
-    assert given == {"n1": f"InterPodAffinity: {NO_ANTI_AFFINITY}", "n2": "", "n3": "", "n4": ""}
-
-
-def test_where_another_pod_wants_it_far():
-    shy = pod("shy", {"app": "b"}, on="n1", anti_affinity=(near(app("a")),))
-    given = verdicts(pod("a", {"app": "a"}), XYZ, [shy])
-    refused = f"InterPodAffinity: {OTHERS_ANTI_AFFINITY}"
-    assert given == {"n1": refused, "n2": "", "n3": "", "n4": ""}
-    assert set(verdicts(pod("c", {"app": "c"}), XYZ, [shy]).values()) == {""}
-
-
 def spread(newcomer_labels=(("app", "a"),), **more):
     return pod("new", newcomer_labels, spread=(evenly(app("a"), **more),))
-
-
-def existing(*names, **more):
-    return [pod(f"old-{i}", {"app": "a"}, on=name, **more) for i, name in enumerate(names)]
-
-
-def test_spread_over_zones():
-    given = verdicts(spread(), XYZ, existing("n1", "n2"))
-    assert given == {
-        "n1": f"PodTopologySpread: {UNEVEN}",
-        "n2": f"PodTopologySpread: {UNEVEN}",
-        "n3": "",
-        "n4": f"PodTopologySpread: {UNEVEN} (missing required label)",
-    }
 
 
 def test_another_zone_of_a_node_may_help_a_pod_that_is_spread_and_another_label_does_not():
@@ -229,33 +134,9 @@ def test_another_zone_of_a_node_may_help_a_pod_that_is_spread_and_another_label_
         assert bool(POD_TOPOLOGY_SPREAD.hint(change, candidate, snapshot)) is helps
 
 
-def test_an_empty_selector_counts_nobody_but_the_pod_itself():
-    newcomer = pod("new", spread=(evenly(()),))
-    assert reasons(newcomer, XYZ, existing("n1", "n1", "n1"))["n1"] == ""
-    assert reasons(pod("new", spread=(evenly((), skew=0),)), XYZ)["n1"] == UNEVEN
-
-
 MOUNTS = (ClaimReference("shop", "data"),)
 BOUND = Claim("shop", "data", volume="pv", bound=True)
 OTHERS = 'persistentvolumeclaim "a-data" was not created for the pod'
-
-
-def only_in(zone):
-    return (NodeSelectorTerm((Requirement(ZONE, "In", (zone,)),)),)
-
-
-def test_a_volume_that_only_some_nodes_reach():
-    given = verdicts(pod("a", claims=MOUNTS), XYZ, (), knowing(BOUND, Volume("pv", only_in("y"))))
-    refused = "VolumeBinding: node(s) didn't match PersistentVolume's node affinity"
-    assert given == {"n1": refused, "n2": "", "n3": refused, "n4": refused}
-
-
-def test_a_volume_of_a_zone():
-    volume = Volume("pv", labels={"failure-domain.beta.kubernetes.io/zone": "x__y"})
-    given = verdicts(pod("a", claims=MOUNTS), XYZ, (), knowing(BOUND, volume))
-    refused = "VolumeZone: node(s) had no available volume zone"
-    # n4 has no zone at all, and so none that could be the wrong one.
-    assert given == {"n1": "", "n2": "", "n3": refused, "n4": ""}
 
 
 @pytest.mark.parametrize(
@@ -322,20 +203,6 @@ def test_what_is_unknown_of_bound_volumes_is_no_obstacle():
     assert set(reasons(pod("a", claims=MOUNTS), XYZ, (), only_claims).values()) == {""}
 
 
-def test_read_write_once_pod():
-    known = knowing(attrs.evolve(BOUND, once_per_pod=True), Volume("pv"))
-    newcomer = pod("a", claims=MOUNTS)
-    assert set(reasons(newcomer, XYZ, (), known).values()) == {""}
-    reader = pod("reader", on="n1", claims=MOUNTS)
-    refused = (
-        "VolumeRestrictions: node has pod using PersistentVolumeClaim with the same name"
-        " and ReadWriteOncePod access mode"
-    )
-    assert set(verdicts(newcomer, XYZ, [reader], known).values()) == {refused}
-    shared = knowing(BOUND, Volume("pv"))
-    assert set(verdicts(newcomer, XYZ, [reader], shared).values()) == {""}
-
-
 @pytest.mark.parametrize(
     ("kind", "reading", "others_reading", "refused"),
     [
@@ -352,13 +219,6 @@ def test_a_disk_is_shared_to_read_only(kind, reading, others_reading, refused):
     no_disk = "VolumeRestrictions: node(s) had no available disk"
     assert given == {"n1": no_disk if refused else "", "n2": ""}
     assert set(verdicts(pod("b", disks=(Disk(kind, ("e",)),)), XYZ, [there]).values()) == {""}
-
-
-def test_devices_are_not_ours_to_allocate():
-    given = verdicts(pod("a", resource_claims=("gpu",)), XYZ[:1])
-    assert given == {
-        "n1": "DynamicResources: pod has ResourceClaims, whose devices KubeDSM does not allocate"
-    }
 
 
 def test_a_gated_pod_waits():

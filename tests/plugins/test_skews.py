@@ -6,7 +6,7 @@ import attrs
 
 from kubedsm.plugins.feasibility import Feasibility
 from support import drawing
-from support.rule_instances import HOST, ZONE, app, cluster, evenly, near, pod, zoned
+from support.rule_instances import HOST, ZONE, app, cluster, evenly, pod, zoned
 
 INSTANCES = 400
 
@@ -49,11 +49,6 @@ def selector(rng):
     return rng.choice((None, (), app(rng.choice("abc")), app(*rng.sample("abc", 2))))
 
 
-def affine(rng):
-    terms = range(rng.choice((1, 1, 2)))
-    return {"affinity": tuple(near(selector(rng), rng.choice((ZONE, HOST))) for _ in terms)}
-
-
 def spread(rng):
     return {
         "spread": tuple(
@@ -66,17 +61,6 @@ def spread(rng):
             for _ in range(rng.choice((0, 1, 2)))
         )
     }
-
-
-def test_who_is_left_alone_is_who_would_not_be_let_in_again():
-    alone = 0
-    for seed in drawing.drawn(range(INSTANCES)):
-        crowd = crowded(seed, affine)
-        for each in crowd.came:
-            deserted = crowd.feasibility.is_affinity_violated(each)
-            assert deserted != crowd.kept(crowd.feasibility, each), seed
-            alone += deserted
-    assert alone > 5
 
 
 def test_what_is_uneven_is_what_would_not_be_let_in_again():

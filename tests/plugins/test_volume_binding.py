@@ -55,7 +55,6 @@ def reasons(newcomer, known, placed=()):
     return {name: rejections[name].reasons[0] for name in rejections}
 
 
-NO_VOLUME = "node(s) didn't find available persistent volumes to bind"
 ONE = mounting("a", "a")
 
 
@@ -106,28 +105,6 @@ ONE = mounting("a", "a")
 )
 def test_nodes_on_which_a_claim_can_be_bound(claim, things, nodes):
     assert feasible(ONE, knowing(claim, *things)) == nodes
-
-
-def test_pods_placed_before_take_volumes_and_storage():
-    a, b = unbound("a", 5, STATIC), unbound("b", 5, STATIC)
-    known = knowing(a, b, volume("v", 5, "n1"), volume("w", 9, "n1"), volume("x", 5, "n2"))
-    placed = [(mounting("first", "b"), "n1")]
-    assert feasible(ONE, known, placed) == ["n1", "n2"]
-    known = knowing(a, b, volume("v", 5, "n1"), volume("x", 5, "n2"))
-    assert feasible(ONE, known, placed) == ["n2"]
-    assert reasons(ONE, known, placed)["n1"] == NO_VOLUME
-    x = StorageCapacity("s", "x", CSI, (), capacity=9)
-    known = knowing(
-        unbound("a", 5, CSI), unbound("b", 5, CSI), CSIDriver(CSI, reports_capacity=True), x
-    )
-    assert len(feasible(ONE, known)) == 4
-    assert feasible(ONE, known, placed) == []
-    assert set(reasons(ONE, known, placed).values()) == {"node(s) did not have enough free storage"}
-
-
-def test_pods_that_share_a_claim_follow_the_first():
-    known = knowing(unbound("a", 5, LOCAL))
-    assert feasible(ONE, known, [(mounting("first", "a"), "n3")]) == ["n3"]
 
 
 def test_of_volumes_alike_the_first_by_name_is_taken():

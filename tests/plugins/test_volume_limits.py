@@ -7,8 +7,6 @@ import pytest
 
 from kubedsm.model.model import ClaimReference, NodeName
 from kubedsm.model.surroundings import Claim, CSINode, CSIVolume, Surroundings, Volume
-from kubedsm.objective.objective import Objective, QosTarget
-from kubedsm.optimizer.placing.immediate import immediate_schedule
 from kubedsm.plugins.feasibility import Feasibility
 from support import drawing
 from support.literal_rules import literal_rule
@@ -88,12 +86,6 @@ def test_pods_that_terminate_count_and_those_that_finished_do_not():
     assert refused(new, [attrs.evolve(there, phase="Succeeded")], known) == set()
 
 
-def test_a_generic_ephemeral_volume_counts():
-    known = knowing(ONE, **{"new-a": (FAST, "a"), "b": (FAST, "b")})
-    new = pod("new", claims=(ClaimReference("shop", "new-a", owner=""),))
-    assert refused(new, [mounting("there", "b", on="n1")], known) == {"n1"}
-
-
 def test_what_is_unknown_does_not_count():
     known, there = knowing(ONE, **VOLUMES), mounting("there", "b", on="n1")
     for kind in ("volumes", "csi_nodes"):
@@ -102,24 +94,6 @@ def test_what_is_unknown_does_not_count():
     # Of pods that are there already nothing is asked.
     gone = known.without_object(Claim, ("shop", "b"))
     assert refused(mounting("new", "a"), [there], gone) == set()
-
-
-def test_pods_of_a_batch_see_each_others_volumes():
-    names = [f"n{i}" for i in range(2)]
-    nodes = [zoned(name, cpu=8) for name in names]
-    limits = {name: {FAST: 1} for name in names}
-    known = knowing(limits, a=(FAST, "a"), b=(FAST, "b"), c=(FAST, "c"))
-    batch = [mounting(f"p-{v}-{i}", v) for v in "abc" for i in (0, 1)]
-    snapshot = cluster(nodes, batch, known)
-    decision = immediate_schedule(snapshot, batch, lambda _: QosTarget(), Objective())
-    by_node = {name: set() for name in names}
-    for binding in decision.bindings:
-        by_node[binding.node].add(binding.pod.name[:3])
-    assert sorted(map(len, by_node.values())) == [1, 1]
-    assert len(decision.bindings) == 4
-    assert len(decision.unplaced) == 2
-    for rejections in decision.unplaced.values():
-        assert {rejected.reasons for rejected in rejections.values()} == {(TOO_MANY,)}
 
 
 def drawn(seed):
