@@ -33,14 +33,6 @@ def run(cores, *arrivals, preempting=True):
     return targets, after.evictions
 
 
-def test_a_more_important_pod_preempts_if_it_may():
-    low, high = of_priority("low", 1), of_priority("high", 2)
-    assert run([1], [low], [high], preempting=False) == ({"low": "n1"}, 0)
-    assert run([1], [low], [high]) == ({"high": "n1"}, 1)
-    assert run([1], [low, high]) == ({"high": "n1"}, 0)
-    assert run([1], [of_priority("one", 1)], [of_priority("other", 1)]) == ({"one": "n1"}, 0)
-
-
 def test_evicted_pods_and_those_that_wait_are_tried_again():
     # `low` and `middle` fill both nodes; `high` fits on the one of `middle` alone.
     low, middle = of_priority("low", 1, 2), of_priority("middle", 2, 3)

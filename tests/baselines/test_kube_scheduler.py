@@ -286,28 +286,6 @@ def test_spreading_as_a_pod_asks_for_it_is_instead_of_the_default():
     assert "PodTopologySpread" not in rated(demanding, nodes, *there)
 
 
-def test_images_that_a_node_has_already():
-    mib = 2**20
-    images = ("web:1", "log:1")
-    nodes = (
-        attrs.evolve(edge("e1"), images={"web:1": 500 * mib, "log:1": 300 * mib, "huge:1": 2**40}),
-        attrs.evolve(edge("e2"), images={"log:1": 300 * mib, "huge:1": 2**40, "tiny:1": 30 * mib}),
-    )
-
-    def local(*images):
-        return rated(attrs.evolve(pod("a"), images=images), nodes).get("ImageLocality")
-
-    # e1: 500 on one of two nodes, so 250, and 300 on both: 100 (550 - 23) / (2 * 1000 - 23)
-    assert local(*images) == [26, 14]
-    # e1: of 250 and 1000, less 23 each
-    assert local("web:1") == [23, 0]
-    assert local("huge:1") == [100, 100]
-    assert local("tiny:1") == [0, 0]  # e2: half of 30 is less than 23
-    assert local("other:1") == [0, 0]
-    assert local() is None
-    assert "ImageLocality" not in rated(attrs.evolve(pod("a"), images=images), (edge("e1"),))
-
-
 def test_all_of_it_is_weighted_as_in_the_default_profile():
     nodes = (edge("e1"), edge("e2"))
     one = liking(pod("a"), affinity=((1, near("db")),))

@@ -8,8 +8,6 @@ import pytest
 from kubedsm_lab.baselines.score_cache import ScoreCache, Why
 from support.drawing import drawn
 
-#: best first
-FIVE = ["n3", "n1", "n5", "n2", "n4"]
 REFRESHES = ("0", ".2", ".5", ".9")
 
 
@@ -20,21 +18,6 @@ def served(cache, key, ranked):
     if node is None:
         cache, node, _ = cache.seed(key, ranked).take(key, feasible)
     return cache, node, why
-
-
-def test_a_ranking_is_used_up_from_the_top_to_beyond_the_share():
-    # 3 of 5: at 2 of 5 it is not used up by more than half, at 3 of 5 it is.
-    cache, nodes, looks = ScoreCache(), [], []
-    for _ in range(7):
-        cache, node, why = served(cache, "k", FIVE)
-        nodes.append(node)
-        looks.append(why)
-    assert nodes == ["n3", "n1", "n5", "n3", "n1", "n5", "n3"]
-    assert looks == ["cold", "hit", "hit", "consumed", "hit", "hit", "consumed"]
-    cold = ScoreCache()
-    cache = cold.seed("k", FIVE)
-    assert cold.take("k", frozenset(FIVE))[2] is Why.COLD
-    assert cache.take("k", frozenset(FIVE))[1] == cache.take("k", frozenset(FIVE))[1] == "n3"
 
 
 class Literal:

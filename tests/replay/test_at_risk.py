@@ -28,13 +28,6 @@ def found(*lives, nodes=(E1, E2, C1), cpu=1, end=10.0):
     return NodeRisk.of(timeline, nodes, samples)
 
 
-def test_two_ready_pods_on_one_node_are_at_risk_together():
-    assert found(life("a", E1), life("a", E1)) == NodeRisk(1.0, 1.0)
-    assert found(life("a", E1), life("a", E2)) == NodeRisk(0.0, 0.0)
-    assert found(life("a", E1), life("a", C1)) == NodeRisk(0.0, 0.0)
-    assert found(life("a", E1)) == NodeRisk(0.0, 0.0)
-
-
 def test_it_is_avoidable_where_another_node_of_the_tier_takes_one():
     two = [life("a", E1), life("a", E1)]
     assert found(*two, nodes=(E1, C1)) == NodeRisk(1.0, 0.0)

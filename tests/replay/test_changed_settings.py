@@ -3,18 +3,7 @@
 import pytest
 
 from kubedsm.config.settings import Configuration
-from kubedsm_lab.replay.changed_settings import with_settings
 from kubedsm_lab.replay.variants import UnknownPolicyError, contender
-
-
-def test_settings_change_what_they_name_and_nothing_else():
-    changed = with_settings(
-        Configuration(), {"suggester.period": "7s", "suggester.defragment": "true"}
-    )
-    assert changed.suggester.period == 7
-    assert changed.suggester.defragment is True
-    back = {"suggester.period": "5s", "suggester.defragment": "false"}
-    assert with_settings(changed, back) == with_settings(Configuration(), back)
 
 
 def test_settings_make_a_contender():

@@ -10,15 +10,11 @@ import pytest
 
 from kubedsm_lab.baselines.in_turn import pick
 from kubedsm_lab.baselines.registry import KUBEDSM
-from kubedsm_lab.emulator.api.resources import PODS
-from kubedsm_lab.emulator.api.store import ObjectChange
 from kubedsm_lab.replay.command import EXPERIMENTS
 from kubedsm_lab.replay.hpa.experiment import PRESET, Plan
 from kubedsm_lab.replay.hpa.processor_sharing import ClosedLoop, Processors
-from kubedsm_lab.replay.hpa.service import ModelledService
 from kubedsm_lab.replay.hpa.tables import format_chance, median_interval
 from kubedsm_lab.replay.hpa.trial import Outcome, play
-from kubedsm_lab.replay.virtual_time import VirtualClock
 from support.command_line import kubedsm
 
 STEP = 0.01
@@ -94,20 +90,6 @@ def test_clients_see_what_a_literal_form_of_the_model_has_them_see(seed):
         assert ours == pytest.approx(theirs, abs=0.02)
 
 
-def test_a_window_by_hand():
-    """Three share half a core: .2 core-seconds take each 1.2 s, five times, and a sixth is cut."""
-    loop = ClosedLoop(0.2, 15.0)
-    loop.have({"p": "n"}, 0.0)
-    loop.begin(3, random.Random(1), 10.0)
-    found = loop.window(17.0)
-    assert (found.start, found.seconds, found.requests, found.errors) == (10.0, 7.0, 15, 0)
-    assert found.p99 == pytest.approx(1.2)
-    assert loop.used == {"p": pytest.approx(3.5)}
-    # Who connects anew has a request of its own, and nothing of before counts.
-    loop.begin(1, random.Random(1), 17.0)
-    assert loop.window(17.9).requests == 2
-
-
 def test_requests_that_nobody_answers_are_given_up():
     """The pod is gone after 1 s, and another comes at 20 s, to a request that waits since 16 s."""
     loop = ClosedLoop(0.2, 15.0)
@@ -119,31 +101,6 @@ def test_requests_that_nobody_answers_are_given_up():
     # Answered at .7; lost at 1; given up at 16; answered at 20.4.
     assert (found.requests, found.errors) == (4, 2)
     assert loop._latencies == pytest.approx([0.4, 15.0, 4.4])
-
-
-async def test_metrics_server_is_told_the_mean_since_it_asked_before():
-    clock = VirtualClock()
-    service = ModelledService(clock, 0.2)
-    pod = {
-        "metadata": {
-            "name": "a",
-            "namespace": "default",
-            "uid": "1",
-            "labels": {"app": "php-apache"},
-        },
-        "spec": {"nodeName": "worker-1", "containers": []},
-        "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]},
-    }
-    assert service.usage("default", "a", "cpu") is None
-    service.notice(ObjectChange(0, "ADDED", PODS, pod, None))
-    assert service.usage("default", "a", "cpu") is None
-    await clock.sleep(10)
-    # Half a core for 5 of 15 seconds.
-    window = await service.window(1, 5.0, random.Random(1))
-    assert window.requests == 12
-    assert service.usage("default", "a", "memory") is None
-    assert service.usage("default", "a", "cpu") == pytest.approx(0.5 / 3)
-    assert service.usage("default", "b", "cpu") is None
 
 
 def test_where_a_median_is_follows_from_how_many_values_there_are():

@@ -41,24 +41,6 @@ def enumerated(nodes, samples, counts):
     )
 
 
-def test_two_small_pods_or_one_big_one():
-    """A core is half of a's pods, or nothing of b's, whose only pod needs two."""
-    nodes = [node("e1", Tier.EDGE, 2, 8000 * MI)]
-    samples = {"a": pod("a", cores=1), "b": pod("b", cores=2, service="b")}
-    optimum = Optimum.of(nodes, samples, {"a": 4, "b": 1})
-    assert optimum.share({"a": 4, "b": 1}) == pytest.approx((0 + 1) / 2)
-    assert optimum.share({"a": 2, "b": 1}) == pytest.approx(0.5)
-    assert optimum.share({"a": 4}) == pytest.approx(0.5)
-    assert optimum.share({"a": 1}) == 1.0
-
-
-def test_services_alike_share_the_room_in_favour_of_the_smaller():
-    nodes = [node("e1", Tier.EDGE, 3, 8000 * MI)]
-    samples = {"a": pod("a"), "c": pod("c", service="c")}
-    optimum = Optimum.of(nodes, samples, {"a": 2, "c": 6})
-    assert optimum.share({"a": 2, "c": 6}) == pytest.approx((1 + 1 / 6) / 2)
-
-
 def test_without_an_edge_there_is_nothing_to_reach():
     assert Optimum.of([], {"a": pod("a")}, {"a": 3}).share({"a": 3}) == 0.0
 

@@ -6,7 +6,7 @@ import attrs
 import msgspec
 import pytest
 
-from kubedsm.model.model import Resources, Tier
+from kubedsm.model.model import Tier
 from kubedsm.solvers.available import Highs
 from kubedsm_lab.replay.command import EXPERIMENTS
 from kubedsm_lab.replay.packing import experiment
@@ -20,7 +20,7 @@ from kubedsm_lab.replay.packing.attempts import (
 )
 from kubedsm_lab.replay.packing.attempts import call as packed_within
 from kubedsm_lab.replay.packing.experiment import PRESET, Plan, attempts
-from kubedsm_lab.replay.packing.instances import Shape, instance, seeds
+from kubedsm_lab.replay.packing.instances import Shape, instance
 from kubedsm_lab.replay.packing.tables import sections
 from kubedsm_lab.replay.tables import as_markdown
 from support.command_line import kubedsm
@@ -56,16 +56,6 @@ def test_instances_are_as_they_are_described(shape, seed):
         exact = sum(asked) * 100 / shape.usage / shape.nodes
         assert room == max(asked) or exact <= room < exact + 2
         assert room >= max(asked)
-
-
-def test_the_first_seeds_never_change():
-    assert seeds(Shape(4, 4, 1, 90), 6) == [1, 2, 3, 5, 6, 7]
-    assert seeds(Shape(4, 8, 1, 95), 6) == [1, 2, 3, 4, 5, 6]
-    assert seeds(Shape(32, 8, 1, 100), 3) == [1, 2, 3]
-    first = instance(TINY, 1).arrivals[0]
-    assert len(first) == 1
-    assert first[0].requests == Resources(167, 359810528, 1)
-    assert first[0].pod_class.priority == 4
 
 
 @pytest.mark.parametrize(
@@ -108,16 +98,6 @@ def test_the_papers_order_moves_no_pod_for_a_less_important_one():
     assert place_by_paper(start, (2, 1), Highs()) == (1, 0)
     ours = packed_within(start, start, (2, 1), Highs(), PLENTY, gaps=True)
     assert ours.placed == (1, 1)
-
-
-def test_without_gaps_pods_that_need_each_others_room_stay():
-    """6 and 3, 5 and 4 on nodes of 10; 2 waits until 3 and 4 have changed places."""
-    nodes = [node("n1", Tier.EDGE, 10, GI), node("n2", Tier.EDGE, 10, GI)]
-    pods = [packable(f"{n}", 1, n, on, running=True)
-            for n, on in ((6, "n1"), (3, "n1"), (5, "n2"), (4, "n2"))]  # fmt: skip
-    start = snapshot(nodes, [*pods, packable("2", 1, 2)])
-    for gaps, placed in ((True, 5), (False, 4)):
-        assert packed_within(start, start, (1,), Highs(), PLENTY, gaps=gaps).placed == (placed,)
 
 
 def packable(name, priority, cores, on=None, *, running=False):

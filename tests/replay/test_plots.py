@@ -9,23 +9,12 @@ from kubedsm_lab.replay.pictures import draw_report
 from kubedsm_lab.replay.plots import (
     Bar,
     Look,
-    assign_looks,
     plot_bars,
     plot_key,
     render_picture,
     split_picture,
 )
 from kubedsm_lab.replay.report import assemble_report
-from kubedsm_lab.replay.variants import CONTENDERS
-
-
-def test_nobody_looks_like_another_and_everybody_looks_the_same_everywhere():
-    settings = ["suggester.period=5s", "suggester.period=9s"]
-    looks = assign_looks([*settings, *CONTENDERS])
-    assert len(set(looks.values())) == len(CONTENDERS) + len(settings)
-    assert assign_looks(["random"])["random"] == looks["random"]
-    # Without colours there are patterns: those of every replay have one each.
-    assert len({look.pattern for look in list(assign_looks(list(CONTENDERS)[:6]).values())}) == 6
 
 
 def test_a_page_takes_a_picture_apart_and_makes_nothing_of_what_names_say():

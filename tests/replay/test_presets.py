@@ -4,20 +4,16 @@ from collections import Counter
 
 import pytest
 
-from kubedsm.config.documents import DocumentError
 from kubedsm.config.settings import Configuration
 from kubedsm.model.model import Share, Workload
 from kubedsm_lab.baselines.registry import ON_REQUEST
-from kubedsm_lab.emulator.paper import paper_cluster
 from kubedsm_lab.replay.changed_settings import with_settings
 from kubedsm_lab.replay.presets import (
     EQUAL_RATE_SCENARIOS,
     MAIN_POLICIES,
     MIDDLE_SCENARIO,
-    ONLY_D_SCENARIO,
     PAPER_SCENARIOS,
     TRIED_VALUES,
-    VARIANT_SCENARIO,
     as_recorded,
     closed,
     closed_loop,
@@ -58,12 +54,6 @@ def test_the_first_version_has_seconds_beyond_a_target():
     assert scores == pytest.approx([-45e6, -30e6, -15e6, 0, 0], abs=2)
 
 
-def test_a_variant_that_the_configuration_does_not_allow_says_why():
-    given = with_settings(Configuration(), {"suggester.period": "20h"})
-    with pytest.raises(DocumentError, match=r"^suggester\.period: 40h is not between"):
-        configured("half-frequency", given)
-
-
 @pytest.mark.parametrize(("preset", "seeds"), [(reduced, 1), (full, 5)])
 def test_everybody_plays_the_ten_scenarios_with_every_seed(preset, seeds):
     found = preset(range(1, seeds + 1), Setup())
@@ -90,17 +80,6 @@ def test_the_whole_evaluation_is_what_its_tables_show():
         *map(as_recorded, PAPER_SCENARIOS),
     }
     assert {run.setup.stabilization_seconds for run in runs} == {5, 60, 300}
-
-
-def test_the_figures_runs_are_on_the_authors_nodes_and_end_with_a_rest():
-    found = [run for run in full([1], Setup()) if run.setup.rest]
-    played = {(run.name, run.policy) for run in found}
-    for name in PAPER_SCENARIOS:
-        assert {(as_recorded(name), policy) for policy in MAIN_POLICIES} <= played
-    for variant in ("mid-migration", "no-migration", "c-over-a", "only-d"):
-        assert (as_recorded(VARIANT_SCENARIO), variant) in played
-    assert (as_recorded(ONLY_D_SCENARIO), "only-d") in played
-    assert all(run.setup.cluster == paper_cluster(recorded=True) for run in found)
 
 
 def test_both_loops_play_the_same_scenarios():

@@ -39,13 +39,6 @@ def test_ours_is_compared_with_the_best_of_the_others():
     assert found.winners == ["cache-scheduler"]
 
 
-@pytest.mark.parametrize("values", [{}, {"kubedsm": 1}, {"other": 1}])
-def test_nobody_is_compared_with_nobody(values):
-    found = ranking(**values)
-    assert found.difference is None
-    assert ours_and_best([found])[1] == []
-
-
 @pytest.mark.parametrize("value", [float("inf"), float("nan")])
 def test_a_figure_that_is_not_known_is_left_out(value):
     with pytest.raises(ValueError, match="p99: a figure is not finite"):

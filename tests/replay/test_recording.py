@@ -58,12 +58,6 @@ def test_what_other_pods_hold_is_no_room_for_the_services():
     assert left.allocatable == Resources(2500, 7500 * MI, 109)
 
 
-def test_a_pod_on_a_node_that_nobody_has_told_of_is_of_no_tier():
-    record = recorder((0, there("c", service="cart", on="new"))).record(0, 2)
-    assert [life.tier for life in record.timeline.lives] == [None]
-    assert [(found.name, found.allocatable) for found in record.nodes] == [("new", Resources())]
-
-
 def test_replicas_of_a_service_are_those_of_all_its_deployments():
     known = recorder(
         (0, deployed("cart", 3)), (1, deployed("canary", 1, app="cart")), (2, deployed("cart", 3)),

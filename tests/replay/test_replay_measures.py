@@ -2,7 +2,7 @@
 
 import pytest
 
-from kubedsm.model.model import Share, Tier
+from kubedsm.model.model import Tier
 from kubedsm_lab.replay.measures import (
     list_counted_levels,
     lost_pod_seconds,
@@ -35,17 +35,6 @@ def measured(found):
     run = Run("by-hand", SCENARIO, "kubedsm", 1, Setup())
     samples = {name: pod(name, service=name) for name in found.services}
     return measure(run, Record(found, (ONE_POD,), samples))
-
-
-def test_levels_have_no_gaps():
-    found = timeline(
-        life("a", Tier.EDGE, (0.0, 10.0)), life("a", Tier.CLOUD, (2.0, 5.0), (6.0, 7.0))
-    )
-    levels = [(level.since, level.until, level.shares["a"]) for level in found.levels()]
-    alone, both = Share(1, 1), Share(1, 2)
-    assert levels == [
-        (0.0, 2.0, alone), (2.0, 5.0, both), (5.0, 6.0, alone), (6.0, 7.0, both), (7.0, 10.0, alone)
-    ]  # fmt: skip
 
 
 def test_edge_ratio_is_the_time_mean_of_the_mean_over_services():

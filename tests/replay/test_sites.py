@@ -62,11 +62,6 @@ def test_every_station_and_user_belongs_to_a_site(number):
     assert sum(count_nodes(city.users)) == EDGE_NODES
 
 
-def test_nodes_are_divided_by_users_with_one_for_each_site():
-    # 24 nodes: one each, then 21 by largest quotient
-    assert count_nodes(np.array([300, 110, 0])) == [17, 6, 1]
-
-
 def test_demand_is_a_multiple_of_the_edge_and_peaks_wander_eastwards():
     city = group_stations(5)
     demand = Demand.draw(city, 3.0, random.Random(1))

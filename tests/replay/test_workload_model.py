@@ -20,49 +20,6 @@ def times(due, endpoints, server, end=100.0, seed=0):
     return found.times.round(9).tolist()
 
 
-def test_alone_a_request_takes_the_network_and_the_service_time():
-    one = Server(concurrency=1, service_time=0.1)
-    assert times([1.0, 1.2, 1.4], [Endpoint(EDGE, ALWAYS)], one) == [0.12] * 3
-    assert times([1.0, 1.2, 1.4], [Endpoint(CLOUD, ALWAYS)], one) == [0.18] * 3
-
-
-def test_at_twice_what_a_pod_can_serve_each_request_waits_half_a_service_time_longer():
-    due = [0.05 * index for index in range(5)]
-    found = times(due, [Endpoint(EDGE, ALWAYS)], Server(1, 0.1))
-    assert found == pytest.approx([0.12, 0.17, 0.22, 0.27, 0.32])
-
-
-def test_a_pod_that_is_not_ready_yet_shows_as_latency():
-    """Both requests reach the pod when it becomes Ready, at 3 s."""
-    late = Endpoint(EDGE, ((3.0, math.inf),))
-    assert times([1.0, 2.5, 4.0], [late], Server(1, 0.1)) == pytest.approx([2.12, 0.72, 0.12])
-
-
-def test_nobody_is_sent_to_a_pod_that_is_going():
-    going, staying = Endpoint(EDGE, ((0.0, 5.0),)), Endpoint(CLOUD, ALWAYS)
-    found = respond(
-        np.arange(0.5, 10.0, 0.5), [going, staying], Server(1, 0.1), 10.0, random.Random(1)
-    )
-    assert set(found.network[:9].tolist()) == {EDGE, CLOUD}
-    assert set(found.network[9:].tolist()) == {CLOUD}
-
-
-def test_what_a_pod_accepted_it_finishes():
-    assert times([0.0, 0.0, 0.0], [Endpoint(0.0, ((0.0, 0.5),))], Server(1, 1.0)) == [1, 2, 3]
-
-
-def test_without_an_endpoint_until_the_end_requests_are_counted_as_unanswered():
-    found = respond(
-        np.array([1.0, 6.0, 8.0]),
-        [Endpoint(0.0, ((0.0, 5.0),))],
-        Server(1, 0.1),
-        10.0,
-        random.Random(0),
-    )
-    assert found.unanswered == 2
-    assert found.times.tolist() == pytest.approx([0.1, 4.0, 2.0])
-
-
 def simulated(due, chosen, entered, endpoints, server):
     """One request after the other, each pod a heap of the moments when its servers are free."""
     free = [[0.0] * server.concurrency for _ in endpoints]
