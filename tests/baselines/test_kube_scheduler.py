@@ -15,7 +15,6 @@ from kubedsm.model.model import (
 )
 from kubedsm.model.selectors import NodeSelectorTerm, Requirement
 from kubedsm.optimizer.placing.cloud import allocation_score
-from kubedsm.plugins.spread import scale_spread, spread_score
 from kubedsm_lab.baselines.in_turn import InTurn, NodeUsage
 from kubedsm_lab.baselines.kube_scheduler import (
     KubeScheduler,
@@ -70,15 +69,6 @@ def test_least_allocated(allocatable, requested, expected):
 )
 def test_balanced_allocation(allocatable, without, with_pod, expected):
     assert balanced_allocation_score(allocatable, without, with_pod) == expected
-
-
-def test_spreading_over_hostnames():
-    # ln(4 + 2) = 1.792: 2 * 1.792 + 2 = 5.58, 1.792 + 2 = 3.79, 2
-    raw = [spread_score([(count, 3, 4)]) for count in (2, 1, 0, 0)]
-    assert raw == [6, 4, 2, 2]
-    # 100 (6 + 2 - s) / 6, cut off
-    assert scale_spread(raw) == [33, 66, 100, 100]
-    assert scale_spread([spread_score([]), spread_score([])]) == [100, 100]
 
 
 def room_of(nodes, *pods):
@@ -151,16 +141,6 @@ def test_taints_that_only_prefer_and_requests_of_nothing_count_a_little():
     # means of 90 and 80, 95 and 80
     assert found["NodeResourcesFit"] == [85, 87]
     assert "NodeResourcesBalancedAllocation" not in found
-
-
-def test_each_pod_sees_those_before_it():
-    """Four pods of one service on an empty cluster: spreading outweighs the rest at the edge."""
-    pods = [pod(f"a-{n}", created=float(n)) for n in range(4)]
-    decision = KUBE_SCHEDULER.place(snapshot(PAPER, pods), pods, random.Random(1))
-    assert [binding.pod.name for binding in decision.bindings] == ["a-0", "a-1", "a-2", "a-3"]
-    first_three = Counter(binding.node for binding in decision.bindings[:3])
-    assert first_three == {"n2": 1, "n3": 1, "n4": 1}
-    assert decision.bindings[3].node != "n5"
 
 
 def test_above_a_hundred_nodes_some_are_looked_at_and_the_best_may_not_be_seen():
@@ -284,21 +264,3 @@ def test_spreading_as_a_pod_asks_for_it_is_instead_of_the_default():
     assert rated(one, nodes, *there)["PodTopologySpread"] == [16, 66, 100]
     demanding = with_rules(one, spread=(spread("web"),))
     assert "PodTopologySpread" not in rated(demanding, nodes, *there)
-
-
-def test_all_of_it_is_weighted_as_in_the_default_profile():
-    nodes = (edge("e1"), edge("e2"))
-    one = liking(pod("a"), affinity=((1, near("db")),))
-    found = rated(one, nodes, labelled("d", "e1", "db"))
-    # e1: half the cpu and 1992 of 8000 MB asked, (50 + 75) / 2, e2: (75 + 87) / 2
-    assert found == {
-        "NodeResourcesFit": [62, 81],
-        "TaintToleration": [100, 100],
-        "InterPodAffinity": [100, 0],
-        "NodeAffinity": [100, 100],
-        # deviations .125 after .063, and .063 after 0: 87 after 93, 93 after 100
-        "NodeResourcesBalancedAllocation": [72, 71],
-        "PodTopologySpread": [100, 100],
-    }
-    # 62 + 3 * 100 + 2 * 100 + 2 * 100 + 72 + 2 * 100
-    assert total_scores(found) == [1034, 852]

@@ -101,3 +101,9 @@ def test_vector_and_scalar_forms_agree_and_never_fall(objective):
                 scores.tolist(),
                 scores[::-1].tolist(),
             ]
+
+
+def test_a_workload_without_pods_is_worth_nothing():
+    for objective in (EVEN, LATENCY, ECMUS):
+        assert objective.worth_of(Share(0, 0), QosTarget()) == 0
+        assert objective.scores(np.zeros(1, dtype=np.int64), 0, QosTarget()).tolist() == [0]

@@ -221,6 +221,29 @@ def test_a_disk_is_shared_to_read_only(kind, reading, others_reading, refused):
     assert set(verdicts(pod("b", disks=(Disk(kind, ("e",)),)), XYZ, [there]).values()) == {""}
 
 
+@pytest.mark.parametrize(
+    ("operator", "values", "accepted"),
+    [
+        ("In", ("1", "3"), {"g1", "g3"}),
+        ("NotIn", ("1", "3"), {"g2", "word", "none"}),
+        ("Exists", (), {"g1", "g2", "g3", "word"}),
+        ("DoesNotExist", (), {"none"}),
+        ("Gt", ("1",), {"g2", "g3"}),
+        ("Lt", ("2",), {"g1"}),
+        ("Gt", ("word",), set()),
+        ("Gt", (), set()),
+        ("Near", ("1",), set()),
+    ],
+)
+def test_operators_of_node_affinity(operator, values, accepted):
+    nodes = [zoned(f"g{i}", labels={"gen": str(i)}) for i in (1, 2, 3)]
+    nodes += [zoned("word", labels={"gen": "v2"}), zoned("none")]
+    term = NodeSelectorTerm((Requirement("gen", operator, values),))
+    given = reasons(pod("a", node_affinity=(term,)), nodes)
+    assert {name for name, reason in given.items() if not reason} == accepted
+    assert set(given.values()) <= {"", NO_MATCH}
+
+
 def test_a_gated_pod_waits():
     gated = attrs.evolve(pod("a"), gated=True, gates=("example.com/one", "two"))
     feasibility = Feasibility.of(cluster(XYZ, [gated]))

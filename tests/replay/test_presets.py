@@ -15,8 +15,6 @@ from kubedsm_lab.replay.presets import (
     PAPER_SCENARIOS,
     TRIED_VALUES,
     as_recorded,
-    closed,
-    closed_loop,
     equal_rates,
     full,
     list_tried,
@@ -80,15 +78,3 @@ def test_the_whole_evaluation_is_what_its_tables_show():
         *map(as_recorded, PAPER_SCENARIOS),
     }
     assert {run.setup.stabilization_seconds for run in runs} == {5, 60, 300}
-
-
-def test_both_loops_play_the_same_scenarios():
-    found = closed([1, 2], Setup(closed_loop=True))
-    played = Counter((run.name, run.policy, run.setup.closed_loop) for run in found)
-    assert set(played.values()) == {2}
-    assert set(played) == {
-        (naming(name), policy, naming is closed_loop)
-        for naming in (as_recorded, closed_loop)
-        for name in PAPER_SCENARIOS
-        for policy in ("kubedsm", "kube-scheduler")
-    }

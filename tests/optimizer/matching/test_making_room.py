@@ -3,7 +3,7 @@
 import attrs
 import numpy as np
 
-from kubedsm.model.deadline import NO_DEADLINE
+from kubedsm.model.deadline import NO_DEADLINE, Deadline
 from kubedsm.optimizer.matching.best_fit import add_by_ejection_chains, best_fit_increasing
 from kubedsm.optimizer.matching.match import Bounds, build_table
 from support import drawing
@@ -21,6 +21,8 @@ def test_what_comes_of_it_fits_and_is_seldom_less_than_could_be():
         assert (found <= packing.most).all()
         assert (found.sum(axis=0) <= packing.counts).all()
         assert found.sum() >= begun.sum()
+        late = add_by_ejection_chains(packing, begun, 3, 100, Deadline(lambda: 1.0))
+        assert (late == begun).all()
         table = build_table(packing, None, Bounds())
         best = max((sum(v) for v in np.argwhere(table.costs() < 2**61).tolist()), default=0)
         before += int(begun.sum())

@@ -73,3 +73,8 @@ def test_gives_up_beyond_the_steps():
     ceilings = np.full(len(STATES), 99)
     assert walk_nodes(STATES, ceilings, options, Bounds(steps=2)) is None
     assert walk_nodes(STATES, ceilings, options, Bounds(steps=100)) is not None
+
+
+def test_gives_up_when_vectors_have_no_code():
+    states = np.array([[0] * 8, [2**9] * 8], dtype=np.int64)
+    assert walk_nodes(states, np.full(2, 99), [], Bounds(steps=100)) is None

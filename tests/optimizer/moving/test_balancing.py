@@ -6,11 +6,13 @@ from statistics import pstdev
 import attrs
 import pytest
 
+from kubedsm.model.deadline import Deadline
 from kubedsm.model.measured import Usage
 from kubedsm.model.model import Taint, Tier
 from kubedsm.objective.load import Capacity, LoadGoal, Loads
 from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.objective.replica_spread import ReplicaSpread
+from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.moving.movable import default_movable
 from kubedsm.optimizer.moving.suggest import suggest
 from kubedsm.optimizer.moving.suggestion import SuggestLimits
@@ -174,6 +176,10 @@ def test_where_the_edge_is_kept_tidy_it_is_not_made_less_so():
     shot = twice(snapshot(BOTH, pods), uses)
     assert moved(shot) == [("c1", "n0", "n1", "edge-to-edge")]
     assert moved(shot, limits=SuggestLimits(defragment=True)) == []
+
+
+def test_who_has_no_time_moves_nothing():
+    assert moved(crossed(), bounds=Bounds(deadline=Deadline(lambda: 1.0))) == []
 
 
 def test_it_is_looked_at_again_when_it_begins():

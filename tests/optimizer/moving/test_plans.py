@@ -153,3 +153,8 @@ def test_plans_end_and_never_end_below_suggestions_alone():
         assert gained(made) >= alone, seed
         better += gained(made) > alone
     assert better
+
+
+def test_without_a_solver_there_is_no_plan():
+    by = attrs.evolve(expensive(), solver=None)
+    assert not step(by, together(), towards={}).moves

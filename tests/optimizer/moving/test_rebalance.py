@@ -7,8 +7,10 @@ from collections import Counter
 import attrs
 import pytest
 
+from kubedsm.model.deadline import Deadline
 from kubedsm.model.model import Taint, Tier
 from kubedsm.objective.objective import Objective, QosTarget
+from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.moving.movable import default_movable
 from kubedsm.optimizer.moving.suggest import suggest
 from kubedsm.optimizer.moving.suggestion import MoveKind, SuggestLimits
@@ -180,6 +182,11 @@ def test_it_pays_only_where_the_workload_stays_as_it_is_for_long_enough():
     assert [left.pod.name for left in found.rejected] == ["a-2"]
     assert "gains 20.0 pod-seconds, no more than its price of 20.0" in found.rejected[0].reason
     assert suggested(nodes, pods, LIMITS, lasting=lambda _: 0.0).moves
+
+
+def test_the_deadline_ends_it():
+    nodes, late = [edge("e1"), edge("e2")], Bounds(deadline=Deadline(lambda: 1.0))
+    assert not suggested(nodes, together("a", 2, "e1"), bounds=late).moves
 
 
 def test_defragmenting_puts_nothing_at_risk():

@@ -206,3 +206,14 @@ def test_defragmenting_must_take_a_hundredth_of_a_node_at_least(algorithm, other
     limits = SuggestLimits(defragment=True)
     found = suggested(nodes, pods, limits=limits, algorithm=algorithm)
     assert len(found.moves) == moves
+
+
+@pytest.mark.parametrize("algorithm", ["exact", "paper"])
+def test_headroom_is_left_free_by_pods_of_the_cloud(algorithm):
+    pods = [running(f"a-{n}", "a", resources(1), "cloud") for n in range(4)]
+    for headroom, number in ((0.0, 4), (0.25, 3), (0.5, 2), (1.0, 0)):
+        limits = SuggestLimits(headroom=headroom)
+        found = suggested(
+            [edge("e1", 2), edge("e2", 2), cloud()], pods, {}, limits=limits, algorithm=algorithm
+        )
+        assert len(found.moves) == number

@@ -17,7 +17,7 @@ from kubedsm.optimizer.moving.suggest import SUGGEST_BOUNDS, suggest
 from kubedsm.optimizer.moving.suggestion import SuggestLimits
 from support import drawing
 from support.placement_instances import node, pod, resources, snapshot
-from support.rule_instances import zoned
+from support.rule_instances import ZONE, app, near, zoned
 from support.ruled_instances import apart, leaning, member, ruled_case
 from support.ruled_literal import RuledOracle, broken, by_priority, refusals, stages
 from support.suggest_literal import needed
@@ -232,3 +232,17 @@ def test_why_no_moves_would_help_a_pod_that_waits():
         "g": "it is gated",
         "w": "no edge node is large enough for it, even if empty",
     }
+
+
+NEAR_DB = {"affinity": (near(app("db"), key=ZONE),)}
+SITE_AND_CLOUD = [edge("e1", zone="site"), cloud(zone="dc")]
+
+
+def test_they_go_together_or_not_at_all():
+    small = resources(0.5, 0.5)
+    pods = [member(f"r-{n}", "reader", "cloud", requests=small, **NEAR_DB) for n in range(3)]
+    pods.append(member("db-1", "db", "cloud"))
+    found = suggested(SITE_AND_CLOUD, pods)
+    assert len(found.moves) == 4
+    assert {move.group for move in found.moves} == {0}
+    assert not suggested([edge("e1", 2, "site"), SITE_AND_CLOUD[1]], pods).moves

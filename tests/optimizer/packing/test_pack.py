@@ -13,6 +13,14 @@ from support.suggest_instances import running
 SSD = SchedulingRules(node_selector=(("disk", "ssd"),))
 
 
+def nothing_promised(_):
+    return QosTarget(weight=0)
+
+
+def packed(of, **how):
+    return pack_cluster(of, nothing_promised, Objective(), Bounds(), lambda _: None, **how)
+
+
 def three_nodes(*tiers):
     """Of 4 GiB, of which only the first has the disk."""
     first = node("n0", tiers[0], 8, 4, labels={"disk": "ssd"})
@@ -39,3 +47,17 @@ def test_moves_that_need_each_others_room_are_let_out_by_one_that_stops_over():
     assert (out.source, out.target, back.source, back.target) == ("n1", "n2", "n2", "n0")
     assert large.needs == {out.name}
     assert {large.name, out.name} <= back.needs
+
+
+def test_what_has_to_be_missing_for_a_while_is_left_where_it_is():
+    """The same without room to stop over; with a gap it could be done."""
+    pods = [
+        running("large", "large", resources(1, 3), on="n0"),
+        running("small", "small", resources(1, 2), on="n1"),
+        pod("w", "w", resources(1, 2), rules=SSD),
+    ]
+    of = snapshot(three_nodes(Tier.EDGE, Tier.EDGE), pods)
+    found = packed(of)
+    assert not found.better
+    assert not found.placed_proven
+    assert packed(of, gaps=True).after == {0: 3}

@@ -7,6 +7,7 @@ from statistics import pstdev
 import attrs
 import pytest
 
+from kubedsm.model.deadline import Deadline
 from kubedsm.model.measured import Measured, Usage
 from kubedsm.model.model import Tier
 from kubedsm.model.node_index import zone_of
@@ -29,6 +30,9 @@ GOAL = LoadGoal()
 POLICY = KubeDSM(lambda _: QosTarget(), Objective(), load=GOAL)
 SOME = Usage(400.0, 0.0)
 IDLE, BUSY, FULL = Usage(0.0, 0.0), Usage(2000.0, 0.2 * GIB), Usage(3600.0, 3.6 * GIB)
+
+
+BLIND = attrs.evolve(POLICY, load=None)
 
 
 def waiting(number, service="web", cpu=0.1):
@@ -235,3 +239,12 @@ def _score(shot, goal, given, pod_, name):
     if max(ratios, default=0.0) > goal.high_usage:
         return round(100 * (goal.high_usage - max(ratios)), 6)
     return round(max(0.0, (1 - pstdev(ratios)) * 100), 6) if len(ratios) > 1 else None
+
+
+def test_who_has_no_time_leaves_it_as_it_is():
+    nodes, pods = [edge("e1"), edge("e2")], waiting(1)
+    shot = sampled(nodes, pods, {"e1": FULL, "e2": IDLE})
+    late = Deadline(lambda: 1.0)
+    assert homes(POLICY.decide_batch(shot, pods, late)) == homes(
+        BLIND.decide_batch(shot, pods, late)
+    )

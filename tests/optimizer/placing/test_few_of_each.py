@@ -33,3 +33,8 @@ def test_one_of_each_sort_comes_before_a_second():
     few = chosen(nodes, waiting, *there, few=5)
     assert few >= {"home", "large", "other"}
     assert [sum(name.startswith(of) for name in few) for of in "ef"] == [1, 1]
+
+
+def test_all_of_them_if_there_are_no_more():
+    nodes = [zoned(f"e{n}") for n in range(3)]
+    assert len(chosen(nodes, [pod("p", {"app": "a"})], few=9)) == 3

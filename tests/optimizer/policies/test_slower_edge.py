@@ -112,3 +112,12 @@ def test_one_that_waits_is_packed_into_the_cloud():
     found = policy.pack_pods(shot, lambda _: None)
     assert {move.pod.name: move.target[0] for move in found.awaited} == {"stuck": "c", "web": "c"}
     assert found.proven
+
+
+def test_one_that_waits_is_told_the_same():
+    """The cloud is full, and what is at the edge could make room for it there."""
+    full = running("db-0", "db", resources(2), on="c1")
+    edge = running("db-1", "db", resources(4), on="e1")
+    waiting = pod("web-0", "web", resources(1))
+    found = POLICY.suggest(two_tiers(waiting, full, edge), lambda _: None)
+    assert (waiting, Cause.EDGE_SLOWER) in [(left.pod, left.why.cause) for left in found.rejected]
