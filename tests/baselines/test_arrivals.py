@@ -62,3 +62,11 @@ def test_a_pod_that_ran_before_may_be_evicted_too_and_waits():
     assert [pod.name for pod in waiting] == ["there"]
     assert after.snapshot.pods[high.uid].ready
     assert after.snapshot.pods[high.uid].phase == "Running"
+
+
+def test_a_more_important_pod_preempts_if_it_may():
+    low, high = of_priority("low", 1), of_priority("high", 2)
+    assert run([1], [low], [high], preempting=False) == ({"low": "n1"}, 0)
+    assert run([1], [low], [high]) == ({"high": "n1"}, 1)
+    assert run([1], [low, high]) == ({"high": "n1"}, 0)
+    assert run([1], [of_priority("one", 1)], [of_priority("other", 1)]) == ({"one": "n1"}, 0)

@@ -264,3 +264,43 @@ def test_spreading_as_a_pod_asks_for_it_is_instead_of_the_default():
     assert rated(one, nodes, *there)["PodTopologySpread"] == [16, 66, 100]
     demanding = with_rules(one, spread=(spread("web"),))
     assert "PodTopologySpread" not in rated(demanding, nodes, *there)
+
+
+def test_images_that_a_node_has_already():
+    mib = 2**20
+    images = ("web:1", "log:1")
+    nodes = (
+        attrs.evolve(edge("e1"), images={"web:1": 500 * mib, "log:1": 300 * mib, "huge:1": 2**40}),
+        attrs.evolve(edge("e2"), images={"log:1": 300 * mib, "huge:1": 2**40, "tiny:1": 30 * mib}),
+    )
+
+    def local(*images):
+        return rated(attrs.evolve(pod("a"), images=images), nodes).get("ImageLocality")
+
+    # e1: 500 on one of two nodes, so 250, and 300 on both: 100 (550 - 23) / (2 * 1000 - 23)
+    assert local(*images) == [26, 14]
+    # e1: of 250 and 1000, less 23 each
+    assert local("web:1") == [23, 0]
+    assert local("huge:1") == [100, 100]
+    assert local("tiny:1") == [0, 0]  # e2: half of 30 is less than 23
+    assert local("other:1") == [0, 0]
+    assert local() is None
+    assert "ImageLocality" not in rated(attrs.evolve(pod("a"), images=images), (edge("e1"),))
+
+
+def test_all_of_it_is_weighted_as_in_the_default_profile():
+    nodes = (edge("e1"), edge("e2"))
+    one = liking(pod("a"), affinity=((1, near("db")),))
+    found = rated(one, nodes, labelled("d", "e1", "db"))
+    # e1: half the cpu and 1992 of 8000 MB asked, (50 + 75) / 2, e2: (75 + 87) / 2
+    assert found == {
+        "NodeResourcesFit": [62, 81],
+        "TaintToleration": [100, 100],
+        "InterPodAffinity": [100, 0],
+        "NodeAffinity": [100, 100],
+        # deviations .125 after .063, and .063 after 0: 87 after 93, 93 after 100
+        "NodeResourcesBalancedAllocation": [72, 71],
+        "PodTopologySpread": [100, 100],
+    }
+    # 62 + 3 * 100 + 2 * 100 + 2 * 100 + 72 + 2 * 100
+    assert total_scores(found) == [1034, 852]

@@ -106,3 +106,33 @@ def _literally(shot, goal):
         if best > 0:
             return next(pod for pod, gain in gains.items() if gain == best)
     return None
+
+
+def test_the_descheduler_takes_the_pod_of_greatest_gain_from_the_most_uneven_node():
+    # n0 uses .5 of cpu alone, n1 .5 of memory; the larger of two on n0 evens out n1.
+    shot = busy(
+        [edge("n0"), edge("n1")],
+        {"small": ("n0", Usage(500.0, 0.0)), "large": ("n0", Usage(1500.0, 0.0))},
+        other={"n1": Usage(0.0, 1.5 * 2**30)},
+    )
+    assert evicted(shot) == "large"
+    assert evicted(shot, stay=("large",)) == "small"
+    assert evicted(shot, stay=("large", "small")) is None
+    assert evicted(attrs.evolve(shot, measured=Measured())) is None
+    # The most uneven node's pod would be as uneven anywhere: the next node's is looked at.
+    shot = busy(
+        [edge("n0"), edge("n1"), edge("n2")],
+        {"hog": ("n0", Usage(3000.0, 0.0)), "some": ("n1", Usage(1000.0, 0.0))},
+        other={"n1": Usage(200.0, 0.0)},
+    )
+    assert evicted(shot) == "some"
+
+
+def test_a_node_of_which_nothing_is_known_counts_as_the_others_on_average():
+    web = {Workload("shop", "Deployment", "web"): Usage(0.0, 0.0)}
+    sample = Measured(60.0, {"n0": Usage(0.0, 4.0 * 2**30), "n1": Usage(0.0, 0.0)}, web)
+    assert placed(1, ALIKE, sample) == ["n1"]
+    assert placed(1, [ALIKE[0], ALIKE[2]], sample) == ["n0"]
+    three = attrs.evolve(sample, nodes={**sample.nodes, "n1": Usage(0.0, 2.0 * 2**30)})
+    worse = [edge("n1"), edge("n2"), edge("n0")]
+    assert placed(1, worse, three) == ["n1"]

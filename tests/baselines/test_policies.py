@@ -76,3 +76,14 @@ def test_every_policy_is_scored_alike_repeats_itself_and_takes_no_node_without_a
     assert first == again
     decision, nodes = place(policy, (node("plain", None, 8, 8000 * MI),), batch(1))
     assert (nodes, len(decision.unplaced)) == ([], 1)
+
+
+@pytest.mark.parametrize("policy", ["biggest-edge-first", "smallest-edge-first"])
+def test_what_the_edge_cannot_take_goes_to_any_cloud_node(policy):
+    seen = Counter()
+    for seed in range(40):
+        _, nodes = place(policy, CLUSTER, batch(7), seed)
+        assert set(nodes[:6]) == {"big", "small"}
+        seen[nodes[6]] += 1
+    assert seen.keys() == {"far1", "far2"}
+    assert min(seen.values()) > 8

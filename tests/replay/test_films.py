@@ -49,3 +49,11 @@ def test_moves_are_seen_step_by_step():
     ]
     assert {"moving", "completed"} <= {row["state"] for row in rows if row}
     assert len({row["step"].partition(" ")[0] for row in rows if row and row.get("step")}) > 1
+
+
+def test_the_same_run_is_the_same_film():
+    outcome = filmed("kubedsm")
+    assert outcome.film == filmed("kubedsm").film
+    # In another process sets have another order.
+    tables = [rows for each in messages(outcome) for rows in each["rows"].values()]
+    assert all(list(rows) == sorted(rows) for rows in tables)

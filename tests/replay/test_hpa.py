@@ -10,11 +10,15 @@ import pytest
 
 from kubedsm_lab.baselines.in_turn import pick
 from kubedsm_lab.baselines.registry import KUBEDSM
+from kubedsm_lab.emulator.api.resources import PODS
+from kubedsm_lab.emulator.api.store import ObjectChange
 from kubedsm_lab.replay.command import EXPERIMENTS
 from kubedsm_lab.replay.hpa.experiment import PRESET, Plan
 from kubedsm_lab.replay.hpa.processor_sharing import ClosedLoop, Processors
+from kubedsm_lab.replay.hpa.service import ModelledService
 from kubedsm_lab.replay.hpa.tables import format_chance, median_interval
 from kubedsm_lab.replay.hpa.trial import Outcome, play
+from kubedsm_lab.replay.virtual_time import VirtualClock
 from support.command_line import kubedsm
 
 STEP = 0.01
@@ -144,3 +148,28 @@ def test_the_chance_of_the_published_range_has_an_interval():
     shown = format_chance(values, 180.0)
     assert shown.startswith("0.88 (0.8")
     assert format_chance([0.0, 180.0], 180.0) == "0.88"
+
+
+async def test_metrics_server_is_told_the_mean_since_it_asked_before():
+    clock = VirtualClock()
+    service = ModelledService(clock, 0.2)
+    pod = {
+        "metadata": {
+            "name": "a",
+            "namespace": "default",
+            "uid": "1",
+            "labels": {"app": "php-apache"},
+        },
+        "spec": {"nodeName": "worker-1", "containers": []},
+        "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]},
+    }
+    assert service.usage("default", "a", "cpu") is None
+    service.notice(ObjectChange(0, "ADDED", PODS, pod, None))
+    assert service.usage("default", "a", "cpu") is None
+    await clock.sleep(10)
+    # Half a core for 5 of 15 seconds.
+    window = await service.window(1, 5.0, random.Random(1))
+    assert window.requests == 12
+    assert service.usage("default", "a", "memory") is None
+    assert service.usage("default", "a", "cpu") == pytest.approx(0.5 / 3)
+    assert service.usage("default", "b", "cpu") is None

@@ -7,6 +7,9 @@ import msgspec
 import numpy as np
 import pytest
 
+from kubedsm.app.load_reading import queries_of
+from kubedsm.config.load_aware import LoadAware
+from kubedsm.config.settings import Configuration
 from kubedsm_lab.emulator.api.resources import PODS
 from kubedsm_lab.emulator.api.store import ObjectChange
 from kubedsm_lab.replay.command import EXPERIMENTS
@@ -15,15 +18,17 @@ from kubedsm_lab.replay.load_aware.application import (
     CAPACITY,
     GRAPHS,
     SCENARIOS,
+    SERVICES,
     Function,
     Resource,
 )
 from kubedsm_lab.replay.load_aware.experiment import PRESET, Plan, sections
-from kubedsm_lab.replay.load_aware.history import LoadHistory
+from kubedsm_lab.replay.load_aware.history import LoadHistory, ModelledPrometheus
 from kubedsm_lab.replay.load_aware.model import Chance, Traffic, end_to_end, visit_seconds
 from kubedsm_lab.replay.load_aware.trial import OURS, PAPER, Outcome, Trial, play
 from kubedsm_lab.replay.presets import REFERENCE
 from kubedsm_lab.replay.tables import as_markdown
+from kubedsm_lab.replay.virtual_time import VirtualClock
 from support.command_line import kubedsm
 from support.evaluations import lines_in
 
@@ -176,3 +181,30 @@ def test_the_command_from_end_to_end(tmp_path, monkeypatch):
     assert "## How\n\nA model, not a measurement" in tables
     assert "scenario 1: kubedsm + load</td>" in (tmp_path / "index.html").read_text()
     assert play(outcomes[REFERENCE].trial) == outcomes[REFERENCE]
+
+
+async def test_it_is_told_as_prometheus_tells_it():
+    history, clock = LoadHistory(_traffic), VirtualClock()
+    for service in SERVICES:
+        for worker in (1, 2):
+            pod = shown(f"{service}-{worker}", service, worker)
+            history.notice(ObjectChange(0, "ADDED", PODS, pod, None), 0)
+    history.set_users(10, 50)
+    await clock.sleep(100)
+    queries = queries_of(Configuration(load_aware=LoadAware(prometheus="http://model")))
+    whom = LoadAware(window=100)
+    told = await ModelledPrometheus(history, clock).ask(whom, queries, 1.0, 1_000_000, dict)
+    assert told.keys() == queries.keys()
+    rate = _traffic(ON_TWO, 10).rate
+    found = {(query, *sorted(s.labels.values())): s.value for query, of in told.items() for s in of}
+    # Half of the time there were no users; and requests are shared by two pods.
+    assert found["node_cpu", "default", "worker-1"] == pytest.approx(4 * 30 * rate / 2 / 2)
+    assert found["pod_disk", "default", "m16-2"] == pytest.approx(10e6 * rate / 2 / 2)
+    assert {sample.at for of in told.values() for sample in of} == {clock.wall()}
+
+
+def test_who_asks_for_more_than_there_is_waits():
+    traffic = Traffic(GRAPHS["tree"], SCENARIOS[1], ON_TWO, 200, PLAIN)
+    assert traffic.rate == pytest.approx(0.95 / 0.04)
+    # Each user is answered once in 200 / rate seconds, one of which is a pause.
+    assert traffic.seconds(PLAIN) == pytest.approx(200 / traffic.rate - 1)

@@ -6,7 +6,7 @@ import attrs
 import msgspec
 import pytest
 
-from kubedsm.model.model import Tier
+from kubedsm.model.model import Resources, Tier
 from kubedsm.solvers.available import Highs
 from kubedsm_lab.replay.command import EXPERIMENTS
 from kubedsm_lab.replay.packing import experiment
@@ -20,7 +20,7 @@ from kubedsm_lab.replay.packing.attempts import (
 )
 from kubedsm_lab.replay.packing.attempts import call as packed_within
 from kubedsm_lab.replay.packing.experiment import PRESET, Plan, attempts
-from kubedsm_lab.replay.packing.instances import Shape, instance
+from kubedsm_lab.replay.packing.instances import Shape, instance, seeds
 from kubedsm_lab.replay.packing.tables import sections
 from kubedsm_lab.replay.tables import as_markdown
 from support.command_line import kubedsm
@@ -205,3 +205,13 @@ def test_the_command_from_end_to_end(tmp_path, tiny):
     again = packed("--out", tmp_path)
     assert again.stdout.endswith((tmp_path / "tables.md").read_text())
     assert len((tmp_path / "calls-highs.jsonl").read_bytes().splitlines()) == 2
+
+
+def test_the_first_seeds_never_change():
+    assert seeds(Shape(4, 4, 1, 90), 6) == [1, 2, 3, 5, 6, 7]
+    assert seeds(Shape(4, 8, 1, 95), 6) == [1, 2, 3, 4, 5, 6]
+    assert seeds(Shape(32, 8, 1, 100), 3) == [1, 2, 3]
+    first = instance(TINY, 1).arrivals[0]
+    assert len(first) == 1
+    assert first[0].requests == Resources(167, 359810528, 1)
+    assert first[0].pod_class.priority == 4

@@ -9,12 +9,14 @@ from kubedsm_lab.replay.pictures import draw_report
 from kubedsm_lab.replay.plots import (
     Bar,
     Look,
+    assign_looks,
     plot_bars,
     plot_key,
     render_picture,
     split_picture,
 )
 from kubedsm_lab.replay.report import assemble_report
+from kubedsm_lab.replay.variants import CONTENDERS
 
 
 def test_a_page_takes_a_picture_apart_and_makes_nothing_of_what_names_say():
@@ -62,3 +64,12 @@ def test_a_page_shows_tables_that_scroll_and_no_comment():
 def test_nothing_is_imported_to_draw_with_until_something_is_drawn():
     code = "import sys, kubedsm_lab.replay.command; sys.exit('matplotlib' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_nobody_looks_like_another_and_everybody_looks_the_same_everywhere():
+    settings = ["suggester.period=5s", "suggester.period=9s"]
+    looks = assign_looks([*settings, *CONTENDERS])
+    assert len(set(looks.values())) == len(CONTENDERS) + len(settings)
+    assert assign_looks(["random"])["random"] == looks["random"]
+    # Without colours there are patterns: those of every replay have one each.
+    assert len({look.pattern for look in list(assign_looks(list(CONTENDERS)[:6]).values())}) == 6

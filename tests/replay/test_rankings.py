@@ -69,3 +69,10 @@ def test_the_tables_of_several():
             ["Jain", "**0.9917**", "-", "0.5", "0 %"],
         ],
     )
+
+
+@pytest.mark.parametrize("values", [{}, {"kubedsm": 1}, {"other": 1}])
+def test_nobody_is_compared_with_nobody(values):
+    found = ranking(**values)
+    assert found.difference is None
+    assert ours_and_best([found])[1] == []

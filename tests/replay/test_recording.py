@@ -87,3 +87,9 @@ def test_an_eviction_without_a_deployment_ends_when_as_many_are_ready_as_before(
 def test_who_answers_is_in_the_tier_of_its_node(said, tier):
     known = recorder((0, edge("e1")), (0, there("c-0", service="cart")))
     assert known.tier_of(said) is tier
+
+
+def test_a_pod_on_a_node_that_nobody_has_told_of_is_of_no_tier():
+    record = recorder((0, there("c", service="cart", on="new"))).record(0, 2)
+    assert [life.tier for life in record.timeline.lives] == [None]
+    assert [(found.name, found.allocatable) for found in record.nodes] == [("new", Resources())]

@@ -165,3 +165,8 @@ def test_trials_are_tabulated_and_play_the_same_twice(monkeypatch):
     tables = {section.title: section.table for section in sections(seeds)}
     near = next(f"{each.near:.3f}" for each in outcomes if each.trial.contender == OURS)
     assert tables["At a glance"][1][0][1] == f"{near} [{near}, {near}]"
+
+
+def test_nodes_are_divided_by_users_with_one_for_each_site():
+    # 24 nodes: one each, then 21 by largest quotient
+    assert count_nodes(np.array([300, 110, 0])) == [17, 6, 1]

@@ -8,6 +8,16 @@ from kubedsm_lab.replay import virtual_time
 from kubedsm_lab.replay.virtual_time import StandstillError, run_in_virtual_time
 
 
+def test_a_day_takes_no_time():
+    async def day():
+        async with asyncio.TaskGroup() as tasks:
+            for hour in range(24):
+                tasks.create_task(asyncio.sleep(3600 * hour + 3600))
+        return asyncio.get_running_loop().time()
+
+    assert run_in_virtual_time(day()) == pytest.approx(86_400)
+
+
 def test_waiting_for_ever_is_an_error():
     async def forever():
         await asyncio.Event().wait()

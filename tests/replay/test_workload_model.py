@@ -59,6 +59,8 @@ def test_random_instances_beside_a_simulation(seed):
     assert found.unanswered == len(due) - len(kept)
     expected = simulated(kept, chosen, entered, endpoints, server)
     assert found.times[: len(kept)].tolist() == pytest.approx(expected)
+    unanswered = [40.0 - moment for moment in due[len(kept) :]]
+    assert found.times[len(kept) :].tolist() == pytest.approx(unanswered)
 
 
 def test_requests_are_due_one_period_after_the_other():
