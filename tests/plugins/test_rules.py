@@ -4,7 +4,7 @@ import attrs
 import pytest
 
 from kubedsm.model.events import Change
-from kubedsm.model.model import ClaimReference, Disk, NodeName, Taint, Toleration
+from kubedsm.model.model import ClaimReference, Disk, NodeName
 from kubedsm.model.selectors import NodeSelectorTerm, Requirement
 from kubedsm.model.surroundings import Claim, StorageClass, Surroundings, Volume
 from kubedsm.plugins.feasibility import Feasibility
@@ -60,29 +60,6 @@ def test_the_rules_go_by_their_plugins_names():
         "tierless": "Tier: node(s) had no label that makes them edge or cloud",
         "good": "",
     }
-
-
-def test_cordons_and_taints_give_way_to_tolerations():
-    key, effects = "node.kubernetes.io/unschedulable", ("NoSchedule", "NoExecute")
-    first, second = ([Taint(name, "1", effect) for effect in effects] for name in "ab")
-    cordoned = zoned("cordoned", unschedulable=True)
-    liked = zoned("liked", taints=[Taint("a", "", "PreferNoSchedule")])
-    tainted = [zoned(f"t{at}", taints=[first[at], second[at]]) for at in range(2)]
-
-    def given(*tolerations):
-        return list(
-            reasons(pod("a", tolerations=tolerations), [cordoned, liked, *tainted]).values()
-        )
-
-    def untolerated(name):
-        return f"node(s) had untolerated taint {{{name}: 1}}"
-
-    closed = "node(s) were unschedulable"
-    assert given() == [closed, "", *[untolerated("a")] * 2]
-    assert given(Toleration("a", "Equal", "2")) == given(Toleration(key, "Exists", "", "NoExecute"))
-    assert given(Toleration(key, "Exists", "", "NoSchedule"))[0] == ""
-    assert given(Toleration("a", "Equal", "1"))[2:] == [untolerated("b")] * 2
-    assert given(Toleration("", "Exists")) == [""] * 4
 
 
 def test_nodes_named_by_field_are_the_only_ones_looked_at():
@@ -204,24 +181,6 @@ def test_what_is_unknown_of_bound_volumes_is_no_obstacle():
 
 
 @pytest.mark.parametrize(
-    ("kind", "reading", "others_reading", "refused"),
-    [
-        ("iscsi", True, True, False),
-        ("iscsi", False, True, True),
-        ("iscsi", True, False, True),
-        ("awsElasticBlockStore", True, True, True),
-    ],
-)
-def test_a_disk_is_shared_to_read_only(kind, reading, others_reading, refused):
-    there = pod("there", on="n1", disks=(Disk(kind, ("d",), others_reading),))
-    newcomer = pod("a", disks=(Disk(kind, ("d",), reading),))
-    given = verdicts(newcomer, XYZ[:2], [there])
-    no_disk = "VolumeRestrictions: node(s) had no available disk"
-    assert given == {"n1": no_disk if refused else "", "n2": ""}
-    assert set(verdicts(pod("b", disks=(Disk(kind, ("e",)),)), XYZ, [there]).values()) == {""}
-
-
-@pytest.mark.parametrize(
     ("operator", "values", "accepted"),
     [
         ("In", ("1", "3"), {"g1", "g3"}),
@@ -242,6 +201,24 @@ def test_operators_of_node_affinity(operator, values, accepted):
     given = reasons(pod("a", node_affinity=(term,)), nodes)
     assert {name for name, reason in given.items() if not reason} == accepted
     assert set(given.values()) <= {"", NO_MATCH}
+
+
+@pytest.mark.parametrize(
+    ("kind", "reading", "others_reading", "refused"),
+    [
+        ("iscsi", True, True, False),
+        ("iscsi", False, True, True),
+        ("iscsi", True, False, True),
+        ("awsElasticBlockStore", True, True, True),
+    ],
+)
+def test_a_disk_is_shared_to_read_only(kind, reading, others_reading, refused):
+    there = pod("there", on="n1", disks=(Disk(kind, ("d",), others_reading),))
+    newcomer = pod("a", disks=(Disk(kind, ("d",), reading),))
+    given = verdicts(newcomer, XYZ[:2], [there])
+    no_disk = "VolumeRestrictions: node(s) had no available disk"
+    assert given == {"n1": no_disk if refused else "", "n2": ""}
+    assert set(verdicts(pod("b", disks=(Disk(kind, ("e",)),)), XYZ, [there]).values()) == {""}
 
 
 def test_a_gated_pod_waits():

@@ -126,41 +126,9 @@ def test_replicas_on_a_node_that_was_deleted_do_not_count():
     assert suggest(shot, lambda _: CONTENT, Objective(beta=0.0), LIMITS).moves == ()
 
 
-def test_in_a_rollout_the_youngest_of_both_kinds_goes():
-    old, new = together("a", 2, "e1"), [running("a-9", "a", resources(2), "e1", created=9.0)]
-    for pods in ([*old, *new], [*new, *old]):
-        assert told(suggested([edge("e1"), edge("e2")], pods)) == {
-            ("a-9", "e1", "e2", "edge-to-edge")
-        }
-    # Unless there is only room for another.
-    assert told(suggested([edge("e1"), edge("e2", 1)], [*old, *new])) == {
-        ("a-1", "e1", "e2", "edge-to-edge")
-    }
-
-
 def test_a_node_that_it_likes_less_is_no_place_for_it():
     other = edge("e2", taints=(Taint("old", "", "PreferNoSchedule"),))
     assert not suggested([edge("e1"), other], together("a", 2, "e1")).moves
-
-
-def test_the_most_pods_come_first_before_them_the_weight_and_first_the_priority():
-    nodes = [edge("e1", 16), edge("e2", 1)]
-    pods = [*together("a", 2, "e1"), *together("b", 3, "e1"), *together("c", 2, "e1")]
-    assert told(suggested(nodes, pods)) == {("b-2", "e1", "e2", "edge-to-edge")}
-    heavy = {"a": QosTarget(0.0, 2.0)}
-    assert told(suggested(nodes, pods, targets=heavy)) == {("a-1", "e1", "e2", "edge-to-edge")}
-    pods = [*pods[:5], *together("c", 2, "e1", priority=5)]
-    assert told(suggested(nodes, pods, targets=heavy)) == {("c-1", "e1", "e2", "edge-to-edge")}
-
-
-def test_it_goes_to_another_zone_rather_then_where_it_costs_least():
-    pods = [*together("a", 2, "e1", 2), running("b-1", "b", resources(3), "c1")]
-    # On e2, a would leave a core that is of no use; on e3 it leaves room for the three cores of b.
-    nodes = [edge("e1", 4, "x"), edge("e2", 4, "x"), edge("e3", 5, "x"), cloud(unschedulable=True)]
-    limits = attrs.evolve(LIMITS, max_cloud_to_edge=0)
-    assert told(suggested(nodes, pods, limits)) == {("a-1", "e1", "e3", "edge-to-edge")}
-    nodes[1] = edge("e2", 4, "y")
-    assert told(suggested(nodes, pods, limits)) == {("a-1", "e1", "e2", "edge-to-edge")}
 
 
 def test_in_the_cloud_it_goes_where_least_is_allocated():
@@ -187,20 +155,6 @@ def test_it_pays_only_where_the_workload_stays_as_it_is_for_long_enough():
 def test_the_deadline_ends_it():
     nodes, late = [edge("e1"), edge("e2")], Bounds(deadline=Deadline(lambda: 1.0))
     assert not suggested(nodes, together("a", 2, "e1"), bounds=late).moves
-
-
-def test_defragmenting_puts_nothing_at_risk():
-    """Together the two of a would leave a whole node free, of use to who requests one."""
-    nodes = [edge("e1"), edge("e2"), cloud()]
-    pods = [running(f"a-{n}", "a", resources(2), f"e{n}") for n in (1, 2)]
-    pods.append(attrs.evolve(running("d-1", "d", resources(4), "c1"), ready=False))
-    tidy = SuggestLimits(defragment=True)
-    assert len(suggested(nodes, pods, tidy).moves) == 1
-    found = suggested(nodes, pods, attrs.evolve(tidy, spread=True))
-    assert not found.moves
-    # A third one, in the cloud, does not make it better.
-    pods.append(running("a-3", "a", resources(1), "c1"))
-    assert not suggested(nodes, pods, attrs.evolve(tidy, spread=True)).moves
 
 
 def lumped(seed):

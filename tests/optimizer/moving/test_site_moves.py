@@ -4,7 +4,7 @@ import random
 import attrs
 import pytest
 
-from kubedsm.model.model import SchedulingRules, Share, Tier
+from kubedsm.model.model import SchedulingRules, Tier
 from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.moving.migration_graph import Order
 from kubedsm.optimizer.moving.move_order import order_migrations
@@ -94,19 +94,6 @@ def test_limits_hold_and_immovable_pods_stay():
     assert len(suggested(case, attrs.evolve(MANY, max_edge_reorder=1)).moves) == 1
     assert len(suggested(case, attrs.evolve(MANY, max_moves=3)).moves) == 3
     assert suggested(case, movable=lambda _: "no").moves == ()
-
-
-@pytest.mark.parametrize("price", [0.0, 1.0])
-def test_pods_of_every_priority_go_to_their_users(price):
-    pods = [ready("p", "cart", "n-a", priority=10), ready("q", "batch", "n-a")]
-    promised = {"cart": plain_target(a=1), "batch": plain_target(b=1)}
-    case = cluster({"a": 4, "b": 4}, pods, promised)
-    assert moved(suggested(case, attrs.evolve(MANY, price=price))) == [("batch", "n-a", "n-b")]
-    for targets in promised, {"cart": plain_target(b=1), "batch": plain_target(b=1)}:
-        # One place at b: the greater priority has it.
-        full = cluster({"a": 4, "b": 1}, pods, targets)
-        want = "batch" if targets is promised else "cart"
-        assert moved(suggested(full, attrs.evolve(MANY, price=price))) == [(want, "n-a", "n-b")]
 
 
 def test_neighbourhoods_of_a_large_cluster_reach_every_site():
@@ -273,32 +260,6 @@ def test_flapping_demand_causes_no_more_migrations_than_its_benefit_pays():
         assert migrations * price <= served + 1e-6, seed
         if period < price:
             assert not migrations
-
-
-@pytest.mark.parametrize("objective", [SHARE, Objective(evenness=0.65), Objective(kind="ecmus")])
-def test_a_workload_that_the_edge_slows_down_stays_below_its_cap(objective):
-    capped = attrs.evolve(plain_target(a=1), most=1)
-    pods = [ready("p", "cart", "n-a"), *(ready(f"q{n}", "cart", "cloud") for n in range(3))]
-    case = cluster({"a": 4, "b": 4}, pods, {"cart": capped})
-    found = suggest(
-        case.snapshot,
-        case.qos_targets,
-        objective,
-        MANY,
-        site_labels=LABELS,
-        bounds=SOLVED,
-        lasting=lambda _: 60.0,
-    )
-    assert moved(found) == []
-    assert objective.gain(Share(1, 4, (("a", 1),)), capped, 1, "a") <= 0
-
-
-def test_no_pod_comes_for_a_target_that_other_migrations_reach():
-    pods = [ready("p", "any", "cloud"), ready("q", "any", "cloud"), ready("s", "cart", "n-a")]
-    promised = {"any": QosTarget(0.5), "cart": plain_target(a=1)}
-    case = cluster({"a": 4, "b": 4}, pods, promised)
-    found = suggested(case, attrs.evolve(MANY, price=5.0))
-    assert len(found.moves) == 1
 
 
 def test_migrations_of_both_kinds_share_the_capacity_of_the_cloud():

@@ -9,7 +9,7 @@ from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.moving.movable import default_movable
 from kubedsm.optimizer.moving.suggest import suggest
 from kubedsm.optimizer.moving.suggestion import Cause, SuggestLimits
-from support.placement_instances import NO_RULES, node, pod, resources, snapshot
+from support.placement_instances import NO_RULES, node, resources, snapshot
 from support.suggest_instances import running
 from support.suggest_literal import carried_out, needed
 
@@ -87,18 +87,6 @@ def test_two_pods_change_places_between_full_nodes():
     assert [m.gain for m in found.moves] == pytest.approx([11 / 4] * 3)  # four legs
     # A cloud that can hold neither cannot break the cycle.
     assert not suggested([*nodes[:2], cloud(cpu=2)], pods).moves
-
-
-def test_room_is_made_for_a_pod_that_fits_nowhere():
-    pods = [running("a-1", "a", resources(2), "e1"), pod("b-1", "b", resources(2))]
-    nodes = [edge("e1", 2), edge("e2", 2), cloud(cpu=2)]
-    pods.append(running("d-1", "d", resources(1), "e2"))
-    pods.append(running("d-2", "d", resources(1), "cloud"))
-    found = suggested(nodes, pods, {"a": QosTarget(0.0), "d": QosTarget(0.5)})
-    # a waits for d to leave the cloud, and b comes in its place.
-    assert needed(found) == {"d-2": set(), "a-1": {"d-2"}}
-    assert [(a.pod.name, a.target) for a in found.awaited] == [("b-1", "e1")]
-    assert found.after.shares[Workload("shop", "Deployment", "b")] == Share(1, 1)
 
 
 def test_an_unmovable_pod_that_would_gain_is_named_with_its_reason():

@@ -91,26 +91,6 @@ def prior(name, service, on, priority, cpu=1):
     return member(name, service, on, requests=resources(cpu, 1), priority=priority)
 
 
-def test_high_priority_in_the_cloud_displaces_low_at_the_edge_and_never_the_reverse(algorithm):
-    nodes = [node("e1", Tier.EDGE, 2, 64), node("cloud", Tier.CLOUD, 64, 64)]
-    low = [prior(f"low-{n}", f"low-{n}", "e1", 0) for n in range(2)]
-    found = suggested(nodes, [*low, prior("high-1", "high", "cloud", 1000, cpu=2)])
-    # Two promises of 11 each are broken for one.
-    assert {(m.pod.name, m.kind.value) for m in found.moves} == {
-        ("high-1", "cloud-to-edge"),
-        ("low-0", "edge-to-cloud"),
-        ("low-1", "edge-to-cloud"),
-    }
-    assert {m.gain for m in found.moves} == {11 / 3}
-    assert found.after.qos < found.before.qos
-    low = [prior(f"low-{n}", f"low-{n}", "cloud", 0) for n in range(2)]
-    high = prior("high-1", "high", "e1", 1000, cpu=2)
-    assert not suggested(nodes, [*low, high], algorithm=algorithm).moves
-    # Among equals it is the sum that counts.
-    equal = attrs.evolve(high, pod_class=attrs.evolve(high.pod_class, priority=0))
-    assert len(suggested(nodes, [*low, equal]).moves) == 3
-
-
 def test_the_price_is_paid_at_the_highest_priority_that_gains():
     nodes = [node("e1", Tier.EDGE, 1, 64), node("cloud", Tier.CLOUD, 64, 64)]
     pods = [prior("low-1", "low", "e1", 0), prior("high-1", "high", "cloud", 5)]

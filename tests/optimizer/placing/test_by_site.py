@@ -170,24 +170,6 @@ def test_more_combinations_than_64_bits_count_are_not_tried():
     assert not decision.proof.preferences
 
 
-def test_too_few_replicas_are_divided_in_proportion_to_demand():
-    cpus = {f"s{i:02}": 8 for i in range(40)}
-    weights = {site: 3 if site < "s20" else 1 for site in cpus}
-    pods = [*pods_of("cart", 40), *pods_of("cart", 80, on="cloud")]
-    case = at_sites(cpus, pods, {"cart": plain_target(**weights)}, cloud=128)
-    # The busy sites have users for 4.5 pods each, the others for 1.5.
-    assert by_site(case, decided(case)) == {("cart", site): 2 for site in cpus if site < "s20"}
-
-
-def test_many_sites_are_decided_and_proven_by_marginal_gain():
-    cpus = {f"s{i:02}": 4 for i in range(60)}
-    targets = {"cart": plain_target(**dict.fromkeys(cpus, 1))}
-    case = at_sites(cpus, pods_of("cart", 60), targets)
-    decision = decided(case)
-    assert set(by_site(case, decision).values()) == {1}
-    assert decision.proof.qos
-
-
 def test_above_the_limit_replicas_go_to_the_nodes_of_the_site_without_any():
     nodes = [site_node(f"edge-a-{i}", "a") for i in range(3)]
     there = pod("p", "cart", resources(1), on="edge-a-0")
@@ -196,19 +178,6 @@ def test_above_the_limit_replicas_go_to_the_nodes_of_the_site_without_any():
     case = counted(Instance(shot, tuple(pods), {"cart": plain_target(a=1)}))
     decision = decided(case, bounds=NO_SEARCH)
     assert {binding.node for binding in decision.bindings} == {"edge-a-1", "edge-a-2"}
-
-
-def test_uniform_demand_keeps_as_many_pods_at_the_edge_as_one_pool():
-    for seed in drawing.drawn(range(3550, 3700)):
-        case = drawn_by_site(seed, most=6, uniform=True)
-        pool = {name: QosTarget(p.qos, p.weight) for name, p in case.targets.items()}
-        alike = [p for p in case.batch if p.requests == resources(1, 1)]
-        one = immediate_schedule(
-            case.snapshot, alike, lambda w, pool=pool: pool[w.name], SHARE, site_labels=LABELS
-        )
-        two = immediate_schedule(case.snapshot, alike, case.qos_targets, SHARE, site_labels=LABELS)
-        edges = [sum(b.tier is Tier.EDGE for b in d.bindings) for d in (one, two)]
-        assert edges[1] >= edges[0], seed
 
 
 def test_pods_under_rules_between_pods_go_to_their_sites_one_at_a_time():

@@ -74,10 +74,3 @@ def test_shares_come_before_what_pods_like():
     assert [share.edge for share in decision.shares_after.values()] == [2, 2]
     assert decision.proven
     assert not decision.plain
-
-
-def test_a_millionth_of_qos_is_worth_any_unevenness():
-    ahead = Prospect(np.arange(500, 502), 1000, ALL)
-    behind = Prospect(np.arange(2), 1001, ALL)
-    more, less = (int(np.diff(scores)[0]) for scores in even_scores(SHARE, [ahead, behind]))
-    assert more > less > 0

@@ -16,17 +16,13 @@ from kubedsm.optimizer.placing.immediate import immediate_schedule
 from kubedsm.plugins.feasibility import Feasibility
 from support import drawing
 from support.literal_preferences import literal_penalties
-from support.placement_instances import node, resources, snapshot
+from support.placement_instances import node, snapshot
 from support.placement_literal import standing
 from support.rule_instances import (
-    HOST,
-    app,
     cluster,
     drawn,
     drawn_batch,
-    near,
     pod,
-    zoned,
 )
 
 
@@ -163,35 +159,6 @@ def test_they_come_before_least_allocated_in_the_cloud():
     pods = [wanting(f"p{i}", node_affinity=((1, SSD),)) for i in range(5)]
     decision = decided(snapshot(nodes, pods), pods)
     assert Counter(b.node for b in decision.bindings) == {"c2": 4, "c1": 1}
-
-
-def test_what_is_liked_in_the_cloud_leaves_nobody_out():
-    # The small ones like c2, which the large one needs.
-    nodes = [
-        node("c1", Tier.CLOUD, cpu=2),
-        node("c2", Tier.CLOUD, cpu=3, labels={"disk": "ssd"}),
-    ]
-    small = [
-        attrs.evolve(p, pod_class=PodClass(resources(2, 1), p.pod_class.rules))
-        for p in [wanting("small", node_affinity=((1, SSD),))]
-    ]
-    large = pod("a-large", requests=resources(3, 0))
-    decision = decided(snapshot(nodes, [*small, large]), [*small, large])
-    assert {b.pod.name: b.node for b in decision.bindings} == {"small": "c1", "a-large": "c2"}
-
-
-def test_a_pod_that_has_to_leave_its_node_goes_where_it_likes_it():
-    # Both may be on any node, but not together; the second likes e3.
-    apart = near(app("a"), HOST)
-    nodes = [
-        zoned("e1", cpu=1, memory=1),
-        zoned("e2", cpu=4),
-        zoned("e3", cpu=4, labels={"disk": "ssd"}),
-    ]
-    first = pod("p0", {"app": "a"})
-    second = pod("p1", anti_affinity=(apart,), preferences=Preferences(node_affinity=((1, SSD),)))
-    decision = decided(cluster(nodes, [first, second]), [first, second])
-    assert {b.pod.name: b.node for b in decision.bindings}["p1"] == "e3"
 
 
 def test_the_two_digits_of_a_cost_fit_into_64_bits():

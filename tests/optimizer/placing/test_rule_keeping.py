@@ -18,16 +18,13 @@ from kubedsm.optimizer.programming.in_order import NO_PROOF
 from kubedsm.plugins.feasibility import Feasibility
 from support import drawing
 from support.batch_orders import is_allowed_in_turn, is_sound
-from support.placement_instances import batch_of, resources
+from support.placement_instances import batch_of
 from support.placement_instances import drawn as plain_instance
 from support.rule_instances import (
-    HOST,
-    ZONE,
     app,
     cluster,
     drawn,
     drawn_batch,
-    evenly,
     near,
     pod,
     zoned,
@@ -39,15 +36,6 @@ BATCHES = int(os.environ.get("KUBEDSM_RULE_BATCHES", "2500"))
 
 def scheduled(snapshot, pods, bounds=None):
     return immediate_schedule(snapshot, pods, lambda _: QosTarget(), Objective(), bounds=bounds)
-
-
-def waiting_in(nodes, pods, *others):
-    snapshot = cluster(nodes, [*others, *pods])
-    return scheduled(snapshot, pods)
-
-
-def nodes_of(decision):
-    return sorted(binding.node for binding in decision.bindings)
 
 
 @pytest.mark.parametrize(
@@ -151,26 +139,3 @@ def test_the_seed_of_hashing_changes_nothing():
     }
     assert len(outputs) == 1
     assert outputs.pop().count("\n") == 40
-
-
-def test_a_pod_of_lower_priority_goes_for_one_that_had_to_wait_for_another():
-    nodes = [zoned("e1", "x", cpu=3), zoned("e2", "y")]
-    here = {"node_selector": ((ZONE, "x"),)}
-    first = [
-        pod(f"first-{n}", {"app": "a"}, priority=1, affinity=(near(app("b")),)) for n in range(2)
-    ]
-    awaited = pod("awaited", {"app": "b"}, **here)
-    even = evenly(app("a"), honor_affinity=False)
-    lesser = pod("lesser", {"app": "c"}, spread=(even,), **here)
-    decision = waiting_in(nodes, [*first, awaited, lesser])
-    assert decision.unplaced.keys() == {lesser.uid}
-
-
-def test_a_group_goes_to_the_domain_that_holds_all_of_it():
-    """Though nine others are larger, and full."""
-    together = near(app("a"), key=HOST)
-    pods = [pod(f"p{n}", {"app": "a"}, affinity=(together,)) for n in range(4)]
-    large = [zoned(f"e{n}", cpu=16) for n in range(9)]
-    there = [pod(f"old{n}", on=f"e{n}", requests=resources(14, 1)) for n in range(9)]
-    decision = waiting_in([*large, zoned("last", tier=Tier.CLOUD, cpu=5)], pods, *there)
-    assert nodes_of(decision) == ["last"] * 4

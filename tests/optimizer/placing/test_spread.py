@@ -9,7 +9,6 @@ import pytest
 
 from kubedsm.model.model import (
     PodAffinityTerm,
-    Resources,
     SchedulingRules,
     Tier,
 )
@@ -60,16 +59,6 @@ def test_a_burst_is_even_in_a_large_cloud():
     assert set(by_node(placed(nodes, replicas("web", 200))).values()) == {1}
 
 
-def test_a_hundred_workloads_of_one_pod_are_packed_as_before():
-    batch = [p for n in range(100) for p in replicas(f"s{n:03}", 1, resources(0.1, 0.1))]
-    large = pod("large", "large", resources(4, 8))
-    nodes = [*edge(4), CLOUD]
-    spread, packed = (placed(nodes, [*batch, large], default_spread=on) for on in (True, False))
-    assert spread.fragmentation == packed.fragmentation
-    assert by_node(spread)["e0"] == by_node(packed)["e0"]
-    assert "large" in {b.pod.name for b in spread.bindings if b.tier is Tier.EDGE}
-
-
 def zoned(name, zone, tier=Tier.EDGE, **more):
     return node(name, tier, labels={ZONE: zone}, **more)
 
@@ -109,17 +98,6 @@ def test_pods_that_rules_bring_together_are_spread_there():
     decision = placed(nodes, batch)
     assert len(by_zone(nodes, decision)) == 1
     assert set(by_node(decision).values()) == {2}
-
-
-def test_equal_nodes_take_turns():
-    # Each the only pod of its workload: nothing but the order of nodes decides.
-    nodes = [node(f"c{n}", Tier.CLOUD, 640, 640) for n in range(4)]
-    there = []
-    for number in range(8):
-        newcomer = pod(f"p{number}", f"s{number}", Resources(1, 1, 1))
-        [binding] = placed(nodes, [newcomer], there).bindings
-        there.append(attrs.evolve(newcomer, node_name=binding.node))
-    assert Counter(p.node_name for p in there) == {n.name: 2 for n in nodes}
 
 
 def drawn(seed, zones):
