@@ -65,28 +65,6 @@ def pods_of(service, number, cpu=1.0, memory=1.0):
     return [pod(f"{service}-{i}", service, resources(cpu, memory)) for i in range(number)]
 
 
-@pytest.mark.parametrize("bounds", [Bounds(states=2), Bounds(steps=3), Bounds(loads=1)])
-def test_beyond_the_bounds_the_choice_is_sound_and_says_that_it_is_not_proven(bounds):
-    unproven = 0
-    kept, possible = 0, 0
-    for seed in drawing.drawn(range(5000, 5200), one_in=6):
-        case = drawn(seed)
-        exact = decided(case)
-        rough = immediate_schedule(
-            case.snapshot, case.batch, case.qos_targets, DEFAULT, bounds=bounds
-        )
-        assert len(rough.bindings) <= len(exact.bindings)
-        unproven += not rough.proven
-        if rough.proven:
-            assert rank(case, rough) == rank(case, exact)
-        for rejections in rough.unplaced.values():
-            assert rejections.keys() == case.snapshot.nodes.keys()
-        kept += len(rough.bindings)
-        possible += len(exact.bindings)
-    assert unproven >= 7
-    assert kept >= 0.95 * possible
-
-
 def test_one_tier_too_large_to_tabulate_leaves_the_other_exact():
     # The cloud, too small for 24 pods of 8 kinds, takes too many vectors of them; the edge few.
     pods = [p for i in range(8) for p in pods_of(f"s{i}", 3, 1 + i / 10)]

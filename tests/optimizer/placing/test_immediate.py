@@ -1,24 +1,32 @@
+"""Decisions keep to room and rules, and are as good as they say."""
+
+from collections import Counter
+
 import pytest
 
 from kubedsm.model.model import Tier
-from kubedsm.objective.fragmentation import Fragmentation, Measure, request_mix
+from kubedsm.objective.fragmentation import Fragmentation, request_mix
 from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.matching.match import Bounds
+from kubedsm.optimizer.placing.batch_mip import PLACED, QOS
 from kubedsm.optimizer.placing.immediate import immediate_schedule
+from kubedsm.optimizer.programming.in_order import NO_PROOF, Proof
 from support import drawing
 from support.literal_fit import reasons, rejection
 from support.literal_match import literal_fragmentation
 from support.placement_instances import drawn, node, pod, resources, snapshot
 from support.placement_literal import qos_with
+from support.rule_instances import drawn_batch
 
 DEFAULT = Objective()
+NONE = Bounds(states=0, steps=0, loads=0)
 
 
-def schedule(shot, pods):
-    return immediate_schedule(shot, pods, lambda _: QosTarget(), DEFAULT)
+def schedule(shot, pods, bounds=None, qos_targets=lambda _: QosTarget()):
+    return immediate_schedule(shot, pods, qos_targets, DEFAULT, bounds=bounds)
 
 
-def check(case, decision, measure):
+def check(case, decision):
     """Room, rules and everything the decision says of itself."""
     shot = case.snapshot
     free = dict(shot.free)
@@ -39,21 +47,90 @@ def check(case, decision, measure):
     assert decision.score_before == qos_with(case, [], DEFAULT)
     assert decision.score_after == qos_with(case, chosen, DEFAULT)
     assert decision.score_after >= decision.score_before
-    measured = Fragmentation(measure, request_mix(shot))
+    measured = Fragmentation(mix=request_mix(shot))
     assert decision.fragmentation == sum(
         literal_fragmentation(measured, at, free[at.name]) for at in shot.of_tier(Tier.EDGE)
     )
 
 
-@pytest.mark.parametrize("measure", list(Measure))
-@pytest.mark.parametrize("bounds", [Bounds(), Bounds(states=2)])
-def test_every_decision_keeps_to_room_and_rules(measure, bounds):
+def compare(rough, exact):
+    """What is proven is the best, and of what is not there is no more than the bounds say."""
+    assert not any(each.proven for each in rough.certificates)
+    certificates = {(each.goal, each.of): each for each in rough.certificates}
+    placed, qos = certificates.get((PLACED, "")), certificates.get((QOS, ""))
+    if placed:
+        assert placed.value == len(rough.bindings)
+        assert placed.bound >= len(exact.bindings)
+        assert not rough.proof.placed
+    same = len(rough.bindings) == len(exact.bindings)
+    if qos and same:
+        assert qos.value == rough.score_after - rough.score_before
+        assert qos.bound >= exact.score_after - exact.score_before
+        assert not rough.proof.qos
+    if exact.proven:
+        assert same or (len(rough.bindings) < len(exact.bindings) and not rough.proof.placed)
+        assert rough.score_after == exact.score_after or not rough.proof.qos
+        assert rough.fragmentation == exact.fragmentation or not rough.proven
+    return bool(placed), bool(qos)
+
+
+@pytest.mark.parametrize(
+    "bounds", [NONE, Bounds(states=2), Bounds(states=1, steps=1, loads=1), Bounds(loads=1)]
+)
+def test_beyond_the_bounds_a_decision_is_sound_and_says_what_is_proven(bounds):
+    seen, kept, possible = Counter(), 0, 0
     for seed in drawing.drawn(range(300), one_in=6):
         case = drawn(seed, most=12)
-        decision = immediate_schedule(
-            case.snapshot, case.batch, case.qos_targets, DEFAULT, measure, bounds
+        rough, exact = (
+            schedule(case.snapshot, case.batch, of, case.qos_targets) for of in (bounds, None)
         )
-        check(case, decision, measure)
+        check(case, rough)
+        check(case, exact)
+        told = compare(rough, exact)
+        kept, possible = kept + len(rough.bindings), possible + len(exact.bindings)
+        seen["placed"] += told[0]
+        seen["qos"] += told[1]
+        if exact.proven and not rough.proven:
+            seen[rough.proof] += 1
+    proofs = [proof for proof in seen if isinstance(proof, Proof)]
+    assert any(proof.placed and not proof.qos for proof in proofs), seen
+    assert any(proof.qos for proof in proofs), seen
+    assert NO_PROOF in seen
+    assert min(seen["placed"], seen["qos"]) >= 1, seen
+    assert kept >= 0.95 * possible
+
+
+def test_what_rules_among_pods_cost_may_be_missing():
+    """Nobody has shown that they cost it."""
+    seen = []
+    for seed in drawing.drawn(range(120)):
+        shot, batch = drawn_batch(seed)
+        seen.append(compare(schedule(shot, batch, NONE), schedule(shot, batch)))
+    assert min(map(sum, zip(*seen, strict=True))) >= 1
+
+
+def test_what_was_found_without_asking_what_pods_like_says_so():
+    shot, batch = drawn_batch(670)
+    found, best = schedule(shot, batch, Bounds(states=32)), schedule(shot, batch)
+    assert found.proof == Proof(preferences=False, spread=False, fragmentation=False)
+    assert best.proof.preferences
+    assert found.bindings != best.bindings
+
+
+@pytest.mark.parametrize(
+    ("proof", "words"),
+    [
+        (Proof(), "proven optimal"),
+        (
+            Proof(spread=False, fragmentation=False),
+            "proven optimal in pods placed and QoS and preferences only",
+        ),
+        (NO_PROOF, "not proven optimal"),
+    ],
+)
+def test_a_proof_in_words(proof, words):
+    assert proof.words == words
+    assert proof.whole == (words == "proven optimal")
 
 
 def test_an_empty_batch():
