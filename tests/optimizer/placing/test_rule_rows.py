@@ -13,7 +13,7 @@ from kubedsm.objective.objective import Objective
 from kubedsm.optimizer.matching.problem import PlacementProblem, group_ruled_kinds
 from kubedsm.optimizer.placing.batch_mip import build_programme
 from kubedsm.optimizer.placing.immediate import rank_pods
-from kubedsm.optimizer.placing.ruled import RuleRows
+from kubedsm.optimizer.placing.ruled import RuleRows, sample_classes
 from kubedsm.optimizer.placing.split import list_demands
 from kubedsm.optimizer.programming.in_order import maximise_in_order
 from kubedsm.optimizer.programming.programme import Status
@@ -21,7 +21,7 @@ from kubedsm.plugins.feasibility import Feasibility
 from kubedsm.solvers.available import Highs
 from support import drawing
 from support.batch_orders import most_served, qos_targets
-from support.rule_instances import drawn_batch
+from support.rule_instances import HOST, ZONE, app, cluster, drawn_batch, near, pod, zoned
 from support.ruled_batches import ruled_batch
 
 
@@ -118,3 +118,36 @@ def test_rules_that_concern_nobody_are_left_out():
     snapshot, batch = ruled_batch(0)
     whole, none = Posed(snapshot, batch), Posed(snapshot, batch, with_rules=False)
     assert len(none.choice().programme.least) < len(whole.choice().programme.least)
+
+
+def chosen(nodes, waiting, *others, few):
+    """The names of the few."""
+    snapshot = cluster(nodes, [*others, *waiting])
+    feasibility = Feasibility.of(snapshot)
+    kinds = group_ruled_kinds(waiting, feasibility, snapshot.surroundings, distinguish=True)
+    packing = PlacementProblem.of(kinds, snapshot.in_turn(Tier.EDGE))
+    likes = [feasibility.equivalence(kind.pods[0]) for kind in kinds]
+    few = sample_classes(packing, likes, feasibility.scene, few)
+    return {packing.nodes[at].name for at in np.flatnonzero(few)}
+
+
+def test_one_of_each_sort_comes_before_a_second():
+    """Zones and room make a sort, names do not, and neither do hosts, but for who is there."""
+    nodes = [
+        *(zoned(f"e{n}", "x") for n in range(4)),
+        *(zoned(f"f{n}", "y") for n in range(3)),
+        zoned("large", "x", cpu=8),
+        zoned("home", "x", cpu=5, memory=9, pods=111),
+        zoned("other", "x", cpu=4.5),
+    ]
+    together = near(app("a"), key=HOST), near(app("a"), key=ZONE)
+    there = [pod("old", {"app": "a"}, on="home"), pod("q", on="other")]
+    waiting = [pod(f"p{n}", {"app": "a"}, affinity=together) for n in range(9)]
+    few = chosen(nodes, waiting, *there, few=5)
+    assert few >= {"home", "large", "other"}
+    assert [sum(name.startswith(of) for name in few) for of in "ef"] == [1, 1]
+
+
+def test_all_of_them_if_there_are_no_more():
+    nodes = [zoned(f"e{n}") for n in range(3)]
+    assert len(chosen(nodes, [pod("p", {"app": "a"})], few=9)) == 3
