@@ -8,12 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kubedsm.model.deadline import Deadline
-from kubedsm.model.model import (
-    HostPort,
-    NodeName,
-    SchedulingRules,
-    Tier,
-)
+from kubedsm.model.model import HostPort, NodeName, SchedulingRules, Tier
 from kubedsm.model.selecting import Budget
 from kubedsm.model.snapshot import Counted
 from kubedsm.objective.objective import Objective, QosTarget

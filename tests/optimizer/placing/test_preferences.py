@@ -1,7 +1,6 @@
 """What pods prefer: scored as kube-scheduler does, decisive only where nothing else is."""
 
 from collections import Counter
-from itertools import product
 
 import attrs
 import numpy as np
@@ -16,14 +15,9 @@ from kubedsm.optimizer.placing.immediate import immediate_schedule
 from kubedsm.plugins.feasibility import Feasibility
 from support import drawing
 from support.literal_preferences import literal_penalties
-from support.placement_instances import node, snapshot
-from support.placement_literal import standing
-from support.rule_instances import (
-    cluster,
-    drawn,
-    drawn_batch,
-    pod,
-)
+from support.placement_instances import Instance, node, snapshot
+from support.placement_literal import every_placement, standing
+from support.rule_instances import cluster, drawn, drawn_batch, pod
 
 
 def qos_target(_):
@@ -123,32 +117,17 @@ def test_on_the_edge_nobody_could_like_it_better():
         for p in pods:
             names = feasibility.feasible(p)
             liked[p.uid] = dict(zip(names, feasibility.penalties(p, names), strict=True))
-        homes = {b.pod.uid: b.node for b in decision.bindings}
-        best = min(
+        total = sum(liked[b.pod.uid][b.node] for b in decision.bindings)
+        best = max(
             (
-                [-x for x in placed],
-                [-x for x in qos],
-                sum(liked[uid][name] for uid, name in tried.items()),
+                *standing(shot, pods, tried, qos_target),
+                -sum(liked[uid][name] for uid, name in tried.items()),
             )
-            for tried in assignments(shot, pods, liked)
-            for placed, qos in [standing(shot, pods, tried, qos_target)]
+            for tried in every_placement(Instance(shot, tuple(pods), {}))
         )
-        placed, qos = reached(shot, pods, decision)
-        total = sum(liked[uid][name] for uid, name in homes.items())
-        assert ([-x for x in placed], [-x for x in qos], total) == best, seed
+        assert (*reached(shot, pods, decision), -total) == best, seed
         seen += total > 0
     assert seen >= 3
-
-
-def assignments(shot, pods, liked):
-    for names in product(*([None, *liked[p.uid]] for p in pods)):
-        free = dict(shot.free)
-        homes = {p.uid: name for p, name in zip(pods, names, strict=True) if name}
-        for p, name in zip(pods, names, strict=True):
-            if name:
-                free[name] -= p.requests
-        if all(min(room.cpu, room.memory, room.pods) >= 0 for room in free.values()):
-            yield homes
 
 
 SSD = NodeSelectorTerm((Requirement("disk", "In", ("ssd",)),))

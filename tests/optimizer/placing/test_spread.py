@@ -7,11 +7,7 @@ from itertools import combinations
 import attrs
 import pytest
 
-from kubedsm.model.model import (
-    PodAffinityTerm,
-    SchedulingRules,
-    Tier,
-)
+from kubedsm.model.model import PodAffinityTerm, SchedulingRules, Tier
 from kubedsm.model.node_index import zone_of
 from kubedsm.model.selectors import Requirement
 from kubedsm.objective.objective import Objective, QosTarget
