@@ -1,12 +1,16 @@
 from collections import Counter
 
 import attrs
+import numpy as np
 import pytest
 
+from kubedsm.model.deadline import NO_DEADLINE, Deadline
 from kubedsm.model.model import MOST_OF_A_NODE, Tier
 from kubedsm.objective.fragmentation import Fragmentation, Measure, request_mix
-from kubedsm.optimizer.matching.match import Bounds, match
+from kubedsm.optimizer.matching.best_fit import add_by_ejection_chains, best_fit_increasing
+from kubedsm.optimizer.matching.match import Bounds, build_table, match
 from support import drawing
+from support.drawn_packings import drawn_packing
 from support.literal_fit import reasons
 from support.literal_match import literal_match, paper_instance
 from support.placement_instances import drawn, node, pod, resources, snapshot
@@ -79,3 +83,25 @@ def test_quantities_near_the_end_of_64_bits(amount, placed):
     at = attrs.evolve(node("e1", Tier.EDGE), allocatable=attrs.evolve(huge, pods=110))
     pods = [pod(f"a-{i}", "a", huge) for i in range(3)]
     assert len(matched(snapshot([at], pods)).targets) == placed
+
+
+def test_ejection_chains_place_more_that_fits_and_seldom_less_than_could_be():
+    placed = most = before = 0
+    for seed in drawing.drawn(range(300)):
+        packing, _ = drawn_packing(seed)
+        packing = attrs.evolve(packing, ladders=None)
+        begun = best_fit_increasing(packing)
+        found = add_by_ejection_chains(packing, begun, 3, 100, NO_DEADLINE)
+        assert (packing.room_after(found) >= 0).all()
+        assert (found <= packing.most).all()
+        assert (found.sum(axis=0) <= packing.counts).all()
+        assert found.sum() >= begun.sum()
+        late = add_by_ejection_chains(packing, begun, 3, 100, Deadline(lambda: 1.0))
+        assert (late == begun).all()
+        table = build_table(packing, None, Bounds())
+        best = max((sum(v) for v in np.argwhere(table.costs() < 2**61).tolist()), default=0)
+        before += int(begun.sum())
+        placed += int(found.sum())
+        most += best
+    assert before < placed <= most
+    assert placed >= most - 2

@@ -165,20 +165,26 @@ DEADLINES = {"looks": list_late_looks, "work": list_work_limits}
 
 @pytest.mark.parametrize("limited", DEADLINES)
 def test_no_deadline_makes_a_decision_worse_than_one_pod_at_a_time(limited):
-    contended = 0
-    for policy, shot, pods in batches(range(4)):
-        floor = one_at_a_time(policy, shot, pods)
+    """And whenever it passes, a batch keeps the rules as it comes."""
+    contended = cut_short = 0
+    for policy, shot, pods in batches(range(6)):
+        floor, whole = one_at_a_time(policy, shot, pods), policy.decide_batch(shot, pods)
         least = value(policy, shot, pods, floor)
         for deadline in DEADLINES[limited](policy, shot, pods):
             decision = policy.decide_batch(shot, pods, deadline)
             reached = value(policy, shot, pods, decision.bindings)
+            assert is_allowed_in_turn(shot, decision.bindings)
+            assert not decision.proven or decision.bindings == whole.bindings
             assert not decision.late
+            assert uids(decision.bindings) | decision.unplaced.keys() == {p.uid for p in pods}
             if reached < least:  # only ever for rules that one at a time breaks in the end
                 assert reached[0] == least[0]
                 assert is_sound(shot, decision.bindings)
                 assert not is_sound(shot, floor)
+            cut_short += decision.bindings != whole.bindings
         contended += len(floor) < len(pods)
     assert contended > 3
+    assert cut_short > 10
 
 
 def waiting_small(number):
@@ -208,23 +214,6 @@ def test_policies_that_place_one_pod_at_a_time_stop_when_time_is_up(name):
     decision = policy.place(cluster(ZONED, pods), pods, random.Random(0), NO_TIME)
     assert [b.pod.name for b in decision.bindings] == ["p0"]
     assert [p.name for p in decision.late] == ["p1", "p2", "p3"]
-
-
-def test_whenever_the_deadline_passes_a_batch_keeps_the_rules_as_it_comes():
-    cut_short = 0
-    for seed in drawing.drawn(range(75), one_in=6):
-        shot, waiting = drawn_batch(seed)
-        looks = Looks()
-        whole = POLICY.decide_batch(shot, waiting, looks.deadline)
-        for most in range(0, looks.number, max(1, looks.number // 8)):
-            decision = POLICY.decide_batch(shot, waiting, Looks(most).deadline)
-            assert is_allowed_in_turn(shot, decision.bindings), (seed, most)
-            assert not decision.proven or decision.bindings == whole.bindings
-            assert not decision.late
-            everybody = uids(decision.bindings) | decision.unplaced.keys()
-            assert everybody == {p.uid for p in waiting}
-            cut_short += decision.bindings != whole.bindings
-    assert cut_short > 10
 
 
 @pytest.mark.parametrize("algorithm", ["exact", "paper"])
