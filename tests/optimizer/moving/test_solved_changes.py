@@ -1,16 +1,19 @@
-"""What a solver says which moves are best, beside the DP where that can say it."""
+"""Suggestions by a solver, beside the DP where that can tell; and what the DP passes over."""
 
 from collections import Counter
 
 import attrs
+import numpy as np
 import pytest
 
 from kubedsm.model.model import Tier
 from kubedsm.objective.fragmentation import Measure
 from kubedsm.objective.gains import leading_gain
 from kubedsm.objective.objective import Objective, QosTarget
-from kubedsm.optimizer.moving import integer_changes
+from kubedsm.optimizer.matching.match import Bounds
+from kubedsm.optimizer.moving import best_changes, integer_changes
 from kubedsm.optimizer.moving.best_changes import bound_gain
+from kubedsm.optimizer.moving.edge_problem import EdgeProblem
 from kubedsm.optimizer.moving.exact import suggest_exact
 from kubedsm.optimizer.moving.suggest import SUGGEST_BOUNDS, suggest
 from kubedsm.optimizer.moving.suggestion import SuggestLimits, count_legs
@@ -19,7 +22,7 @@ from support import drawing
 from support.placement_instances import node, resources, snapshot
 from support.ruled_instances import ruled_case
 from support.suggest_instances import crowded_case, drawn_case, running, wide_case
-from support.suggest_literal import problem_of
+from support.suggest_literal import literally_left, problem_of
 
 #: So few that the DP looks at nothing.
 NOTHING = attrs.evolve(SUGGEST_BOUNDS, loads=0)
@@ -110,3 +113,55 @@ def test_a_certificate_is_about_the_level_that_can_gain():
     assert found.moves
     gained = found.after.qos - found.before.qos
     assert 0 < gained == found.certificate.value <= found.certificate.bound
+
+
+#: So few that not all workloads are looked at together.
+FEW = attrs.evolve(SUGGEST_BOUNDS, states=60_000, loads=400)
+
+
+def suggested(case, bounds):
+    return suggest(case.snapshot, case.qos_targets, case.objective, case.limits, bounds=bounds)
+
+
+@pytest.fixture
+def thorough(monkeypatch):
+    """Every node, every change on every node."""
+
+    def pass_over_nothing():
+        everywhere = property(lambda problem: np.arange(len(problem.nodes)))
+        monkeypatch.setattr(EdgeProblem, "changeable", everywhere)
+        monkeypatch.setattr(
+            best_changes, "select_cheapest", lambda costs, _: np.ones(costs.shape, dtype=np.bool_)
+        )
+        monkeypatch.setattr(
+            best_changes,
+            "group_equal_rows",
+            lambda looks: (np.arange(len(looks)), np.arange(len(looks))),
+        )
+
+    return pass_over_nothing
+
+
+@pytest.mark.parametrize("bounds", [Bounds(10**9, 10**12, 40_000), FEW])
+def test_what_is_passed_over_changes_no_suggestion(bounds, thorough):
+    seeds = drawing.drawn_cases(range(40))
+    found = {seed: suggested(wide_case(seed), bounds) for seed in seeds}
+    thorough()
+    for seed in seeds:
+        assert found[seed] == suggested(wide_case(seed), bounds), seed
+    seen = Counter(move.kind for each in found.values() for move in each.moves)
+    assert len(seen) >= 3, seen
+    assert not all(each.moves for each in found.values())
+    assert bounds is FEW or sum(each.proven for each in found.values()) > 3
+
+
+@pytest.mark.parametrize("draw", [drawn_case, crowded_case, wide_case])
+def test_the_ten_best_left_alone_are_those_of_all(draw):
+    named = 0
+    for seed in drawing.drawn(range(60)):
+        case = draw(seed)
+        case = attrs.evolve(case, limits=attrs.evolve(case.limits, spread=False))
+        found = suggested(case, SUGGEST_BOUNDS)
+        assert [left.pod for left in found.rejected] == literally_left(case, found), seed
+        named += len(found.rejected)
+    assert named > 3
