@@ -1,14 +1,18 @@
+"""What the mirror makes of events, of room that is reserved, and of room that is nominated."""
+
 import pytest
 
 from kubedsm.model.events import (
     Change,
     Freed,
     HistoryRewound,
+    KindKnown,
     NodeApplied,
     NodeDeleted,
     PodApplied,
     PodDeleted,
     SurroundingApplied,
+    SurroundingDeleted,
 )
 from kubedsm.model.mirror import ClusterMirror, ReplacementClaim, ReservationError
 from kubedsm.model.model import (
@@ -24,7 +28,7 @@ from kubedsm.model.model import (
     Uid,
     Workload,
 )
-from kubedsm.model.surroundings import Claim, Namespace
+from kubedsm.model.surroundings import Claim, Namespace, StorageClass, Surroundings, Volume
 from kubedsm.optimizer.moving.movable import default_movable
 
 ONE_CORE = PodClass(Resources(cpu=1000, memory=2**30, pods=1), SchedulingRules())
@@ -354,3 +358,89 @@ def test_a_node_whose_tier_is_another_one_now_is_a_change():
     world.tiers = Tiers(labels=("example.com/tier",))
     world.apply(NodeApplied(node()))
     assert world.changes == before + 1
+
+
+def full_node():
+    """A node of two cores that a pod fills, and one that waits for it."""
+    low, high = pod("low", node_name="n2", pod_class=LARGER), pod("high")
+    return mirror(NodeApplied(node(cpu=2000)), PodApplied(low), PodApplied(high)), low, high
+
+
+def test_nominated_room_is_nobodys_and_the_pod_is_not_placed():
+    made, low, high = full_node()
+    made.nominate(high, "n2")
+    made.check_invariants()
+    snapshot = made.snapshot()
+    assert (snapshot.free["n2"].cpu, snapshot.free["n2"].pods) == (-1000, 8)
+    assert high.uid not in snapshot.placed
+    assert not made.has_reservation(high.uid)
+    made.apply(PodDeleted(low.uid, low.namespace, low.name))
+    with pytest.raises(ReservationError):
+        made.reserve("another", "n2", Resources(cpu=1500))
+    made.reserve("small", "n2", ONE_CORE.requests)
+    made.check_invariants()
+
+
+def test_nominated_room_is_held_once_and_given_back():
+    made, _, high = full_node()
+    told, before = released(made), made.free["n2"]
+    made.nominate(high, "n2")
+    made.nominate(high, "n2")
+    made.withdraw(high.uid, silently=True)
+    assert (made.free["n2"], told) == (before, [])
+    made.nominate(high, "n2")
+    made.withdraw(high.uid)
+    made.withdraw(high.uid)
+    assert made.free["n2"] == before
+    assert [change.freed for change in told] == [Freed("n2", ONE_CORE.requests)]
+    made.check_invariants()
+
+
+def test_a_nominated_pod_may_still_reserve_room_elsewhere():
+    made, _, high = full_node()
+    made.apply(NodeApplied(node("n5")))
+    made.nominate(high, "n2")
+    made.reserve(high.uid, "n5", high.requests)
+    assert made.has_reservation(high.uid)
+    assert made.snapshot().placed[high.uid] == "n5"
+    made.check_invariants()
+
+
+def known(*events):
+    return mirror(*events).snapshot().surroundings
+
+
+def test_a_kind_is_known_from_the_first_we_hear_of_it():
+    assert known(KindKnown(Claim)) == Surroundings(claims={})
+    volume = Volume("pv")
+    assert known(SurroundingApplied(volume), KindKnown(Volume)) == Surroundings(
+        volumes={("pv",): volume}
+    )
+
+
+def test_the_last_state_counts_and_what_is_deleted_is_gone():
+    old, new = Claim("shop", "data"), Claim("shop", "data", volume="pv", bound=True)
+    other = Claim("other", "data")
+    events = [SurroundingApplied(thing) for thing in (old, other, new)]
+    assert known(*events).claims == {("shop", "data"): new, ("other", "data"): other}
+    gone = known(*events, SurroundingDeleted(Claim, ("shop", "data")))
+    assert gone.claims == {("other", "data"): other}
+    assert known(SurroundingDeleted(StorageClass, ("x",))).storage_classes == {}
+
+
+def test_each_event_says_what_was_and_what_is():
+    made = mirror()
+    old, new = Claim("shop", "data"), Claim("shop", "data", volume="pv", bound=True)
+    assert made.apply(KindKnown(Claim)) == Change(known=Claim)
+    assert made.apply(SurroundingApplied(old)) == Change(surrounding_after=old)
+    changed = Change(surrounding_before=old, surrounding_after=new)
+    assert made.apply(SurroundingApplied(new)) == changed
+    gone = made.apply(SurroundingDeleted(Claim, ("shop", "data")))
+    assert gone == Change(surrounding_before=new)
+
+
+def test_a_namespace_carries_its_name_even_if_we_were_not_told_of_it():
+    named = (Surroundings(), Surroundings().with_object(Namespace("x", {"a": "1"})))
+    for surroundings in named:
+        assert surroundings.namespace_selected((), "x")
+        assert not surroundings.namespace_selected(None, "x")

@@ -7,13 +7,7 @@ from itertools import combinations
 import attrs
 import pytest
 
-from kubedsm.model.model import (
-    Preferences,
-    SchedulingRules,
-    SpreadConstraint,
-    Tier,
-    Workload,
-)
+from kubedsm.model.model import Preferences, SchedulingRules, SpreadConstraint, Tier, Workload
 from kubedsm.model.node_index import zone_of
 from kubedsm.objective.replica_spread import ReplicaSpread, has_default_spread
 from support.placement_instances import node, pod, resources, snapshot

@@ -1,10 +1,6 @@
 import pytest
 
-from kubedsm.model.model import (
-    NodeName,
-    Resources,
-    Tier,
-)
+from kubedsm.model.model import NodeName, Resources, Tier
 from kubedsm.plugins.fit import shortages, unschedulable_message, why_unschedulable
 from kubedsm.plugins.plugin import Rejection, scale_scores
 from support.placement_instances import GPU, node, resources, snapshot

@@ -1,4 +1,7 @@
-"""Each rule by itself: what it accepts, what it refuses, and in which words."""
+"""Each rule by itself: what it accepts, what it refuses, and in which words.
+
+Cases of volumes are those that kube-scheduler documents in the tests of its volume plugins.
+"""
 
 import attrs
 import pytest
@@ -203,13 +206,50 @@ def test_operators_of_node_affinity(operator, values, accepted):
     assert set(given.values()) <= {"", NO_MATCH}
 
 
+REGION = "topology.kubernetes.io/region"
+OLD_ZONE = "failure-domain.beta.kubernetes.io/zone"
+OLD_REGION = "failure-domain.beta.kubernetes.io/region"
+ZONES = {
+    "node without labels": ({OLD_ZONE: "a"}, {}, True),
+    "old zone label matches": ({OLD_ZONE: "a"}, {OLD_ZONE: "a", "useless": "none"}, True),
+    "old region label matches": ({OLD_REGION: "r", "useless": "none"}, {OLD_REGION: "r"}, True),
+    "old region label differs": ({OLD_REGION: "r"}, {OLD_REGION: "s"}, False),
+    "old zone label differs": ({OLD_ZONE: "a"}, {OLD_ZONE: "b"}, False),
+    "zone label matches": ({ZONE: "a"}, {ZONE: "a"}, True),
+    "zone label differs": ({ZONE: "a"}, {ZONE: "b"}, False),
+    "region label matches": ({REGION: "r"}, {REGION: "r"}, True),
+    "region label differs": ({REGION: "r"}, {REGION: "s"}, False),
+    "volume with zone and region, node with zone": ({ZONE: "a", REGION: "r"}, {ZONE: "a"}, False),
+    "volume with zone, node with old zone": ({ZONE: "a"}, {OLD_ZONE: "a"}, False),
+    "volume with old zone, node with zone": ({OLD_ZONE: "a"}, {ZONE: "a"}, True),
+    "volume with old zone, node with another zone": ({OLD_ZONE: "a"}, {ZONE: "b"}, False),
+    "volume of two zones, node without labels": ({OLD_ZONE: "c__a"}, {}, True),
+    "volume of two zones, node in one": ({ZONE: "c__a"}, {ZONE: "a"}, True),
+    "volume of two zones, node in a third": ({ZONE: "c__a"}, {ZONE: "b"}, False),
+}
+
+
+@pytest.mark.parametrize("case", ZONES)
+def test_volume_zone(case):
+    of_volume, of_node, accepted = ZONES[case]
+    known = knowing(BOUND, Volume("pv", labels=of_volume))
+    nodes = [zoned("n1", labels=of_node)]
+    refused = "VolumeZone: node(s) had no available volume zone"
+    given = verdicts(pod("a", claims=MOUNTS), nodes, (), known)
+    assert given == {"n1": "" if accepted else refused}
+
+
 @pytest.mark.parametrize(
     ("kind", "reading", "others_reading", "refused"),
     [
         ("iscsi", True, True, False),
         ("iscsi", False, True, True),
         ("iscsi", True, False, True),
+        ("iscsi", False, False, True),
         ("awsElasticBlockStore", True, True, True),
+        ("awsElasticBlockStore", False, False, True),
+        ("gcePersistentDisk", False, False, True),
+        ("rbd", False, False, True),
     ],
 )
 def test_a_disk_is_shared_to_read_only(kind, reading, others_reading, refused):
@@ -219,6 +259,16 @@ def test_a_disk_is_shared_to_read_only(kind, reading, others_reading, refused):
     no_disk = "VolumeRestrictions: node(s) had no available disk"
     assert given == {"n1": no_disk if refused else "", "n2": ""}
     assert set(verdicts(pod("b", disks=(Disk(kind, ("e",)),)), XYZ, [there]).values()) == {""}
+
+
+@pytest.mark.parametrize("claims", [(), MOUNTS])
+def test_a_claim_of_one_pod_at_a_time_is_used_by_no_other(claims):
+    known = knowing(attrs.evolve(BOUND, once_per_pod=True), Volume("pv"))
+    there = pod("there", on="n1", claims=claims)
+    given = reasons(pod("a", claims=MOUNTS), XYZ, [there], known)
+    assert all(
+        "ReadWriteOncePod access mode" in why if claims else not why for why in given.values()
+    )
 
 
 def test_a_gated_pod_waits():

@@ -10,12 +10,7 @@ from kubedsm.model.events import Change
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import ClaimReference
 from kubedsm.model.selectors import NodeSelectorTerm, Requirement
-from kubedsm.model.surroundings import (
-    CSIDriver,
-    StorageCapacity,
-    StorageClass,
-    Volume,
-)
+from kubedsm.model.surroundings import CSIDriver, StorageCapacity, StorageClass, Volume
 from kubedsm.plugins.feasibility import Feasibility
 from kubedsm.plugins.volume_binding import UNOBSERVED, VOLUME_BINDING, assign_claims
 from support.drawing import drawn
