@@ -6,14 +6,7 @@ import statistics
 import pytest
 
 from kubedsm_lab.replay import functions
-from kubedsm_lab.replay.functions import (
-    APPLICATIONS,
-    HOUR,
-    HOURS,
-    MOST_PODS,
-    Application,
-    draw_run,
-)
+from kubedsm_lab.replay.functions import APPLICATIONS, HOUR, HOURS, MOST_PODS, Application, draw_run
 from kubedsm_lab.replay.runner import Outcome, carry_out
 from kubedsm_lab.replay.services import UTILISATION
 from kubedsm_lab.replay.tables import with_interval

@@ -21,7 +21,13 @@ from kubedsm_lab.replay.presets import (
     name_stabilized,
     reduced,
 )
-from kubedsm_lab.replay.variants import BASELINES, CONTENDERS, QOS_VARIANTS, contender
+from kubedsm_lab.replay.variants import (
+    BASELINES,
+    CONTENDERS,
+    QOS_VARIANTS,
+    UnknownPolicyError,
+    contender,
+)
 from kubedsm_lab.replay.world import Setup
 
 SERVICES = ("a", "b", "c", "d")
@@ -78,3 +84,10 @@ def test_the_whole_evaluation_is_what_its_tables_show():
         *map(as_recorded, PAPER_SCENARIOS),
     }
     assert {run.setup.stabilization_seconds for run in runs} == {5, 60, 300}
+
+
+def test_settings_make_a_contender():
+    changed = configured("suggester.period=7s+objective.gamma=3")
+    assert (changed.suggester.period, changed.objective.gamma) == (7, 3)
+    with pytest.raises(UnknownPolicyError, match="unknown key; did you mean period"):
+        contender("suggester.perod=7s", ())
