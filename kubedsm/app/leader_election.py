@@ -283,18 +283,20 @@ class Elector:
 
     async def _keep_renewing(self) -> NoReturn:
         """Renew the Lease forever. Raises NotLeadingError if another process holds it."""
-        pause = self._times.pause
+        pause = self._seconds_to_renewal()
         while True:
             await self._clock.sleep(pause)
             try:
                 await self._renew_lease()
-                due = self._renewal_sent + self._times.pause
-                pause = max(0.0, due - self._clock.monotonic())
+                pause = self._seconds_to_renewal()
             except (ClusterError, WireError) as error:
                 self._failures += 1
                 self._throttle.log(log.warning, "lease not renewed", error, lease=str(self._name))
                 # Try again immediately: the window ends, or another client changed the Lease.
                 pause = 0.0 if pause else self._times.pause
+
+    def _seconds_to_renewal(self) -> float:
+        return max(0.0, self._renewal_sent + self._times.pause - self._clock.monotonic())
 
     async def _renew_lease(self) -> None:
         known, self._lease = self._lease, None  # unknown until the response arrives

@@ -221,8 +221,10 @@ async def test_a_renewal_that_is_not_answered_is_sent_again_soon(world):
         assert mine.gate.is_open
 
 
-async def test_a_slow_api_server_leaves_the_gate_open(world):
+@pytest.mark.parametrize("slow_election", [False, True])
+async def test_a_slow_api_server_leaves_the_gate_open(world, slow_election):
     mine = candidate(world)
+    mine.elector._cluster._latency = 1.4 * slow_election
     async with leading(mine):
         await mine.elector.elected.wait()
         mine.elector._cluster._latency = 1.4
