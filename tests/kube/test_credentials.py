@@ -264,6 +264,16 @@ async def test_a_request_waits_no_longer_for_credentials_than_it_may_take(asked)
         assert time.monotonic() - begun < 1.0
 
 
+async def test_no_renewal_outlives_the_connection_to_the_server():
+    async def load():
+        await asyncio.sleep(60)
+
+    async with KubernetesCluster(credentials.Credentials("plugin", load)) as cluster:
+        with pytest.raises(Unreachable):
+            await cluster.request(POST, timeout=0.1)
+    assert asyncio.all_tasks() == {asyncio.current_task()}
+
+
 async def test_a_token_counts_to_its_end_while_its_renewal_fails(tmp_path, monkeypatch):
     end, runs, wall = datetime.now(UTC) + timedelta(minutes=20), tmp_path / "runs", time.time
     issued = json.dumps({"expirationTimestamp": end.isoformat()})

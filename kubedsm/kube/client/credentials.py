@@ -135,6 +135,12 @@ class Credentials:
         if header == self._header:
             self._rejected = True
 
+    async def aclose(self) -> None:
+        """End the renewal in progress, if any."""
+        if self._renewal is not None:
+            self._renewal.cancel()
+            await asyncio.wait([self._renewal])
+
     def _begin_renewal(self) -> asyncio.Task[Exception | None]:
         """Return the renewal in progress, or a new one: callers share it, and may give up waiting
         without ending it.

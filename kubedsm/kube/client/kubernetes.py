@@ -190,6 +190,7 @@ class KubernetesCluster:
         return self
 
     async def __aexit__(self, *_: object) -> None:
+        await self._credentials.aclose()
         if self._connections is not None:
             await self._connections.aclose()
         if self._session is not None:
