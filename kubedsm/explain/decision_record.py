@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 import attrs
 
+from kubedsm.config.settings import Configuration
 from kubedsm.explain.effects import Effect
 from kubedsm.explain.facts import DecisionFacts, PodChoice, Qos, ResilienceFacts
 from kubedsm.explain.listener import Listener
@@ -61,6 +62,8 @@ class Entry:
     looked_at: SampledNodes | None = None
     #: the time limit passed before the work limit
     out_of_time: bool = False
+    #: in effect when migrations were suggested; None for a batch
+    configuration: Configuration | None = None
 
     def facts(self) -> DecisionFacts:
         return DecisionFacts(
@@ -181,7 +184,11 @@ class DecisionRecord(Listener):
         self._add(entry, Basis(snapshot, before, after, decision.plain, decision.looked_at))
 
     def suggestion(
-        self, snapshot: Snapshot, suggestion: Suggestion, moves: Sequence[MoveOutcome]
+        self,
+        snapshot: Snapshot,
+        suggestion: Suggestion,
+        moves: Sequence[MoveOutcome],
+        configuration: Configuration,
     ) -> None:
         """Record suggested migrations; replaces a previous suggestion of the same migrations."""
         last = next((e for e in self.newest_first() if e.kind is Kind.SUGGESTION), None)
@@ -199,6 +206,7 @@ class DecisionRecord(Listener):
             suggestion.worst_losses,
             moves=tuple(moves),
             out_of_time=suggestion.out_of_time,
+            configuration=configuration,
         )
         self._add(entry, Basis(snapshot, before.shares, after.shares))
         self._progress = {

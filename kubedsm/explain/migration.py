@@ -101,15 +101,16 @@ class MigrationExplainer:
     progress: Progress
     state: str
     snapshot: Snapshot
+    #: as of the decision
     configuration: Configuration
 
     @classmethod
     def find(
-        cls, record: DecisionRecord, key: str, snapshot: Snapshot, configuration: Configuration
+        cls, record: DecisionRecord, key: str, snapshot: Snapshot
     ) -> "MigrationExplainer | None":
         """Look up a recorded migration by key; None if not recorded."""
         found = record.migration(key)
-        if found is None:
+        if found is None or (configuration := found[0].configuration) is None:
             return None
         entry, outcome = found
         progress, basis = record.progress_of(outcome.id, snapshot.pods), record.basis(entry)

@@ -222,7 +222,7 @@ class Explanations:
                     snapshot, configuration, workload, suggested, deferral
                 ).explain
             case "migration":
-                migration = MigrationExplainer.find(record, name, snapshot, configuration)
+                migration = MigrationExplainer.find(record, name, snapshot)
                 return None if migration is None else migration.explain
         # Python refuses to convert thousands of digits.
         is_number = name.isascii() and name.isdecimal() and len(name) < _DIGITS

@@ -218,7 +218,7 @@ class Migrator(Controller):
             worth = partial(needed, number) if needed else has_benefit
             plans[number] = plan_id
             groups[plan_id] = Group(orders, outcomes, worth, for_others=needed is not None)
-        self.record.suggestion(snapshot, suggestion, choices)
+        self.record.suggestion(snapshot, suggestion, choices, self.configuration.current)
         for plan_id, group in groups.items():
             self.manager.migrate(plan_id, group)
         return plans
@@ -248,7 +248,7 @@ class Migrator(Controller):
         them.
         """
         proposed = [MoveOutcome("", move, Outcome.PROPOSED) for move in suggestion.moves]
-        self.record.suggestion(snapshot, suggestion, proposed)
+        self.record.suggestion(snapshot, suggestion, proposed, self.configuration.current)
 
 
 @attrs.define

@@ -129,6 +129,10 @@ async def test_each_is_told_with_its_reason_first():
         assert second == "Its QoS target is set by services, default/web: qos."
         assert section(web, "Nodes of its pods") == ["e1 | edge | 2"]
 
+        # The decision's targets, mode and price count, not those of today.
+        runtime.configuration.replace("migration: {mode: recreate, price: 1s}", "test", 0.0)
+        assert explained(runtime, "migration", outcome.id) == move
+
 
 async def test_a_surplus_at_the_edge_is_told_and_so_is_a_kind_without_a_target():
     configuration = load("services: {default/web: {qos: 0.3}}", "test")
@@ -350,12 +354,12 @@ async def test_a_rollback_is_no_step_after_the_last():
     outcome = MoveOutcome("m", Move(web, "c1", "e1", MoveKind.CLOUD_TO_EDGE), Outcome.PLANNED)
     record = DecisionRecord(VirtualClock())
     here, before = snapshot([], [web]), ClusterScore(0, {}, 0)
-    record.suggestion(here, Suggestion(before, before), [outcome])
+    record.suggestion(here, Suggestion(before, before), [outcome], load("", "test"))
     plan = migration_plan("p", [MoveOrder("m", web.uid, "e1", MoveMode.SURGE, 60.0)])
     steps = [
         step._replace(state=StepState.ASKED if step.kind is StepKind.RESTORE else step.state)
         for step in (step._replace(state=StepState.CANCELLED) for step in plan.steps)
     ]
     record.plan_advanced(attrs.evolve(plan, steps=tuple(steps)), steps)
-    told = MigrationExplainer.find(record, "m", here, load("", "test")).explain()
+    told = MigrationExplainer.find(record, "m", here).explain()
     assert lines_of(told)[1] == f"It is being rolled back: restoring {web} to its owner."
