@@ -82,6 +82,16 @@ class Deferrals:
         found = ((workload, self.find(workload)) for workload in workloads)
         return {workload: deferral for workload, deferral in found if deferral is not None}
 
+    def is_closing(self, workloads: Iterable[Workload], within: float) -> bool:
+        """Return True if migrations of a workload may begin now, but not in `within` seconds: a
+        window will have ended, or a freeze begun.
+        """
+        now, configuration = self._now(), self._configuration.current
+        return configuration.has_calendar and any(
+            not calendar.find_opening(now)[1] and calendar.find_opening(now + within)[1]
+            for calendar in set(map(configuration.calendar, workloads))
+        )
+
     def count_left(self) -> int | None:
         """Return how many migrations the budget of the cluster permits now; None: no limit."""
         now, budget = self._now(), self._budget

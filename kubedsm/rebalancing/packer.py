@@ -19,7 +19,7 @@ from kubedsm.planner.plurals import counted
 from kubedsm.planner.rebalancing_requests import PackRequest, PackResponse
 from kubedsm.planner.requests import NoResponseError
 from kubedsm.process.backoff import Doubling
-from kubedsm.rebalancing.suggester import PATIENCE, REST, Migrator, State
+from kubedsm.rebalancing.suggester import LONGEST, PATIENCE, REST, Migrator, State
 from kubedsm.scheduling.preemptor import EvictionRefusedError
 
 log = structlog.get_logger()
@@ -30,8 +30,6 @@ IN_VAIN = Doubling(2.0, 60.0)
 UNSETTLED = 10
 #: seconds between two checks of an execution
 CHECK = 0.5
-#: limit of an execution, as a multiple of the deadline of a migration step
-LONGEST = 10
 #: outcomes of a migration that leave the pod on its node
 _LOST = frozenset({Outcome.DROPPED, Outcome.FAILED, Outcome.ROLLED_BACK})
 

@@ -53,6 +53,8 @@ State = tuple[int, int, Away]
 #: pause after a proposal, as a multiple of its solving time: new pods are scheduled meanwhile
 REST = 9
 BINDS_FAIL = "migrations are deferred: binds of its pods fail"
+#: limit of an execution of several groups, as a multiple of the deadline of a migration step
+LONGEST = 10
 #: seconds between two checks whether the cluster is stable or calm, and limit of each wait
 LOOK, PATIENCE = 0.1, 10.0
 
@@ -326,9 +328,12 @@ class Suggester:
         migrator, state = self.migrator, self.migrator.state
         settings = migrator.configuration.current.suggester
         migration = migrator.configuration.current.migration
-        # A plan needs all its groups: a proposal may remain without approval, and a cooldown or a
-        # spent budget would leave the plan half done.
-        whole = not (migration.cooldown or migration.budget.limited)
+        # A plan needs all its groups: a proposal may remain without approval, and a cooldown, a
+        # spent budget or the end of a window would leave the plan half done.
+        closing = not self._plan and migrator.manager.migrations.deferrals.is_closing(
+            migrator.mirror.snapshot().census.shares, LONGEST * migration.deadline
+        )
+        whole = not (migration.cooldown or migration.budget.limited or closing)
         towards = self._plan if settings.mode == "apply" and whole else None
         candidates = migrator.about_candidates(
             SuggestRequest, budget=settings.budget, towards=towards

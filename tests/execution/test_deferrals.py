@@ -19,6 +19,7 @@ from kubedsm.kube.calls.leases import Lease
 from kubedsm.model.model import Workload
 from kubedsm_lab.emulator.api.object_state import node_of
 from kubedsm_lab.emulator.api.resources import LEASES, PODS
+from kubedsm_lab.replay.virtual_time import VirtualClock
 from support.move_scenes import (
     LARGE_CLOUD,
     SMALL_EDGE,
@@ -85,6 +86,18 @@ def test_a_budget_of_the_cluster_counts_all_workloads_and_a_whole_group():
     clock.now += DAY
     made.charge([])
     assert made.begun == []
+
+
+@pytest.mark.parametrize(
+    ("minute", "closing"),
+    [(0, False), (5, False), (54, False), (55, True), (64, True), (65, False)],
+)
+def test_a_window_is_known_to_end_within_ten_minutes(minute, closing):
+    window = "{windows: {schedule: 5 0 * * *, duration: 1h}}"
+    configuration = load(f"services: {{default/web: {window}}}", "test")
+    clock = Clock(VirtualClock().epoch + 60 * minute)
+    made = Deferrals(CurrentConfiguration(configuration), clock.wall)
+    assert made.is_closing([WEB, API], 600) is closing
 
 
 async def test_no_migration_begins_before_its_window_and_explain_says_when():

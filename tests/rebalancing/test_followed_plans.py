@@ -24,10 +24,13 @@ async def fill(world):
 
 
 async def test_a_target_is_reached_that_no_single_suggestion_reaches():
-    configuration = load(SETTINGS.format(mode="apply", more=""), "test")
+    # A plan may begin until 40 s, and goes on after that.
+    window = ", windows: {schedule: 0 0 * * *, duration: 4m}"
+    configuration = load(SETTINGS.format(mode="apply", more=window), "test")
     async with emulated(WIDE, CLOUD, configuration=configuration) as world, world.scheduler():
+        await world.clock.sleep(37.5)
         await fill(world)
-        await world.until(lambda: world.placed("x") == {"e1": 8}, 120)
+        await world.until(lambda: world.placed("x") == {"e1": 8}, 20)
         assert world.placed("y") == {"e1": 2, "c1": 8}
         entries = world.runtime.decisions.record.newest_first()
         made = [entry for entry in entries if entry.moves]
@@ -38,7 +41,12 @@ async def test_a_target_is_reached_that_no_single_suggestion_reaches():
 
 @pytest.mark.parametrize(
     ("mode", "more"),
-    [("suggest", ""), ("apply", ", cooldown: 20s"), ("apply", ", budget: {workloadPerHour: 6}")],
+    [
+        ("suggest", ""),
+        ("apply", ", cooldown: 20s"),
+        ("apply", ", budget: {workloadPerHour: 6}"),
+        ("apply", ", windows: {schedule: 0 0 * * *, duration: 1m}"),
+    ],
 )
 async def test_no_plan_begins_that_may_remain_unfinished(mode, more):
     configuration = load(SETTINGS.format(mode=mode, more=more), "test")
