@@ -26,11 +26,6 @@ REVISION = "deployment.kubernetes.io/revision"
 OUR_KINDS = ("leases", "events", "endpoints")
 
 
-@pytest.fixture(scope="module")
-def kubectl(server, tmp_path_factory):
-    return Kubectl(server.kubeconfig, tmp_path_factory.mktemp("adoption"))
-
-
 def deployment(name, replicas, namespace="shop"):
     spec = pod_spec({"cpu": "10m", "memory": "8Mi"})
     del spec["schedulerName"]
@@ -59,16 +54,9 @@ def command(server, *given):
     return kubedsm(*given, "--kubeconfig", server.kubeconfig)
 
 
-@pytest.fixture(scope="module")
-def shop(kubectl, server):
+def test_a_namespace_opts_in_and_no_pod_is_stranded_while_every_replica_is_down(server, tmp_path):
+    kubectl = Kubectl(server.kubeconfig, tmp_path)
     kubectl("create", "namespace", "shop")
-    return kubectl
-
-
-def test_a_namespace_opts_in_and_no_pod_is_stranded_while_every_replica_is_down(
-    server, shop, tmp_path
-):
-    kubectl = shop
     done = command(server, "opt-in", "shop")
     assert (done.returncode, "no KubeDSM leads" in done.stderr) == (1, True)
     with Scheduler(server) as scheduler:
