@@ -34,9 +34,12 @@ class Backoff:
         """Return the number of consecutive failures."""
         return self._failures
 
-    def count_failure(self) -> float:
-        """Count a failure; return the delay in seconds before the next attempt."""
-        delay = self._delays.delay_after(self._failures)
+    def count_failure(self, at_least: float = 0.0) -> float:
+        """Count a failure; return the delay in seconds before the next attempt.
+
+        `at_least`: delay that the other side asks for; only the longest delay is granted.
+        """
+        delay = min(max(at_least, self._delays.delay_after(self._failures)), self._delays.most)
         self._failures += 1
         return delay * self._rng.uniform(1.0, 1.5)
 

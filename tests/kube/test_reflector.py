@@ -305,11 +305,31 @@ async def test_nothing_is_deleted_for_a_list_with_a_nameless_object():
     assert played.told == ["+a@3"]
 
 
+async def test_a_refused_page_is_read_again_when_the_server_asks_for_it():
+    """As client-go does; not the whole list again, and not beyond the list's time-out."""
+    first, busy = listed(10, pod("a", 3), more="token"), Response(429, b"try again later", 5.0)
+    played = await play(first, busy, busy, listed(10, pod("b", 4)), seconds=11)
+    assert [(each.at, each.query.get("continue")) for each in played.lists] == [
+        (0.0, None), (0.0, "token"), (5.0, "token"), (10.0, "token"),
+    ]  # fmt: skip
+    assert (played.told, played.reports) == (["+a@3", "+b@4"], [])
+    played = await play(first, Response(503, b"maintenance", 3600.0), seconds=1)
+    assert "503" in played.reports[0]
+
+
+@pytest.mark.parametrize(("seconds", "least"), [(0.5, 0.8), (20.0, 20.0), (3600.0, 30.0)])
+async def test_a_refused_watch_is_opened_again_when_the_server_asks_for_it(seconds, least):
+    busy = refusal(429, "TooManyRequests")
+    busy.retry_after = seconds
+    refused, opened = (await play(listed(10), busy, seconds=60)).watches
+    assert least <= opened.at - refused.at <= 1.5 * least
+
+
 async def test_an_answer_that_is_no_list_is_tried_again():
     page = Response(200, b"<html><body>Please log in</body></html>")
     played = await play(page, page, listed(10, pod("a", 3)), seconds=10)
     assert played.told == ["+a@3"]
-    assert played.reports[0].startswith("Pod watch: PodList: not JSON")
+    assert played.reports[0].startswith("Pod watch: answered 200 with no JSON object")
 
 
 async def test_what_the_consumer_raises_is_not_hidden():

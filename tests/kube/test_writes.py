@@ -16,6 +16,7 @@ from kubedsm.kube.client.port import (
     Invalid,
     NotFound,
     OutcomeUnknown,
+    Response,
     ServerError,
     TooManyRequests,
     Unauthorized,
@@ -214,7 +215,7 @@ async def test_the_version_shows_whether_an_api_server_answers():
     ],
 )  # fmt: skip
 def test_errors_say_what_they_mean(status, body, kind, told):
-    error = api_error(status, body)
+    error = api_error(Response(status, body))
     assert type(error) is kind
     assert str(error) == told
     assert error.status == status
@@ -222,7 +223,7 @@ def test_errors_say_what_they_mean(status, body, kind, told):
 
 def test_a_budget_is_told_from_overload():
     exchange = exchange_of("eviction-and-pdb", "POST", "/eviction", 429)
-    error = api_error(429, json.dumps(exchange["response"]).encode())
+    error = api_error(Response(429, json.dumps(exchange["response"]).encode()))
     assert type(error) is DisruptionBudgetExceeded
     assert error.causes[0][0] == "DisruptionBudget"
     assert "needs 1 healthy pods" in error.causes[0][1]
@@ -236,7 +237,7 @@ def test_every_refusal_of_a_real_api_server_has_its_class():
     for exchange in refusals:
         answer = exchange["response"]
         text = answer if isinstance(answer, str) else json.dumps(answer)
-        error = api_error(exchange["status"], text.encode())
+        error = api_error(Response(exchange["status"], text.encode()))
         if exchange["status"] != 429:
             assert type(error) is kinds[exchange["status"]]
         if isinstance(answer, dict):

@@ -93,13 +93,13 @@ class ExplainedCluster(ClusterFront):
         if not answer.body.lstrip().startswith(b"{") and not (
             answer.status >= _SERVER_ERRORS or answer.status in _MAY_BE_ANYTHING
         ):
-            error = api_error(answer.status, answer.body)
+            error = api_error(answer)
             raise OutcomeUnknown(
                 f"{self.server} does not respond like an API server ({error}): check the address,"
                 " and login pages or proxies in between"
             )
         if answer.status == HTTPStatus.FORBIDDEN:
-            error = api_error(answer.status, answer.body)
+            error = api_error(answer)
             # Quotas and admission plugins refuse, too, in words of their own.
             if _OF_AUTHORIZER.search(error.message):
                 raise missing_right(request, error)

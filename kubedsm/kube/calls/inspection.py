@@ -216,5 +216,5 @@ async def read_of_scheduler(
     query = {"verbose": ""} if path == "readyz" else {}
     answer = await cluster.request(Request("GET", proxied, query), timeout=timeout)
     if answer.body.lstrip().startswith(b"{"):
-        raise api_error(answer.status, answer.body)
+        raise api_error(answer)
     return answer.status, answer.body.decode(errors="replace")

@@ -3,6 +3,7 @@
 Separate from `port`: command-line help must not import msgspec.
 """
 
+import asyncio
 import http
 import re
 from collections.abc import Mapping
@@ -21,6 +22,7 @@ from kubedsm.kube.client.port import (
     NotFound,
     OutcomeUnknown,
     Request,
+    Response,
     ServerError,
     TooManyRequests,
     Unauthorized,
@@ -84,19 +86,22 @@ def status_error(status: Status, code: int) -> ApiStatusError:
     return kind(code, reason, " ".join((status.message or "no message").split()), causes)
 
 
-def api_error(status: int, body: bytes) -> ApiStatusError:
+def api_error(response: Response) -> ApiStatusError:
     """Convert an unsuccessful API response to an error.
 
     The body may be a Status object. Proxies and overloaded servers send HTML, plain text or
     nothing instead.
     """
     try:
-        parsed = _STATUS.decode(body)
+        parsed = _STATUS.decode(response.body)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        text = " ".join(_MARKUP.sub(" ", body.decode(errors="replace")).split())
+        text = " ".join(_MARKUP.sub(" ", response.body.decode(errors="replace")).split())
         parsed = Status(message=text if len(text) <= _EXCERPT else text[: _EXCERPT - 1] + "…")
     # A code in the body must not turn a refusal into something else.
-    return status_error(msgspec.structs.replace(parsed, code=status), status)
+    status = response.status
+    error = status_error(msgspec.structs.replace(parsed, code=status), status)
+    error.retry_after = response.retry_after
+    return error
 
 
 async def send(
@@ -109,15 +114,22 @@ async def send(
     query: Mapping[str, str] | None = None,
     content_type: str = "application/json",
 ) -> bytes:
-    """Send an API request and return the response body. Raises an error for an unsuccessful status.
+    """Send an API request and return the response body.
+
+    A refused read is repeated after the server's Retry-After, within the timeout (as client-go).
 
     Raises ApiStatusError for an unsuccessful status. Raises OutcomeUnknown for a body without JSON,
     such as a proxy's page: the request may not have reached an API server.
     """
     request = Request(method, path, query or {}, body, content_type)
+    now = asyncio.get_running_loop().time
+    until = now() + timeout
     response = await cluster.request(request, timeout=timeout)
+    while method == "GET" and 0 < response.retry_after < until - now():
+        await asyncio.sleep(response.retry_after)
+        response = await cluster.request(request, timeout=until - now())
     if response.status // 100 != 2:  # noqa: PLR2004  the class of successes
-        raise api_error(response.status, response.body)
+        raise api_error(response)
     if not response.body.lstrip().startswith(b"{"):
         raise OutcomeUnknown(
             f"answered {response.status} with no JSON object: is it an API server?"

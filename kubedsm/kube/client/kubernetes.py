@@ -58,6 +58,8 @@ READ_BUFFER = 256 * 1024
 #: lines of a watch after which other tasks run: binds are sent while a burst's lines are read
 LINES_PER_TURN = 16
 
+#: statuses of refused requests that the server asks to repeat later
+_OVERLOADED = (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
 _HEADERS = {"Accept": "application/json", "User-Agent": f"kubedsm/{kubedsm.__version__}"}
 
 #: Failures before a connection: nothing was sent. Other failures may have happened afterwards.
@@ -216,14 +218,13 @@ class KubernetesCluster:
                 asyncio.timeout(timeout),
                 await self._send_request(request, timeout, sent) as response,
             ):
-                body = await response.read()
+                return await _read_response(response)
         except _NOT_SENT as error:
             raise unreachable(self._url, error) from error
         except (aiohttp.ClientError, OSError) as error:
             if sent is not None and sent.kept_back:
                 raise not_sent(request) from error
             raise self._outcome_unknown(request, error, timeout) from error
-        return Response(response.status, body)
 
     async def _send_write(
         self, request: Request, connections: Connections, timeout: float
@@ -248,19 +249,19 @@ class KubernetesCluster:
         self, request: Request, *, timeout: float
     ) -> AsyncGenerator[AsyncIterator[bytes], None]:
         """Open a watch stream, with lines of any length; see `Cluster.stream`."""
-        refusal = b""
+        refusal: Response | None = None
         try:
             async with asyncio.timeout(timeout):
                 response = await self._send_request(request, timeout)
                 if response.status != HTTPStatus.OK:
                     async with response:
-                        refusal = await response.read()
+                        refusal = await _read_response(response)
         except _NOT_SENT as error:
             raise unreachable(self._url, error) from error
         except (aiohttp.ClientError, OSError) as error:
             raise self._outcome_unknown(request, error, timeout) from error
-        if response.status != HTTPStatus.OK:
-            raise api_error(response.status, refusal)
+        if refusal is not None:
+            raise api_error(refusal)
         try:
             async with aclosing(self._split_lines(request, response)) as lines:
                 yield lines
@@ -342,6 +343,13 @@ class KubernetesCluster:
         else:
             what = describe_error(error)
         return OutcomeUnknown(f"{request.method} {request.path}: {what}")
+
+
+async def _read_response(response: aiohttp.ClientResponse) -> Response:
+    wait = response.headers.get("Retry-After", "") if response.status in _OVERLOADED else ""
+    # A date is ignored, as by client-go: clocks may differ.
+    seconds = float(wait) if wait.isdecimal() else 0.0
+    return Response(response.status, await response.read(), seconds)
 
 
 def _request_target(request: Request) -> str:

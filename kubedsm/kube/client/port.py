@@ -50,6 +50,8 @@ class Response:
     status: int
     #: raw body; JSON on every response of a healthy API server
     body: bytes
+    #: seconds in the header Retry-After of a refused read; 0 without
+    retry_after: float = 0.0
 
 
 class Cluster(Protocol):
@@ -121,6 +123,8 @@ class ApiStatusError(ClusterError):
         self.message = message
         #: (reason, field or message) of each cause
         self.causes = causes
+        #: seconds before which the server wants no further read
+        self.retry_after = 0.0
 
     @property
     def namespace_terminating(self) -> bool:

@@ -8,7 +8,8 @@ Rules.
   of an event: the error may come again with that version.
 - A stream without a line for `silent_after` seconds counts as dead. Real servers send a bookmark
   about once a minute; without bookmarks, reconnecting costs one request.
-- Failures are retried after 0.8 s, doubling to 30 s. An immediately ending stream is a failure.
+- Failures are retried after 0.8 s, doubling to 30 s, or after the server's Retry-After if longer,
+  within 30 s. An immediately ending stream is a failure.
 - Malformed objects are reported and skipped.
 
 Source: client-go's reflector, with the same contract: versions of one object come in order, some
@@ -18,12 +19,11 @@ may be skipped, nothing is guaranteed across objects.
 import asyncio
 import random
 from collections.abc import Callable, Iterator, Mapping
-from http import HTTPStatus
 from typing import Generic, NoReturn, TypeVar
 
 import attrs
 
-from kubedsm.kube.client.api_errors import api_error
+from kubedsm.kube.client.api_errors import send
 from kubedsm.kube.client.port import (
     ApiStatusError,
     Cluster,
@@ -176,7 +176,8 @@ class Reflector(Generic[T, E]):
                 # A single expired version is normal; repeated expiry is a failure.
                 if self._backoff.failures or not isinstance(error, Expired):
                     self._in_trouble(error)
-                delay = self._backoff.count_failure()
+                asked = error.retry_after if isinstance(error, ApiStatusError) else 0.0
+                delay = self._backoff.count_failure(asked)
                 if isinstance(error, Expired) and self._backoff.failures == 1:
                     continue
             else:
@@ -245,11 +246,8 @@ class Reflector(Generic[T, E]):
         query = {**dict(self._watched.selectors), "limit": str(self._page_size)}
         if token:
             query["continue"] = token
-        request = Request("GET", self._watched.path, query)
-        response = await self._cluster.request(request, timeout=timeout)
-        if response.status != HTTPStatus.OK:
-            raise api_error(response.status, response.body)
-        return read_json(f"{self._watched.kind}List", response.body, List)
+        body = await send(self._cluster, "GET", self._watched.path, timeout, query=query)
+        return read_json(f"{self._watched.kind}List", body, List)
 
     def _check_age(self, version: str) -> None:
         """Raise StaleListError for a list older than known versions: stale lists delete nothing.

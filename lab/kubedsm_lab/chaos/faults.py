@@ -94,7 +94,7 @@ def answer(
         "code": status,
         "details": {"causes": causes, "retryAfterSeconds": retry_after},
     }
-    return Response(status, orjson.dumps(content) if body is None else body)
+    return Response(status, orjson.dumps(content) if body is None else body, retry_after)
 
 
 APPLIED_LATE = "timeout-applied-late"

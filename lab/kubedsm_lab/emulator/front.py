@@ -120,7 +120,7 @@ class EmulatedFront:
         except TimeoutError:
             raise _time_out(request, timeout) from None
         if isinstance(watch, Response):
-            raise api_error(watch.status, watch.body)
+            raise api_error(watch)
         lines = self._lines(request, watch)
         try:
             yield lines
