@@ -241,7 +241,7 @@ class ClusterMirror:
             # If an API server gives two pods one uid, the latest counts.
             del self._uids[before.namespace, before.name]
         self._uids[key] = pod.uid
-        if _is_labelled(pod):
+        if MIGRATING_LABEL in pod.labels or PULL_LABEL in pod.labels:
             self._labelled[pod.uid] = None
         else:
             self._labelled.pop(pod.uid, None)
@@ -597,7 +597,8 @@ class ClusterMirror:
         _require_truth(placed == dict(seen.placed), "a pod is counted on another node")
         counted = attrs.evolve(seen, counted=None).census
         _require_truth(counted == seen.census, "incremental aggregates differ from recomputed ones")
-        labelled = {uid for uid, pod in self._pods.items() if _is_labelled(pod)}
+        ours = {MIGRATING_LABEL, PULL_LABEL}
+        labelled = {uid for uid, pod in self._pods.items() if not ours.isdisjoint(pod.labels)}
         _require_truth(
             labelled == self._labelled.keys(), "the index of labelled pods differs from the pods"
         )
@@ -622,10 +623,6 @@ def _latest(former: Surrounding | None, thing: Surrounding) -> Surrounding:
         if isinstance(former, Claim) and isinstance(thing, Claim) and former.uid == thing.uid:
             return attrs.evolve(thing, failed_on=former.failed_on)
     return thing
-
-
-def _is_labelled(pod: Pod) -> bool:
-    return MIGRATING_LABEL in pod.labels or PULL_LABEL in pod.labels
 
 
 def _nomination_holder(uid: Uid) -> str:

@@ -401,7 +401,7 @@ class Scheduler(Controller):
     ) -> None:
         """Record metrics, log line and decision of a batch once all of its pods are decided."""
         self.listener.batch_decided(pods, seconds)
-        if not decision.proven:
+        if not decision.proof.whole:
             self.listener.optimality_unproven("batch", decision.certificates)
         if decision.looked_at is not None:
             self.listener.cloud_sampled(decision.looked_at.number)
@@ -410,7 +410,7 @@ class Scheduler(Controller):
             "pods": len(pods),
             "unplaced": len(decision.unplaced),
             "late": len(decision.late),
-            "proven": decision.proven,
+            "proven": decision.proof.whole,
             **({"unproven": gaps} if gaps else {}),
             **({"out_of_time": True} if decision.out_of_time else {}),
             **({"cloud_nodes": decision.looked_at.as_json()} if decision.looked_at else {}),
