@@ -16,7 +16,7 @@ from aiohttp import web
 from kubedsm.kube.client import credentials
 from kubedsm.kube.client.environment import SERVICE_ACCOUNT_VARIABLE, proxy_for
 from kubedsm.kube.client.kubernetes import KubernetesCluster
-from kubedsm.kube.client.port import CredentialsError, Request, Unreachable
+from kubedsm.kube.client.port import ClusterError, CredentialsError, Request, Unreachable
 from support.loopback import POST, Server, config, says, talking
 from support.processes import PATIENCE
 
@@ -269,7 +269,7 @@ async def test_no_renewal_outlives_the_connection_to_the_server():
         await asyncio.sleep(60)
 
     async with KubernetesCluster(credentials.Credentials("plugin", load)) as cluster:
-        with pytest.raises(Unreachable):
+        with pytest.raises(ClusterError):
             await cluster.request(POST, timeout=0.1)
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
