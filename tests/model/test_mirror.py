@@ -120,16 +120,25 @@ def test_a_pod_that_comes_before_its_node_is_counted_when_the_node_comes():
     assert made.snapshot().free["n2"].cpu == 1000
 
 
-def test_a_reservation_holds_room_until_the_pod_is_seen_on_its_node():
+@pytest.mark.parametrize(
+    ("event", "cpu"),
+    [
+        (PodApplied(pod("a", node_name="n2", resource_version="2")), 3000),
+        (PodDeleted(Uid("a"), "shop", "a"), 4000),
+    ],
+    ids=["on its node", "deleted"],
+)
+def test_a_reservation_holds_room_until_the_pod_is_seen_on_its_node_or_is_gone(event, cpu):
     made = mirror(NodeApplied(node()), PodApplied(pod("a")))
     made.reserve("a", NodeName("n2"), ONE_CORE.requests)
     snapshot = made.snapshot()
     assert snapshot.free["n2"].cpu == 3000
     assert dict(snapshot.placed) == {"a": "n2"}
     assert snapshot.schedulable(snapshot.pods.values()) == []
-    made.apply(PodApplied(pod("a", node_name="n2", resource_version="2")))
+    made.apply(event)
     made.check_invariants()
-    assert made.snapshot().free["n2"].cpu == 3000
+    assert made.held == []
+    assert made.snapshot().free["n2"].cpu == cpu
     made.release("a")
 
 

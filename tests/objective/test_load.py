@@ -8,7 +8,7 @@ import pytest
 
 from kubedsm.model.measured import Measured, Usage
 from kubedsm.model.model import Tier, Workload
-from kubedsm.objective.load import Capacity, LoadGoal, Loads
+from kubedsm.objective.load import Capacity, LoadGoal, Loads, evenness
 from support.placement_instances import node, pod, resources, snapshot
 
 GIB = 2**30
@@ -52,6 +52,12 @@ def test_the_score_of_three_nodes_by_hand():
 def imbalance(loads):
     """The standard deviation of the used parts of each node."""
     return 1.0 - loads.own / 100.0
+
+
+def test_the_most_uneven_of_those_that_are_known_comes_first():
+    assert Loads.of(GOAL, shot()).most_uneven_first == [2, 1, 0]
+    level = attrs.evolve(SAMPLE, nodes={f"n{i}": SAMPLE.nodes["n1"] for i in (1, 2)})
+    assert Loads.of(attrs.evolve(GOAL, capacity=()), shot(sample=level)).most_uneven_first == [1, 2]
 
 
 def test_what_a_pod_gains_is_told_of_where_it_is_counted_once():
@@ -104,3 +110,7 @@ def test_scores_can_be_stretched_over_those_there_are():
     )
     assert loads.scores(NEW, ALL[:1]).tolist() == [100.0]
     assert loads.scores(NEW, ALL[:0]).tolist() == []
+
+
+def test_no_score_is_below_nothing():
+    assert evenness(np.array([0.0, 9.0])) == 0.0

@@ -6,7 +6,15 @@ import statistics
 import pytest
 
 from kubedsm_lab.replay import functions
-from kubedsm_lab.replay.functions import APPLICATIONS, HOUR, HOURS, MOST_PODS, Application, draw_run
+from kubedsm_lab.replay.functions import (
+    APPLICATIONS,
+    HOUR,
+    HOURS,
+    MOST_PODS,
+    Application,
+    draw_run,
+    invocations_per_day,
+)
 from kubedsm_lab.replay.runner import Outcome, carry_out
 from kubedsm_lab.replay.services import UTILISATION
 from kubedsm_lab.replay.tables import with_interval
@@ -25,6 +33,13 @@ def test_applications_have_the_published_distributions():
     per_day = [86400 * each.rate for each in drawn]
     assert sum(n <= 24 for n in per_day) / 20_000 == pytest.approx(0.45, abs=0.01)
     assert sum(n <= 1440 for n in per_day) / 20_000 == pytest.approx(0.81, abs=0.03)
+
+
+def test_daily_invocations_are_interpolated_between_published_quantiles():
+    assert invocations_per_day(0.45) == pytest.approx(24)
+    assert invocations_per_day(0.63) == pytest.approx((24 * 1440) ** 0.5)
+    assert invocations_per_day(0.81) == pytest.approx(1440)
+    assert invocations_per_day(1.0) / invocations_per_day(0.0) == pytest.approx(1e8)
 
 
 def test_load_is_poisson_and_needs_no_more_than_the_greatest_number_of_pods():

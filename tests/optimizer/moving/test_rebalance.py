@@ -18,7 +18,8 @@ from kubedsm.plugins.fit import shortages
 from support import drawing
 from support.literal_fit import reasons
 from support.placement_instances import Instance, node, resources, snapshot
-from support.ruled_instances import leaning, ruled_case
+from support.rule_instances import app, near
+from support.ruled_instances import leaning, member, ruled_case
 from support.ruled_literal import broken, refusals, stages
 from support.suggest_instances import OBJECTIVES, Case, crowded_case, drawn_case, running
 from support.suggest_literal import carried_out
@@ -123,6 +124,42 @@ def test_a_node_that_it_likes_less_is_no_place_for_it():
     assert not suggested([edge("e1"), other], together("a", 2, "e1")).moves
 
 
+@pytest.mark.parametrize(
+    "pods",
+    [
+        together("a", 1, "e1"),
+        [*together("a", 2, "e1"), running("a-9", "a", resources(1), "e2")],
+        [attrs.evolve(pod, ready=pod.name == "a-0") for pod in together("a", 2, "e1")],
+        [attrs.evolve(pod, terminating=pod.name == "a-0") for pod in together("a", 2, "e1")],
+        [attrs.evolve(pod, pinned="it is told to stay") for pod in together("a", 2, "e1")],
+        [attrs.evolve(pod, scheduler_name="other") for pod in together("a", 2, "e1")],
+    ],
+    ids=["one", "on two", "one Ready", "one leaves", "pinned", "of another"],
+)
+def test_nothing_moves_that_need_not_or_must_not(pods):
+    assert not suggested([edge("e1"), edge("e2"), cloud()], pods).moves
+
+
+def test_the_most_pods_come_first_before_them_the_weight_and_first_the_priority():
+    nodes = [edge("e1", 16), edge("e2", 1)]
+    pods = [*together("a", 2, "e1"), *together("b", 3, "e1"), *together("c", 2, "e1")]
+    assert told(suggested(nodes, pods)) == {("b-2", "e1", "e2", "edge-to-edge")}
+    heavy = {"a": QosTarget(0.0, 2.0)}
+    assert told(suggested(nodes, pods, targets=heavy)) == {("a-1", "e1", "e2", "edge-to-edge")}
+    pods = [*pods[:5], *together("c", 2, "e1", priority=5)]
+    assert told(suggested(nodes, pods, targets=heavy)) == {("c-1", "e1", "e2", "edge-to-edge")}
+
+
+def test_it_goes_to_another_zone_rather_then_where_it_costs_least():
+    pods = [*together("a", 2, "e1", 2), running("b-1", "b", resources(3), "c1")]
+    # On e2, a would leave a core that is of no use; on e3 it leaves room for the three cores of b.
+    nodes = [edge("e1", 4, "x"), edge("e2", 4, "x"), edge("e3", 5, "x"), cloud(unschedulable=True)]
+    limits = attrs.evolve(LIMITS, max_cloud_to_edge=0)
+    assert told(suggested(nodes, pods, limits)) == {("a-1", "e1", "e3", "edge-to-edge")}
+    nodes[1] = edge("e2", 4, "y")
+    assert told(suggested(nodes, pods, limits)) == {("a-1", "e1", "e2", "edge-to-edge")}
+
+
 def test_in_the_cloud_it_goes_where_least_is_allocated():
     nodes = [cloud("c1"), cloud("c2", 8), cloud("c3", 32)]
     assert told(suggested(nodes, together("a", 2, "c1"))) == {("a-1", "c1", "c3", "cloud-to-cloud")}
@@ -147,6 +184,30 @@ def test_it_pays_only_where_the_workload_stays_as_it_is_for_long_enough():
 def test_the_deadline_ends_it():
     nodes, late = [edge("e1"), edge("e2")], Bounds(deadline=Deadline(lambda: 1.0))
     assert not suggested(nodes, together("a", 2, "e1"), bounds=late).moves
+
+
+def test_who_has_rules_about_others_waits_until_nothing_else_moves():
+    close = {"affinity": (near(app("a"), key=ZONE),)}
+    nodes = [edge("e1", zone="x"), edge("e2", zone="x"), cloud()]
+    pods = [member(f"a-{n}", "a", "e1", **close) for n in range(2)]
+    assert [m.pod.workload.name for m in suggested(nodes, pods).moves] == ["a"]
+    pods.append(running("b-1", "b", resources(1), "c1"))
+    beside = suggested(nodes, pods, targets={"b": QosTarget(1.0)})
+    assert [m.pod.workload.name for m in beside.moves] == ["b"]
+
+
+def test_defragmenting_puts_nothing_at_risk():
+    """Together the two of a would leave a whole node free, of use to who requests one."""
+    nodes = [edge("e1"), edge("e2"), cloud()]
+    pods = [running(f"a-{n}", "a", resources(2), f"e{n}") for n in (1, 2)]
+    pods.append(attrs.evolve(running("d-1", "d", resources(4), "c1"), ready=False))
+    tidy = SuggestLimits(defragment=True)
+    assert len(suggested(nodes, pods, tidy).moves) == 1
+    found = suggested(nodes, pods, attrs.evolve(tidy, spread=True))
+    assert not found.moves
+    # A third one, in the cloud, does not make it better.
+    pods.append(running("a-3", "a", resources(1), "c1"))
+    assert not suggested(nodes, pods, attrs.evolve(tidy, spread=True)).moves
 
 
 def lumped(seed):

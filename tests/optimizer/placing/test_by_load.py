@@ -9,8 +9,9 @@ import pytest
 
 from kubedsm.model.deadline import Deadline
 from kubedsm.model.measured import Measured, Usage
-from kubedsm.model.model import Tier
+from kubedsm.model.model import Preferences, Tier
 from kubedsm.model.node_index import zone_of
+from kubedsm.model.selectors import NodeSelectorTerm, Requirement
 from kubedsm.objective.fragmentation import Fragmentation, request_mix
 from kubedsm.objective.load import Capacity, LoadGoal
 from kubedsm.objective.objective import Objective, QosTarget
@@ -22,17 +23,16 @@ from kubedsm.plugins.feasibility import Feasibility, is_worse
 from support import drawing
 from support.measured_loads import drawn_sample, edge
 from support.placement_instances import drawn, pod, resources, snapshot
-from support.rule_instances import drawn_batch
+from support.rule_instances import drawn_batch, zoned
+from support.rule_instances import pod as ruled_pod
 from support.ruled_batches import ruled_batch
 
 GIB = 2**30
 GOAL = LoadGoal()
 POLICY = KubeDSM(lambda _: QosTarget(), Objective(), load=GOAL)
+BLIND = attrs.evolve(POLICY, load=None)
 SOME = Usage(400.0, 0.0)
 IDLE, BUSY, FULL = Usage(0.0, 0.0), Usage(2000.0, 0.2 * GIB), Usage(3600.0, 3.6 * GIB)
-
-
-BLIND = attrs.evolve(POLICY, load=None)
 
 
 def waiting(number, service="web", cpu=0.1):
@@ -59,6 +59,20 @@ def test_a_pod_that_follows_its_users_goes_to_no_idle_node_of_another_site():
     assert homes(POLICY.decide_batch(shot, pods)) == {"web-0": "e2"}
     near = attrs.evolve(POLICY, sites=goal)
     assert homes(near.decide_batch(shot, pods)) == {"web-0": "e1"}
+
+
+def test_what_a_pod_likes_is_added_up_with_the_score():
+    """A preferred node weighs 200 here, the score some 30: at weight 9 it decides."""
+    ssd = ((100, NodeSelectorTerm((Requirement("disk", "Exists"),))),)
+    picky = ruled_pod("p", preferences=Preferences(node_affinity=ssd))
+    nodes = [zoned("e1", labels={"disk": "ssd"}), zoned("e2")]
+    shot = sampled(nodes, [picky], {"e1": Usage(2400.0, 0.0), "e2": IDLE}, IDLE)
+    assert homes(POLICY.decide_batch(shot, [picky])) == {"p": "e1"}
+    heavy, none = (attrs.evolve(POLICY, load=attrs.evolve(GOAL, weight=w)) for w in (9.0, 0.0))
+    found = heavy.decide_batch(shot, [picky])
+    assert homes(found) == {"p": "e2"}
+    assert not found.proof.preferences
+    assert none.decide_batch(shot, [picky]) == BLIND.decide_batch(shot, [picky])
 
 
 def test_nobody_goes_where_room_is_not_there_yet():
@@ -121,6 +135,7 @@ def _as_good(found, plain, shot, spread):
     assert [(b.pod, b.tier) for b in found.bindings] == [(b.pod, b.tier) for b in plain.bindings]
     assert found.shares_after == plain.shares_after
     assert found.unplaced.keys() == plain.unplaced.keys()
+    assert found.bindings == plain.bindings or not found.proof.fragmentation
     state = Feasibility.of(shot)
     for binding in found.bindings:
         assert state.rejection(binding.pod, binding.node) is None

@@ -100,6 +100,12 @@ def test_age_takes_hardly_a_place_of_an_overloaded_cluster():
     assert most < strictly
 
 
+def test_a_pod_that_no_node_takes_does_not_keep_others_from_precedence():
+    huge = pod("huge-0", "huge", resources(9), created=1.0)
+    batch = [huge, *waiting(PATIENCE + 1)]
+    assert "large-0" in names(scheduled(snapshot(NODES, batch), batch))
+
+
 def test_under_rules_about_other_pods_too():
     apart = near(app("old"), key="kubernetes.io/hostname")
     old = ruled("old", {"app": "old"}, spread=(evenly(app("old")),))
