@@ -26,6 +26,15 @@ def test_the_message_counts_reasons_and_sorts_them_as_text():
     )
 
 
+def test_ten_sorts_before_two_as_kube_scheduler_has_it():
+    crowded = Rejection("NodeResourcesFit", ("Too many pods",))
+    short = Rejection("NodeResourcesFit", ("Insufficient cpu",))
+    given = {NodeName(f"n{i}"): crowded if i < 10 else short for i in range(12)}
+    assert unschedulable_message(given) == (
+        "0/12 nodes are available: 10 Too many pods, 2 Insufficient cpu."
+    )
+
+
 def test_what_is_about_the_pod_counts_no_nodes():
     unbound = Rejection("VolumeBinding", ("pod has unbound claims",), everywhere=True)
     given = {NodeName("x"): unbound, NodeName("y"): unbound}

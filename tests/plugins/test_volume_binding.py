@@ -102,6 +102,15 @@ def test_nodes_on_which_a_claim_can_be_bound(claim, things, nodes):
     assert feasible(ONE, knowing(claim, *things)) == nodes
 
 
+def test_what_pods_placed_before_were_promised_of_a_storage_adds_up():
+    claims = [unbound(name, size, CSI) for name, size in (("a", 4), ("b", 3), ("c", 3))]
+    pool = StorageCapacity("s", "x", CSI, (), capacity=9)
+    known = knowing(*claims, CSIDriver(CSI, reports_capacity=True), pool)
+    placed = [(mounting(name, name), "n1") for name in "bc"]
+    assert len(feasible(ONE, known, placed[:1])) == 4
+    assert feasible(ONE, known, placed) == []
+
+
 def test_of_volumes_alike_the_first_by_name_is_taken():
     names = [f"v{n}" for n in (4, 1, 3, 0, 2)]
     known = knowing(unbound("a", 5, STATIC), *(volume(name, 5, "n1") for name in names))
