@@ -45,6 +45,7 @@ def test_migration_is_halved_in_two_ways():
     assert seldom.suggester.period == 2 * usual.suggester.period
     assert seldom.suggester.max_cloud_to_edge == usual.suggester.max_cloud_to_edge
     own = with_settings(Configuration(), {"suggester.period": "7s"})
+    assert with_settings(own, {"suggester.defragment": "true"}).suggester.period == 7
     assert configured("half-frequency", own).suggester.period == 14
 
 

@@ -88,6 +88,19 @@ def test_migrations_of_both_kinds_break_no_rule_together():
     assert moved(found) != [("cart", "n-b", "n-a"), ("even", "cloud", "n-a")]
 
 
+@pytest.mark.parametrize("price", [0.0, 1.0])
+def test_pods_of_every_priority_go_to_their_users(price):
+    pods = [ready("p", "cart", "n-a", priority=10), ready("q", "batch", "n-a")]
+    promised = {"cart": plain_target(a=1), "batch": plain_target(b=1)}
+    case = cluster({"a": 4, "b": 4}, pods, promised)
+    assert moved(suggested(case, attrs.evolve(MANY, price=price))) == [("batch", "n-a", "n-b")]
+    for targets in promised, {"cart": plain_target(b=1), "batch": plain_target(b=1)}:
+        # One place at b: the greater priority has it.
+        full = cluster({"a": 4, "b": 1}, pods, targets)
+        want = "batch" if targets is promised else "cart"
+        assert moved(suggested(full, attrs.evolve(MANY, price=price))) == [(want, "n-a", "n-b")]
+
+
 def test_limits_hold_and_immovable_pods_stay():
     pods = [ready(f"p{i}", "cart", "n-a") for i in range(4)]
     case = cluster({"a": 8, "b": 8}, pods, {"cart": plain_target(b=1)})
