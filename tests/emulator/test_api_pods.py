@@ -40,16 +40,25 @@ def test_finalizers_hold_a_deletion(api):
     assert not api.exists(CONFIGMAPS, "shop", "c")
 
 
-def guarded(api, allowed):
-    created = api.create(POD_DISRUPTION_BUDGETS, budget(), namespace="shop")
+def guarded(api, allowed, policy=None, **status):
+    made = budget()
+    if policy is not None:
+        made["spec"]["unhealthyPodEvictionPolicy"] = policy
+    created = api.create(POD_DISRUPTION_BUDGETS, made, namespace="shop")
     status = {
         "observedGeneration": 1,
         "disruptionsAllowed": allowed,
         "currentHealthy": 1 + allowed,
         "desiredHealthy": 1,
         "expectedPods": 2,
+        **status,
     }
     api.update(POD_DISRUPTION_BUDGETS, {**created, "status": status}, subresource="status")
+
+
+def condition(status):
+    [found] = status["conditions"]
+    return found["status"], found["reason"]
 
 
 def evict(api, name="a", **options):
@@ -60,11 +69,13 @@ def test_an_eviction_is_charged_to_the_budget(api):
     for name in ("a", "b"):
         api.create(PODS, pod(name), namespace="shop")
         run(api, name)
-    guarded(api, allowed=1)
+    allowed = {"type": "DisruptionAllowed", "status": "True", "reason": "SufficientPods"}
+    guarded(api, allowed=1, conditions=[allowed])
     seen = changes(api)
     evict(api, gracePeriodSeconds=1)
     charged = api.get(POD_DISRUPTION_BUDGETS, "shop", "web")["status"]
     assert charged["disruptionsAllowed"] == 0
+    assert condition(charged) == ("False", "InsufficientPods")
     assert list(charged["disruptedPods"]) == ["a"]
     states = [c.object for c in seen if c.resource is PODS]
     assert states[0]["status"]["conditions"][-1]["reason"] == "EvictionByEvictionAPI"
@@ -81,6 +92,15 @@ def test_an_eviction_is_charged_to_the_budget(api):
     assert "deletionTimestamp" not in api.get(PODS, "shop", "b")["metadata"]
 
 
+def test_a_budget_that_its_controller_has_not_seen_yet_allows_nothing(api):
+    api.create(PODS, pod(), namespace="shop")
+    run(api)
+    guarded(api, 1, observedGeneration=0)
+    error = refused(429, lambda: evict(api))
+    assert "is still being processed" in error.details["causes"][0]["message"]
+    assert error.details["retryAfterSeconds"] == 10
+
+
 def test_an_eviction_in_rehearsal_changes_nothing(api):
     api.create(PODS, pod(), namespace="shop")
     run(api)
@@ -91,11 +111,39 @@ def test_an_eviction_in_rehearsal_changes_nothing(api):
     assert api.store.revision == revision
 
 
-def test_an_unready_pod_may_go_while_enough_others_are_healthy(api):
-    guarded(api, allowed=0)
+BY_DEFAULT, ALWAYS = (None, "IfHealthyBudget"), ("AlwaysAllow",)
+#: state of the pod, policies of its budget, healthy and desired pods; may the pod be evicted
+UNGUARDED = [
+    ("pending", (*BY_DEFAULT, *ALWAYS), (0, 1), True),
+    ("terminating", (*BY_DEFAULT, *ALWAYS), (0, 1), True),
+    ("unready", BY_DEFAULT, (1, 1), True),
+    ("unready", BY_DEFAULT, (0, 1), False),
+    ("unready", BY_DEFAULT, (0, 0), False),
+    ("unready", ALWAYS, (0, 1), True),
+    ("ready", (*BY_DEFAULT, *ALWAYS), (1, 1), False),
+]
+
+
+@pytest.mark.parametrize(
+    ("state", "policy", "healthy", "goes"),
+    [(state, policy, *more) for state, policies, *more in UNGUARDED for policy in policies],
+)
+def test_a_budget_that_allows_none_guards_healthy_pods(api, state, policy, healthy, goes):
+    """As Kubernetes since 1.31; an eviction that the budget does not judge is not charged to it."""
+    current, desired = healthy
+    guarded(api, 0, policy, currentHealthy=current, desiredHealthy=desired)
     api.create(PODS, pod(), namespace="shop")
-    run(api, ready=False)
-    evict(api)
+    if state == "pending":
+        bind(api)
+    else:
+        run(api, ready=state != "unready")
+    if state == "terminating":
+        api.delete(PODS, "shop", "a")
+    if goes:
+        evict(api)
+        assert "deletionTimestamp" in api.get(PODS, "shop", "a")["metadata"]
+    else:
+        refused(429, lambda: evict(api))
     assert api.get(POD_DISRUPTION_BUDGETS, "shop", "web")["status"].get("disruptedPods") is None
 
 
