@@ -193,6 +193,8 @@ def test_nodes_are_those_of_kube_scheduler_for_pods_one_after_the_other():
         (Change(surrounding_after=unbound("b", 5, LOCAL)), False),
         (Change(pod_before=attrs.evolve(mounting("o", "b"), node_name="n1")), True),
         (Change(pod_before=pod("o", on="n1")), False),
+        (Change(node_before=NODES[0], node_after=zoned("n0", "y", labels={HOST: "n0"})), True),
+        (Change(node_before=NODES[0], node_after=attrs.evolve(NODES[0], taints=())), False),
     ],
 )
 def test_changes_that_may_help_a_waiting_pod(change, retried):

@@ -6,9 +6,18 @@ import attrs
 import pytest
 
 from kubedsm.app.cluster_reflectors import EventHandler
-from kubedsm.model.events import NodeApplied, NodeDeleted, PodApplied, PodDeleted
+from kubedsm.model.events import (
+    KindKnown,
+    NodeApplied,
+    NodeDeleted,
+    PodApplied,
+    PodDeleted,
+    SurroundingApplied,
+)
 from kubedsm.model.mirror import ClusterMirror
-from kubedsm.model.model import Node, NodeName, Resources
+from kubedsm.model.model import ClaimReference, Node, NodeName, Resources, SchedulingRules
+from kubedsm.model.surroundings import Claim, StorageClass, Volume
+from kubedsm.plugins.plugins import PLUGINS
 from kubedsm.process.supervisor import Supervisor
 from kubedsm.scheduling.scheduling_queue import FLUSH_INTERVAL, FLUSH_LIMIT, SchedulingQueue
 from kubedsm_lab.replay.virtual_time import VirtualClock
@@ -145,3 +154,23 @@ async def test_a_pod_whose_back_off_is_over_is_served_though_others_keep_coming(
         scene.queue.add(pod("more", created=5.0))
         await scene.clock.sleep(0.1)
     pytest.fail("it is not served")
+
+
+MOUNTING = {"rules": SchedulingRules(claims=(ClaimReference("shop", "data"),))}
+CLAIM = Claim("shop", "data", "pv", storage_class="fast")
+STORAGE = {
+    "its claim is bound": attrs.evolve(CLAIM, bound=True),
+    "its volume changes": Volume("pv", labels={"topology.kubernetes.io/zone": "x"}),
+    "the class of its claim is added": StorageClass("fast", waits_for_consumer=True),
+}
+
+
+@pytest.mark.parametrize("rule", [plugin.name for plugin in PLUGINS if "claims" in plugin.demands])
+@pytest.mark.parametrize("changed", STORAGE.values(), ids=STORAGE)
+async def test_a_pod_is_tried_when_its_storage_changes_and_another_is_not(scene, rule, changed):
+    waiting, other = pod("waiting", **MOUNTING), pod("other")
+    scene.tell(*map(KindKnown, (Claim, Volume, StorageClass)))
+    scene.tell(*map(SurroundingApplied, (CLAIM, Volume("pv"))))
+    scene.asleep(waiting, other, rules=frozenset({rule}))
+    scene.tell(SurroundingApplied(changed))
+    assert scene.popped() == [waiting.uid]
