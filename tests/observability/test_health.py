@@ -13,13 +13,16 @@ from kubedsm.kube.client.port import OutcomeUnknown, Request, Unreachable
 from kubedsm.model.model import Share, Workload
 from kubedsm.objective.objective import QosTarget
 from kubedsm.observability.gauges import MOST, choose_workloads, qos_gap, workload_families
-from kubedsm.observability.health import HOPELESS_AFTER, alive, ready
+from kubedsm.observability.health import HOPELESS_AFTER, alive, readiness, ready
 from kubedsm.observability.instruments import SAMPLE, Families, format_metrics, watch_the_loop
 from kubedsm.observability.measured_cluster import Answered, MeasuredCluster
 from kubedsm.observability.reading import Leadership
+from kubedsm_lab.emulator.front import RequestFault
 from kubedsm_lab.replay.virtual_time import VirtualClock
 from support.answering_cluster import AnsweringCluster
+from support.faults import Failing
 from support.metered import samples, total
+from support.worlds import EDGE, emulated
 
 LEADING = Leadership()
 
@@ -52,6 +55,25 @@ def test_a_standby_and_a_refused_configuration_are_told_and_leave_it_ready():
     assert health.well
     said = "[+]configuration ok: generation 2 stays, a newer one is refused: batch.idle: 5 is no"
     assert said in health.text(verbose=False).splitlines()
+
+
+@pytest.mark.parametrize(
+    ("plural", "kind"), [("nodes", "Node"), ("pods", "Pod"), ("csinodes", "CSINode")]
+)
+async def test_it_is_not_ready_and_binds_nothing_before_every_kind_is_listed(plural, kind):
+    late = Failing(
+        lambda request: request.path.endswith(f"/{plural}"), RequestFault(Unreachable("refused"))
+    )
+    async with emulated(EDGE) as world, world.scheduler(faults=late) as runtime:
+        world.deploy("web", 1)
+        await asyncio.sleep(20)
+        health = readiness(runtime, LEADING)
+        assert not health.well
+        assert f"[-]synced failed: not listed yet: {kind}\n" in health.text(verbose=False)
+        assert world.placed() == {None: 1}
+        late.on = False
+        await world.until_bound(1, 60)
+        assert readiness(runtime, LEADING).well
 
 
 def test_a_loop_that_fails_for_long_makes_the_process_unhealthy():
