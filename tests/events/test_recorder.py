@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 import attrs
 import orjson
 import pytest
+from structlog.testing import capture_logs
 
 from kubedsm.events.event_recorder import (
     BURST,
@@ -201,6 +202,22 @@ async def test_what_another_try_would_not_change_is_not_tried_again(status):
         scene.recorder.record_unschedulable(A, "no room")
         await asyncio.sleep(100)
         assert scene.paper.tries["status"] == 1
+
+
+async def test_without_the_right_to_conditions_each_pod_has_its_event_and_the_log_one_line():
+    pods = [made_pod(f"p{number}") for number in range(50)]
+    forbidden = refusal(403, 'User "kubedsm" cannot patch resource "pods/status"')
+    async with recording(lambda r: forbidden if r.path.endswith("/status") else None) as scene:
+        scene.add(*pods)
+        with capture_logs() as logs:
+            for each in pods:
+                scene.recorder.record_unschedulable(each, "no room")
+            await asyncio.sleep(CHANGED)
+    assert scene.paper.tries == {"status": 50, "events": 50}
+    assert scene.recorder.lost == 0
+    [line] = logs
+    assert (line["event"], line["log_level"]) == ("condition not written", "warning")
+    assert 'cannot patch resource "pods/status"' in line["error"]
 
 
 async def test_the_mark_of_a_tier_is_tried_again():
