@@ -7,9 +7,11 @@ import pytest
 import structlog
 
 from kubedsm.config.settings import load
+from kubedsm.kube.client.port import OutcomeUnknown
 from kubedsm.kube.wire.annotations import ANSWER_ANNOTATION, MoveRequest
 from kubedsm.rebalancing.migration_requests import list_requested_moves
 from kubedsm_lab.emulator.api.resources import PODS
+from kubedsm_lab.emulator.front import RequestFault
 from support.faults import OUTCOMES, Failing
 from support.move_scenes import LARGE_CLOUD, ReadyPods, open_edge, quiet, settle_on_cloud
 from support.proposals import APPROVED, PROPOSING, Scene, config_map, proposing
@@ -109,6 +111,34 @@ async def test_a_second_request_waits_for_nobody_and_a_third_is_taken_after_the_
         scene.ask("r3", moves=moves[1:])
         assert (await scene.answer("r3")).state == "ended"
         assert scene.world.placed("web") == {"e1": 2}
+
+
+@pytest.mark.parametrize(
+    ("period", "seconds", "state"),
+    [(0.5, 0.0, "ended"), (0.5, 2.5, "refused"), (4.0, 9.0, "ended")],
+    ids=["quick binds", "no pause between binds", "binds that are too slow to be waited for"],
+)
+async def test_a_request_is_answered_while_pods_are_bound_again_and_again(period, seconds, state):
+    binds = RequestFault(OutcomeUnknown("slow"), applied=True, late=seconds, delay=seconds)
+    slow = Failing(
+        lambda request: "/shop/" in request.path and request.path.endswith("/binding"), binds
+    )
+    async with proposing(pods=1, faults=slow) as scene, asyncio.TaskGroup() as tasks:
+        [move] = list_requested_moves(await scene.until_proposed())
+        scene.world.namespace("shop")
+        coming = tasks.create_task(_come(scene.world, period))
+        await asyncio.sleep(5)
+        scene.ask(moves=[move])
+        answer = await scene.answer()
+        assert (answer.state, answer.cause) == (state, "busy" if state == "refused" else None)
+        coming.cancel()
+
+
+async def _come(world, period):
+    """Create a pod again and again."""
+    for number in range(1000):
+        world.create_pod(f"pod-{number}", "1m", "shop")
+        await asyncio.sleep(period)
 
 
 async def test_what_is_no_request_is_said_once_and_what_is_old_is_left_alone():
