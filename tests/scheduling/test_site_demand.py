@@ -57,6 +57,21 @@ async def test_pods_follow_measured_demand_and_then_stay():
         assert len(begun) == 2
 
 
+async def test_pods_do_not_follow_demand_that_flaps():
+    async with two_sites() as world, world.scheduler() as runtime:
+        world.deploy("web", 4)
+        await running(world, 4)
+        with capture_logs() as logs:
+            for number in range(60):
+                north, south = ((30.0, 10.0), (10.0, 30.0))[number % 2]
+                sample = Measured(number + 1.0, demand={WEB: {"north": north, "south": south}})
+                runtime.handler.handle(MeasuredApplied(sample))
+                await asyncio.sleep(30)
+        begun = [log for log in logs if log["event"] == "migration begun"]
+        # At first nothing is known of how long demand lasts.
+        assert len(begun) <= 4
+
+
 async def test_a_cut_site_gets_nothing_and_its_demand_goes_to_neighbours():
     async with two_sites(configuration=DECLARED) as world, world.scheduler():
         cordon(world, *NORTH)

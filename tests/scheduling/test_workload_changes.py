@@ -1,5 +1,7 @@
 """What is learned of how workloads change, from what happens to their pods."""
 
+from itertools import pairwise
+
 import attrs
 import pytest
 
@@ -107,6 +109,15 @@ def test_a_change_of_a_latency_between_sites_ends_the_quiet_period_and_a_new_one
     quiet = measures({}, {pair: 0.02})
     assert measures({pair: 0.02}, {pair: 0.02, other: 0.03}) == quiet == ASSUMED + 900.0
     assert measures({pair: 0.02}, {pair: 0.05}) < quiet
+
+
+def test_demand_that_flaps_is_expected_to_last_as_long_as_it_did(watched):
+    watched.came("a-1", age=900.0)
+    samples = [Measured(n + 1.0, demand={A: {("north", "south")[n % 2]: 9.0}}) for n in range(20)]
+    for before, after in pairwise(samples):
+        watched.clock.seconds += 30.0
+        watched.changes.observe_demand(Change(measured_before=before, measured_after=after))
+    assert watched.changes.quiet().lasting(A) == pytest.approx(30.0, rel=0.3)
 
 
 def test_pods_that_start_or_stop_are_told_until_they_have_but_not_for_long(watched):
