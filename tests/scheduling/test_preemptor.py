@@ -6,8 +6,9 @@ import pytest
 
 from kubedsm_lab.chaos.faults import answer
 from kubedsm_lab.emulator.api.resources import NODES, POD_DISRUPTION_BUDGETS, PODS, PRIORITY_CLASSES
-from kubedsm_lab.emulator.front import RequestFault
+from kubedsm_lab.emulator.front import Delivery, Faults, RequestFault
 from kubedsm_lab.emulator.paper import node
+from support.move_scenes import AtRequest
 from support.preemptions import (
     DISABLED,
     DISRUPTION,
@@ -154,6 +155,8 @@ async def test_the_victims_grace_period_is_kept_and_the_room_held_meanwhile():
         urgent(world, cpu="1500m")
         await world.until(lambda: world.events("Preempted"), 5)
         asked = world.clock.monotonic()
+        world.deploy("soon", 1, cpu="500m")
+        await asyncio.sleep(1)
         # It is tried when anything happens to its node, in vain, and keeps what it was promised.
         world.patch(NODES, "e1", {"metadata": {"labels": {"a": "b"}}})
         await asyncio.sleep(1)
@@ -163,6 +166,7 @@ async def test_the_victims_grace_period_is_kept_and_the_room_held_meanwhile():
         assert 14 <= world.clock.monotonic() - asked <= 16
         await asyncio.sleep(5)
         assert world.placed("late") == {None: 3}
+        assert world.placed("soon") == {None: 1}
         assert world.placed("low") == {"e1": 1, None: 1}
         assert len(world.events("Preempted")) == 1
 
@@ -213,8 +217,17 @@ async def test_a_pod_bound_while_victims_are_chosen_is_not_counted_as_waiting():
         assert world.placed("most") == {"e1": 1}
 
 
-async def test_a_pod_deleted_meanwhile_needs_no_more_room():
-    async with preempting(timing=SLOW_STOP) as world, world.scheduler():
+class SuddenEnds(Faults):
+    """A watch that shows of an urgent pod that it is gone, and not before that it leaves."""
+
+    def on_line(self, request, line):
+        leaves = b"deletionTimestamp" in line and b'"type":"MODIFIED"' in line
+        return Delivery(()) if leaves and b'"urgent-' in line else None
+
+
+@pytest.mark.parametrize("faults", [None, SuddenEnds()], ids=["seen to leave", "gone at once"])
+async def test_a_pod_deleted_meanwhile_needs_no_more_room(faults):
+    async with preempting(timing=SLOW_STOP, faults=faults) as world, world.scheduler():
         await filled(world, 2, terminationGracePeriodSeconds=20)
         urgent(world)
         await world.until(lambda: world.events("Preempted"), 5)
@@ -222,6 +235,23 @@ async def test_a_pod_deleted_meanwhile_needs_no_more_room():
         await asyncio.sleep(60)
         assert world.placed("low") == {"e1": 2}
         assert settled(world)
+
+
+async def test_a_refused_bind_leaves_the_room_to_the_nominated_pod():
+    """Its victim's replacement waits for the same room, and is tried before the bind is again."""
+    binds = AtRequest(
+        lambda request: "/urgent-" in request.path and request.path.endswith("/binding"),
+        lambda: None,
+        fault=RequestFault(answer(403, "Forbidden")),
+    )
+    async with preempting(faults=binds) as world, world.scheduler():
+        await filled(world)
+        urgent(world)
+        await world.until(lambda: binds.done, 10)
+        await world.until(lambda: world.placed("urgent") == {"e1": 1}, 10)
+        await world.until(lambda: settled(world), 2)
+        assert world.placed("low") == {"e1": 1, None: 1}
+        assert len(world.events("Preempted")) == 1
 
 
 async def test_a_nominated_node_that_closes_is_given_up():
