@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 
 import attrs
 import pytest
+from structlog.testing import capture_logs
 
 from kubedsm.app.live_configuration import KEY, ConfigurationFile, ConfigurationNews
 from kubedsm.config.current import CurrentConfiguration
@@ -101,11 +102,13 @@ async def test_a_bad_one_is_refused_with_an_event_and_the_last_good_one_stays(te
         assert scene.holds.current is good
         assert scene.holds.generation == 1
         # Nothing stalls, and nothing is said again.
-        scene.patch(paused="false")
-        world.deploy("web", 2, cpu="100m", memory="1Mi")
-        await world.until_bound(2, AT_ONCE, "web")
-        await asyncio.sleep(20)
-        assert len(scene.refusals()) == 1
+        with capture_logs() as logs:
+            scene.patch(paused="false")
+            world.deploy("web", 2, cpu="100m", memory="1Mi")
+            await world.until_bound(2, AT_ONCE, "web")
+            await asyncio.sleep(20)
+        assert [log for log in logs if log["event"] == "configuration refused"] == []
+        assert [refusal.get("series") for refusal in scene.refusals()] == [None]
         better = "services: {default/web: {weight: 3}}"
         scene.edit(better)
         await scene.holds_soon(better)
@@ -145,6 +148,25 @@ async def test_what_is_meant_by_the_tiers_changes_for_nodes_that_are_there():
         assert labels == {"edge"}
 
 
+async def test_a_changed_qos_factor_decides_the_next_batch():
+    """Two pods compete for the only place at the edge."""
+    text = "{suggester: {mode: 'off'}, services: {default/a: {qos: %d}, default/b: {qos: %d}}}"
+    edge = node("e1", "edge", "1", "8Gi")
+    async with edited(edge, CLOUD, text=text % (1, 0), churning=False) as scene:
+        world = scene.world
+        for name in "ab":
+            world.deploy(name, 0, cpu="700m")
+        for first in "ab":
+            for name in "ab":
+                world.scale(name, 1)
+            await world.until_bound(2, 5)
+            assert world.placed(first) == {"e1": 1}
+            for name in "ab":
+                world.scale(name, 0)
+            scene.edit(text % (0, 1))
+            await world.until(lambda: not world.pods(), 10)
+
+
 async def test_a_pod_that_no_node_takes_gets_room_once_preemption_is_enabled():
     async with edited(node("c1", "cloud", "4", "8Gi"), churning=False) as scene:
         world = scene.world
@@ -170,6 +192,19 @@ async def test_the_suggester_is_turned_off_and_on_and_waits_as_told():
         assert world.placed("web") == {"c1": 1}
         scene.edit("suggester: {period: 1s}")
         await world.until(lambda: world.placed("web") == {"e1": 1}, 10)
+
+
+async def test_a_lower_price_is_considered_at_once_however_quiet_the_cluster_is():
+    text = "{suggester: {period: 1s}, migration: {price: %s}}"
+    async with edited(CLOUD, text=text % "20m", churning=False) as scene:
+        world = scene.world
+        world.deploy("web", 1)
+        await world.until_bound(1, 5)
+        open_edge(world, EDGE)
+        await asyncio.sleep(600)
+        assert world.placed("web") == {"c1": 1}
+        scene.edit(text % "0s")
+        await world.until(lambda: world.placed("web")["e1"], 10)
 
 
 class Read:
