@@ -7,10 +7,12 @@ import asyncio
 
 import pytest
 
+from kubedsm.config.settings import load
+from kubedsm.kube.client.port import MIGRATIONS
 from kubedsm_lab.emulator.api.resources import LEASES, NODES
 from support.move_scenes import When, is_bound
 from support.preemptions import HIGHEST
-from support.replicas import EDGE, LEASE, replicas
+from support.replicas import CLOUD, EDGE, LEASE, replicas
 
 
 def pod_relists(replica):
@@ -61,6 +63,38 @@ async def test_a_leader_suspended_for_ten_minutes_writes_nothing_when_its_machin
         assert first.clock.monotonic() < suspended[0] + 5
         assert several.ledger.holder == "other"
         assert not several.ledger.wrong
+
+
+EVERYTHING = load(
+    "{preemption: enabled, migration: {price: 0s, cooldown: 1s, budget: {clusterPerHour: 9}},"
+    " services: {default/web: {qos: 1}}}",
+    "test",
+)
+
+
+def record_of_migrations(world):
+    """Return the version of the Lease with the migrations that count for the budget."""
+    found = world.api.get(LEASES, LEASE.namespace, LEASE.name + MIGRATIONS)
+    return found["metadata"]["resourceVersion"]
+
+
+async def test_a_leader_with_nothing_to_do_writes_nothing_but_its_lease_nor_does_its_successor():
+    async with replicas(CLOUD, busy=False) as several:
+        first, other = (several.start(n, configuration=EVERYTHING) for n in ("first", "other"))
+        several.world.deploy("web", 2)
+        await several.world.until_bound(2, 10)
+        several.world.api.create(NODES, EDGE)
+        await several.world.until(lambda: several.world.placed() == {"e1": 2}, 120)
+        await asyncio.sleep(30)
+        before, recorded = list(several.ledger.writes), record_of_migrations(several.world)
+        assert recorded
+        await asyncio.sleep(400)
+        first.stopping.set()
+        await several.until_led_by(other, 2)
+        await asyncio.sleep(400)
+        assert several.ledger.writes == before
+        assert record_of_migrations(several.world) == recorded
+        assert several.world.placed() == {"e1": 2}
 
 
 @pytest.mark.parametrize("moment", [0, 1.2])
