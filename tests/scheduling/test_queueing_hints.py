@@ -28,7 +28,7 @@ from kubedsm.process.clock import SystemClock
 from kubedsm.process.supervisor import Supervisor
 from kubedsm.scheduling.scheduling_queue import SchedulingQueue, Unschedulable, node_now_accepts
 from support import drawing
-from support.literal_fit import rejection
+from support.literal_rules import rejection
 from support.placement_instances import resources
 from support.rule_instances import HOST, TAINT, ZONE, csi_node, drawn, drawn_pod
 

@@ -1,329 +1,305 @@
-"""Exhaustive search for the best suggestion: oracle of the exact form of `suggest`.
+"""Exhaustive search for the best suggestion, and execution of suggestions, in literal form.
 
-Tries every choice of up to `max_moves` pods with every target, in plain Python. Only the model, the
-rules of `fit` and the objective are shared with the scheduler.
+The search tries every choice of up to `max_moves` pods with every target, in every order, under
+all rules between pods. Only the model, `shortages` and the objective are shared with the scheduler.
 """
 
+import random
 from collections import Counter
-from collections.abc import Callable, Container, Iterator, Mapping, Sequence
-from functools import cache, cached_property
-from itertools import combinations, permutations, product
+from functools import cache
+from itertools import combinations, groupby, product
 
 import attrs
 
-from kubedsm.model.model import Node, NodeName, Pod, Resources, Share, Tier, Uid, Workload
-from kubedsm.model.snapshot import Snapshot
+from kubedsm.model.model import NodeName, PodClass, Resources, Share, Tier
 from kubedsm.objective.fragmentation import Fragmentation, Measure, request_mix
-from kubedsm.objective.objective import NANO, Objective, QosTargets, quality
-from kubedsm.optimizer.moving.movable import Movable
-from kubedsm.optimizer.moving.suggestion import SuggestLimits
-from support.literal_fit import reasons, static_reasons
-from support.literal_match import literal_fragmentation, literal_match
+from kubedsm.objective.objective import NANO
+from kubedsm.optimizer.moving.movable import default_movable
+from kubedsm.plugins.fit import shortages
+from support.literal_match import literal_fragmentation
+from support.literal_rules import literal_rule, reasons, static_rejection
+from support.placement_literal import qos_by_priority
 
 #: The cloud as a whole.
 CLOUD = NodeName("the cloud")
-
-#: A pod, the node it is on (None: it waits), and where it goes.
-Step = tuple[Pod, NodeName | None, NodeName]
-_Free = dict[NodeName, Resources]
-#: What it is worth that the shares become these.
-Worth = Callable[[Mapping[Workload, Share]], int]
+#: Nano-units of QoS a move that do not count: scores are rounded, workload by workload.
+ROUNDING = 1000
 
 
-def kind_of(step: Step, edge: Container[NodeName]) -> str:
-    """Return what a step does, as seen from the edge."""
-    _, source, target = step
-    if source is None:
-        return "placed"
-    return "in" if source not in edge else "out" if target == CLOUD else "within"
+def put(shot, pod, node):
+    """Return the snapshot with the pod moved to a node, or removed (None)."""
+    placed, free = dict(shot.placed), dict(shot.free)
+    if pod.uid in placed:
+        free[placed.pop(pod.uid)] += pod.requests
+    if node is not None:
+        placed[pod.uid] = node
+        free[node] -= pod.requests
+    return attrs.evolve(shot, pods={**shot.pods, pod.uid: pod}, placed=placed, free=free)
 
 
-def free_after(free: Mapping[NodeName, Resources], steps: Sequence[Step]) -> _Free:
-    """Return the free capacity after the steps; the cloud's does not count."""
-    left = dict(free)
-    for pod, source, target in steps:
-        if source is not None:
-            left[source] += pod.requests
-        if target != CLOUD:
-            left[target] -= pod.requests
-    return left
+def allowed(shot, pod, node):
+    return literal_rule(put(shot, pod, None), pod, shot.nodes[node]) is None
 
 
-@attrs.frozen
-class Best:
-    """Best suggestion: QoS in nano-units, legs, awaited pods, replica pairs, fragmentation."""
+def broken(before, after):
+    """Return the pods whose required rules are violated after a change, and were not before."""
 
-    qos: int
-    #: of worth, what is left when all legs are paid; the QoS where they have no price
-    net: int
-    moves: int
-    fragmentation: int
-    #: how many choices there were
-    tried: int
-    #: of replicas on one edge node; none if that does not count
-    pairs: int = 0
+    def keeps(shot, pod):
+        needed = attrs.evolve(pod.pod_class.rules, ports=(), claims=(), disks=())
+        asking = attrs.evolve(pod, pod_class=PodClass(Resources(), needed))
+        return allowed(shot, asking, shot.placed[pod.uid])
 
-    @property
-    def rank(self) -> tuple[int, int, int, int]:
-        return self.net, -self.moves, -self.pairs, -self.fragmentation
+    return [
+        pod.name
+        for pod in after.pods.values()
+        if pod.uid in after.placed
+        and (pod.uid not in before.placed or keeps(before, before.pods[pod.uid]))
+        and not keeps(after, pod)
+    ]
 
 
-@attrs.frozen(eq=False)
-class _Try:
-    snapshot: Snapshot
-    limits: SuggestLimits
-    edge: Mapping[NodeName, Node]
-    cloud: Sequence[Node]
+def by_priority(case, shares):
+    """Return the QoS by priority, highest first."""
+    pods = (p for p in case.snapshot.pods.values() if p.workload in shares and p.counts_for_qos)
+    return qos_by_priority(pods, shares, case.qos_targets, case.objective)
 
-    def legs(self, steps: Sequence[Step]) -> int | None:
-        """Return the number of legs that carry out the steps; None if they are not allowed."""
-        kinds = Counter(self._kind(step) for step in steps)
-        allowed = (
+
+def rank_of(case, found):
+    """Return the rank of a suggestion as `LiteralMoves.best` has it."""
+    moved = {move.pod.uid: move.target for move in (*found.moves, *found.awaited)}
+    legs, pairs = len(found.legs) + len(found.awaited), pairs_on_edge(case, moved)
+    return by_priority(case, found.after.shares), -legs, -pairs, -found.after.fragmentation
+
+
+def no_gain(case, best):
+    """Return whether the best is no more than rounding, at the first priority that changes."""
+    before = by_priority(case, case.snapshot.census.shares)
+    gain = next((b - a for a, b in zip(before, best[0], strict=True) if a != b), 0)
+    return gain <= ROUNDING * -best[1]
+
+
+def pairs_on_edge(case, moved):
+    """Count the pairs of replicas on one edge node, after the moves; 0 if they do not count."""
+    shot, where = case.snapshot, Counter()
+    for uid, node in {**shot.placed, **moved}.items() if case.limits.spread else ():
+        if node in shot.nodes and shot.nodes[node].tier is Tier.EDGE:
+            where[node, shot.pods[uid].workload] += shot.pods[uid].counts_for_qos
+    return sum(number * (number - 1) // 2 for number in where.values())
+
+
+class LiteralMoves:
+    """Search over all choices of steps: (pod, its node or None if it waits, its target).
+
+    With `worth` (nano-units of the price, of shares), the benefit after the price of all legs is
+    maximised, among suggestions that raise the QoS. `new`: pods that could start in the cloud; then
+    no pending pod is worth more than it gains.
+    """
+
+    def __init__(self, case, measure=Measure.UNUSABLE, worth=None, new=()):
+        self.case, self.shot, self.limits = case, case.snapshot, case.limits
+        self.edge = {node.name: node for node in self.shot.of_tier(Tier.EDGE)}
+        self.cloud = {node.name: node for node in self.shot.of_tier(Tier.CLOUD)}
+        self.worth, self.new = worth, new
+        fragmentation = Fragmentation(measure, request_mix(self.shot))
+        self._cost = cache(lambda n, free: literal_fragmentation(fragmentation, self.edge[n], free))
+        self._value = cache(self._value_of)
+        self._price = round(self.limits.price * NANO) if worth else 0
+        self._looks = {uid: self._look(pod) for uid, pod in self.shot.pods.items()}
+
+    def best(self):
+        """Return the best reachable (QoS by priority, or benefit; -legs; -pairs; -fragmentation).
+
+        If the steps need a stopover in the cloud, they take one leg more.
+        """
+        ranked = [(self._worth(steps), -len(steps), steps) for steps in self._choices()]
+        ranked = sorted((each for each in ranked if each[0] is not None), key=_rank, reverse=True)
+        best = ()
+        for rank, same in groupby(ranked, key=_rank):
+            if rank < best[:2]:
+                break
+            for worth, _, steps in same:
+                moved = {pod.uid: target for pod, _, target in steps}
+                rest = -pairs_on_edge(self.case, moved), -self._fragmentation(steps)
+                legs = self._legs(steps) if (*rank, *rest) > best else None
+                if legs is not None:
+                    least = tuple(each - self._price * (legs - len(steps)) for each in worth)
+                    best = max(best, (least, -legs, *rest))
+        return best
+
+    def _worth(self, steps):
+        changes = Counter()
+        for pod, source, target in steps:
+            changes[pod.workload] += (target in self.edge) - (source in self.edge)
+        qos, worth = self._value(frozenset(changes.items()))
+        if self.worth is None or not steps:
+            return qos if self.worth is None else (0,)
+        awaited = sum(source is None for _, source, _ in steps)
+        given = awaited * (1 + (0 if self.new else self.limits.max_moves))
+        raised = qos > self._value(frozenset())[0]
+        return (worth + self._price * (given - len(steps)),) if raised else None
+
+    def _value_of(self, changes):
+        after = dict(self.shot.census.shares)
+        for workload, change in changes:
+            after[workload] = Share(after[workload].edge + change, after[workload].total)
+        return by_priority(self.case, after), self.worth and self.worth(after)
+
+    def _choices(self):
+        movable, options = default_movable(self.shot), []
+        for pod in self.shot.pods.values():
+            source, targets = pod.node_name, []
+            if source is None:
+                if pod.counts_for_qos and self._is_stranded(pod):
+                    targets = list(self.edge)
+            elif not movable(pod):
+                targets = [name for name in self.edge if name != source]
+            targets = [n for n in targets if not static_rejection(pod.pod_class, self.edge[n])]
+            targets += [CLOUD] if source in self.edge and not movable(pod) else []
+            if targets:
+                options.append([(pod, source, target) for target in targets])
+        for number in range(min(self.limits.max_moves, len(options)) + 1):
+            for chosen in combinations(options, number):
+                yield from filter(self._is_within_limits, product(*chosen))
+
+    def _is_stranded(self, pod):
+        fits_nowhere = not any(allowed(self.shot, pod, n) for n in (*self.edge, *self.cloud))
+        return bool(self.shot.schedulable([pod])) and (pod.uid in self.new or fits_nowhere)
+
+    def _kind(self, step):
+        _, source, target = step
+        if source is None:
+            return "placed"
+        return "in" if source not in self.edge else "out" if target == CLOUD else "within"
+
+    def _is_within_limits(self, steps):
+        """Return whether the limits permit the steps, and no two equivalent pods change places
+        between edge and cloud, which equals a migration within the edge, at twice its price.
+        """
+        kinds = Counter(map(self._kind, steps))
+        out = {self._looks[step[0].uid] for step in steps if self._kind(step) == "out"}
+        come = {self._looks[s[0].uid] for s in steps if self._kind(s) in ("in", "placed")}
+        return (
             kinds["in"] <= self.limits.max_cloud_to_edge
             and kinds["within"] <= self.limits.max_edge_reorder
-            and not self._exchanged(steps)
+            and not out & come
             and self._fits(steps)
-            and self._leaves_headroom(steps)
-        )
-        return self._started(steps) if allowed else None
-
-    def _kind(self, step: Step) -> str:
-        return kind_of(step, self.edge)
-
-    def _exchanged(self, steps: Sequence[Step]) -> bool:
-        """Return whether two equivalent pods change places between edge and cloud.
-
-        That equals a migration within the edge, at twice its price.
-        """
-        out = {self._looks[step[0].uid] for step in steps if self._kind(step) == "out"}
-        return any(
-            self._looks[step[0].uid] in out
-            for step in steps
-            if self._kind(step) in ("in", "placed")
         )
 
-    @cached_property
-    def _looks(self) -> Mapping[Uid, tuple[object, ...]]:
-        return {uid: self._look(pod) for uid, pod in self.snapshot.pods.items()}
-
-    def _look(self, pod: Pod) -> tuple[object, ...]:
-        free = self.snapshot.free
+    def _look(self, pod):
         return (
             pod.workload,
             pod.requests,
-            *(not static_reasons(pod.pod_class, node) for node in self.edge.values()),
-            *(not reasons(pod.pod_class, node, free[node.name]) for node in self.cloud),
+            *(not static_rejection(pod.pod_class, node) for node in self.edge.values()),
+            *(not reasons(pod.pod_class, n, self.shot.free[n.name]) for n in self.cloud.values()),
         )
 
-    def _fits(self, steps: Sequence[Step]) -> bool:
-        free = dict(self.snapshot.free)
-        for pod, source, _ in steps:
-            if source is not None:
-                free[source] += pod.requests
+    def _fits(self, steps):
+        """Return whether pods fit at the end, and running pods respect the edge headroom."""
+        free = self._free_after(steps, leaving=True)
         for pod, _, target in steps:
             if target != CLOUD:
-                if reasons(pod.pod_class, self.edge[target], free[target]):
+                if shortages(pod.requests, free[target]):
                     return False
                 free[target] -= pod.requests
-        return True
-
-    def _held(self, pods: Sequence[Pod]) -> bool:
-        free = self.snapshot.free
-        return literal_match(pods, self.cloud, free, Fragmentation()).costs[-1] is not None
-
-    def _leaves_headroom(self, steps: Sequence[Step]) -> bool:
-        """Return whether running pods respect the edge headroom."""
-        for resource in ("cpu", "memory"):
+        for resource in ("cpu", "memory") if self.limits.headroom else ():
             size = sum(node.allocatable.amount(resource) for node in self.edge.values())
-            free = sum(max(self.snapshot.free[name].amount(resource), 0) for name in self.edge)
+            left = sum(max(self.shot.free[name].amount(resource), 0) for name in self.edge)
             brought = sum(
                 ((target in self.edge) - (source in self.edge)) * pod.requests.amount(resource)
                 for pod, source, target in steps
                 if source is not None
             )
-            if brought > max(free - round(size * self.limits.headroom), 0):
+            if brought > max(left - round(size * self.limits.headroom), 0):
                 return False
         return True
 
-    def _started(self, steps: Sequence[Step]) -> int | None:
-        """Return the legs of a feasible order of steps, with at most one stop-over in the cloud."""
-        out = [pod for pod, _, target in steps if target == CLOUD]
-        # A cloud that holds them all from the start has room in any order.
-        ways = (steps,) if self._held(out) else self._ways(steps)
-        if any(_in_some_order(way, self.snapshot.free) for way in ways):
-            return len(steps)
-        inner = [step for step in steps if self._kind(step) == "within"]
-        broken = len(steps) < self.limits.max_moves and any(
-            self._held([*out, step[0]])
-            and _in_some_order([other for other in steps if other != step], self._without(step))
-            for step in inner
-        )
-        return len(steps) + 1 if broken else None
-
-    def _ways(self, steps: Sequence[Step]) -> Iterator[tuple[Step, ...]]:
-        """Yield the steps with a concrete cloud node for each step to the cloud."""
-        options = [
-            [
-                (pod, source, node.name)
-                for node in self.cloud
-                if not static_reasons(pod.pod_class, node)
-            ]
-            if target == CLOUD
-            else [(pod, source, target)]
-            for pod, source, target in steps
-        ]
-        yield from product(*options)
-
-    def _without(self, step: Step) -> Mapping[NodeName, Resources]:
-        pod, source, _ = step
-        free = dict(self.snapshot.free)
-        if source is not None:
-            free[source] += pod.requests
+    def _free_after(self, steps, *, leaving=False):
+        """Return the free capacity after the steps, or after the departures alone."""
+        free = dict(self.shot.free)
+        for pod, source, target in steps:
+            if source is not None:
+                free[source] += pod.requests
+            if target != CLOUD and not leaving:
+                free[target] -= pod.requests
         return free
 
+    def _fragmentation(self, steps):
+        free = self._free_after(steps)
+        return sum(self._cost(name, free[name]) for name in self.edge)
 
-def _in_some_order(steps: Sequence[Step], free: Mapping[NodeName, Resources]) -> bool:
-    return any(_in_order(order, dict(free)) for order in permutations(steps))
+    def _legs(self, steps):
+        """Return the legs that the steps need, one more with a stopover; None if infeasible."""
+        room = {name: self.shot.free[name] for name in self.cloud}
+        if self._has_order(self.shot, room, steps):
+            return len(steps)
+        parking = [step[0] for step in steps if self._kind(step) == "within"]
+        for pod, name in product(parking, room) if len(steps) < self.limits.max_moves else ():
+            if allowed(self.shot, pod, name):
+                less = {**room, name: room[name] - pod.requests}
+                if self._has_order(put(self.shot, pod, name), less, steps):
+                    return len(steps) + 1
+        return None
+
+    def _has_order(self, shot, room, steps):
+        """Return whether the steps are feasible in some order; `room` is the cloud's capacity."""
+        if not steps:
+            return not broken(self.shot, shot)
+        for at, (pod, source, target) in enumerate(steps):
+            left, rest = room, (*steps[:at], *steps[at + 1 :])
+            if source in room:
+                left = {**room, source: room[source] + pod.requests}
+            for name in self.cloud if target == CLOUD else [target]:
+                fits = name in self.edge or not shortages(pod.requests, left[name])
+                if fits and allowed(shot, pod, name):
+                    after = {**left, name: left[name] - pod.requests} if name in left else left
+                    if self._has_order(put(shot, pod, name), after, rest):
+                        return True
+        return False
 
 
-def _in_order(order: Sequence[Step], free: _Free) -> bool:
-    for pod, source, target in order:
-        if target != CLOUD:
-            short = [
-                name
-                for name, amount in pod.requests.items()
-                if amount and amount > free[target].amount(name)
-            ]
-            if short:
-                return False
-            free[target] -= pod.requests
-        if source is not None:
-            free[source] += pod.requests
-    return True
+def _rank(entry):
+    return entry[:2]
 
 
-def best_by_enumeration(
-    snapshot: Snapshot,
-    qos_targets: QosTargets,
-    objective: Objective,
-    limits: SuggestLimits,
-    measure: Measure,
-    movable: Movable,
-    worth: Worth | None = None,
-    new: Container[Uid] = (),
-) -> Best:
-    """Return the best suggestion: greatest QoS, then fewest moves, pairs, and fragmentation.
+def needed(suggestion):
+    """Return the legs that each leg depends on, by pod name."""
+    short = {leg.name: leg.name.partition("/")[2] for leg in suggestion.legs}
+    return {short[leg.name]: {short[name] for name in leg.needs} for leg in suggestion.legs}
 
-    With `worth` (nano-units of the price), the result maximises the benefit after the price of all
-    legs, among suggestions that do not lower the QoS. `new`: pods that could start in the cloud;
-    then no pending pod is worth more than it gains.
+
+def stages(shot, suggestion):
+    """Yield the snapshot before the moves, and after each group."""
+    yield shot
+    for _, group in groupby(suggestion.moves, key=lambda move: move.group):
+        for move in group:
+            shot = put(shot, move.pod, move.target)
+        yield shot
+
+
+def carried_out(shot, suggestion, seed=0):
+    """Execute a suggestion leg by leg, checking rules and capacity; return the final snapshot.
+
+    Legs whose dependencies are over start in a random order and overlap at random: the new pod
+    exists before the old one is gone.
     """
-    edge = {node.name: node for node in snapshot.of_tier(Tier.EDGE)}
-    trial = _Try(snapshot, limits, edge, snapshot.of_tier(Tier.CLOUD))
-    fragmentation = Fragmentation(measure, request_mix(snapshot))
-    shares = snapshot.census.shares
-
-    # Many choices come to the same shares, or leave a node the same room.
-    @cache
-    def reached(changes: frozenset[tuple[Workload, int]]) -> tuple[int, int]:
-        after = shares_after(shares, changes)
-        qos = quality(after, qos_targets, objective)
-        return qos, qos if worth is None else worth(after)
-
-    @cache
-    def cost_of(node: NodeName, free: Resources) -> int:
-        return literal_fragmentation(fragmentation, edge[node], free)
-
-    at_first = quality(shares, qos_targets, objective)
-    price = round(limits.price * NANO)
-    best = Best(at_first, at_first if worth is None else 0, 0, _after((), trial, cost_of), 0)
-    tried = 0
-    for steps in _choices(snapshot, limits, trial, movable, new):
-        tried += 1
-        qos, value = reached(list_changes(steps, edge))
-        if worth is not None:
-            value += _given(steps, limits, most=0 if new else limits.max_moves)
-        found = Best(qos, value - price * len(steps), len(steps), 0, 0)
-        if found.rank[:2] < best.rank[:2] or (worth and (qos <= at_first or found.net <= 0)):
-            continue
-        moved = {pod.uid: target for pod, _, target in steps}
-        pairs = pairs_on_edge(snapshot, moved) if limits.spread else 0
-        cost = _after(steps, trial, cost_of)
-        found = attrs.evolve(found, pairs=pairs, fragmentation=cost)
-        legs = trial.legs(steps) if found.rank > best.rank else None
-        if legs is not None:
-            found = attrs.evolve(found, moves=legs, net=value - price * legs)
-            best = max(best, found, key=lambda each: each.rank)
-    return attrs.evolve(best, tried=tried)
-
-
-def _given(steps: Sequence[Step], limits: SuggestLimits, most: int) -> int:
-    """Return the price granted for awaited pods: their own, and that of `most` migrations."""
-    awaited = sum(source is None for _, source, _ in steps)
-    return round(limits.price * NANO) * awaited * (1 + most)
-
-
-def list_changes(
-    steps: Sequence[Step], edge: Container[NodeName]
-) -> frozenset[tuple[Workload, int]]:
-    """Return the change of edge pods for each workload of the steps."""
-    changes: Counter[Workload] = Counter()
-    for pod, source, target in steps:
-        changes[pod.workload] += (target in edge) - (source in edge)
-    return frozenset(changes.items())
-
-
-def shares_after(
-    shares: Mapping[Workload, Share], changes: frozenset[tuple[Workload, int]]
-) -> Mapping[Workload, Share]:
-    after = dict(shares)
-    for workload, change in changes:
-        share = after[workload]
-        after[workload] = Share(share.edge + change, share.total)
-    return after
-
-
-def _after(
-    steps: Sequence[Step], trial: _Try, cost_of: Callable[[NodeName, Resources], int]
-) -> int:
-    """Return the fragmentation of the edge after the steps."""
-    free = free_after(trial.snapshot.free, steps)
-    return sum(cost_of(name, free[name]) for name in trial.edge)
-
-
-def pairs_on_edge(snapshot: Snapshot, moved: Mapping[Uid, NodeName]) -> int:
-    """Count the pairs of replicas on one edge node, after the moves."""
-    where: dict[tuple[NodeName, Workload], int] = {}
-    for uid, node in {**snapshot.placed, **moved}.items():
-        pod = snapshot.pods[uid]
-        if node in snapshot.nodes and snapshot.nodes[node].tier is Tier.EDGE and pod.counts_for_qos:
-            where[node, pod.workload] = where.get((node, pod.workload), 0) + 1
-    return sum(number * (number - 1) // 2 for number in where.values())
-
-
-def _choices(
-    snapshot: Snapshot, limits: SuggestLimits, trial: _Try, movable: Movable, new: Container[Uid]
-) -> Iterator[tuple[Step, ...]]:
-    steps = []
-    for pod in sorted(snapshot.pods.values(), key=str):
-        source = pod.node_name
-        if source is None:
-            stranded = pod in snapshot.schedulable([pod]) and (
-                pod.uid in new
-                or all(
-                    reasons(pod.pod_class, node, snapshot.free[node.name])
-                    for node in (*trial.edge.values(), *trial.cloud)
-                )
-            )
-            targets = list(trial.edge) if stranded and pod.counts_for_qos else []
-        elif movable(pod):
-            targets = []
-        elif source in trial.edge:
-            targets = [*(name for name in trial.edge if name != source), CLOUD]
+    rng, now, whole = random.Random(seed), shot, {m.pod.uid: m.target for m in suggestion.moves}
+    waiting, doubled, over = list(suggestion.legs), {}, set()
+    while waiting or doubled:
+        ready = [leg for leg in waiting if leg.needs <= over]
+        if ready and (not doubled or rng.random() < 0.6):
+            leg = rng.choice(ready)
+            waiting.remove(leg)
+            pod = leg.move.pod
+            assert now.placed[pod.uid] == leg.source
+            assert allowed(now, pod, leg.target), (leg.name, leg.target)
+            old = attrs.evolve(pod, uid=f"{pod.uid} (old)")
+            now = put(put(now, pod, leg.target), old, leg.source)
+            doubled[leg.name] = old
         else:
-            targets = list(trial.edge)
-        if targets:
-            steps.append([(pod, source, target) for target in targets])
-    for number in range(min(limits.max_moves, len(steps)) + 1):
-        for chosen in combinations(steps, number):
-            yield from product(*chosen)
+            assert doubled, f"these wait for each other: {[leg.name for leg in waiting]}"
+            name = rng.choice(sorted(doubled))
+            now = put(now, doubled.pop(name), None)
+            over.add(name)
+    after = shot.with_placed(whole)
+    assert (after.free, after.placed) == (now.free, now.placed)
+    return after

@@ -1,29 +1,91 @@
-"""Filter rules in literal form: one pod, one node, and a loop over all other pods."""
+"""Filter plugins and kube-scheduler's scoring of preferences in literal form: one pod, one node,
+and loops over all other pods.
+"""
 
-from collections.abc import Iterator, Sequence
+import math
 
-from kubedsm.model.model import EVERY_ADDRESS, Node, Pod, PodAffinityTerm, SpreadConstraint
-from kubedsm.model.selectors import selects
-from kubedsm.model.snapshot import Snapshot
-from kubedsm.model.surroundings import Volume
-from kubedsm.plugins.fit import TIER, shortages
-from support.literal_fit import any_selects, node_affinity, static_rejection, taint_toleration
+from kubedsm.model.model import EVERY_ADDRESS, Taint
+from kubedsm.model.selectors import is_name_field, selects
+from kubedsm.plugins.fit import NO_TIER, TIER, shortages
+from kubedsm.plugins.node_affinity import CONFLICT, NO_MATCH, NOT_NAMED, list_named_nodes
+from kubedsm.plugins.plugin import Rejection
+from kubedsm.plugins.taints import UNSCHEDULABLE
 
+HOST = "kubernetes.io/hostname"
 _ZONES = ("topology.kubernetes.io/zone", "topology.kubernetes.io/region")
+_CORDONED = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 
-Others = Sequence[tuple[Pod, Node]]
+
+# Rules of a pod class and a node, whatever other pods there are: reasons, or an empty text
 
 
-def literal_rule(snapshot: Snapshot, pod: Pod, node: Node) -> str | None:
+def _term_selects(term, name, labels):
+    return (
+        bool(term.expressions or term.fields)
+        and selects(term.expressions, labels)
+        and all(is_name_field(r) and r.accepts(name) for r in term.fields)
+    )
+
+
+def any_selects(terms, name, labels):
+    return any(_term_selects(term, name, labels) for term in terms)
+
+
+def _tolerates(rules, taint):
+    return any(toleration.tolerates(taint) for toleration in rules.tolerations)
+
+
+def taint_toleration(rules, node):
+    for taint in node.taints:
+        if taint.effect in ("NoSchedule", "NoExecute") and not _tolerates(rules, taint):
+            return f"node(s) had untolerated taint {{{taint.key}: {taint.value}}}"
+    return ""
+
+
+def node_affinity(rules, node):
+    if any(node.labels.get(label) != value for label, value in rules.node_selector):
+        return NO_MATCH
+    terms = rules.node_affinity
+    return "" if terms is None or any_selects(terms, node.name, node.labels) else NO_MATCH
+
+
+def static_rejection(pod_class, node):
+    """Return the first plugin, capacity aside, that rejects the node."""
+    rules = pod_class.rules
+    names = list_named_nodes(rules)
+    if names is not None and node.name not in names:
+        return Rejection("NodeAffinity", (NOT_NAMED if names else CONFLICT,), everywhere=not names)
+    cordoned = node.unschedulable and not _tolerates(rules, _CORDONED)
+    verdicts = {
+        "NodeUnschedulable": UNSCHEDULABLE if cordoned else "",
+        "TaintToleration": taint_toleration(rules, node),
+        "NodeAffinity": node_affinity(rules, node),
+        "Tier": "" if node.tier is not None else NO_TIER,
+    }
+    return next((Rejection(name, (why,)) for name, why in verdicts.items() if why), None)
+
+
+def rejection(pod_class, node, free):
+    rejected = static_rejection(pod_class, node)
+    if rejected is None and (short := shortages(pod_class.requests, free)):
+        rejected = Rejection("NodeResourcesFit", short)
+    return rejected
+
+
+def reasons(pod_class, node, free):
+    rejected = rejection(pod_class, node, free)
+    return rejected.reasons if rejected else ()
+
+
+# Rules about other pods
+
+
+def literal_rule(snapshot, pod, node):
     """Return the first rule (other than the tier's) that rejects the node; None if none does."""
     rejected = static_rejection(pod.pod_class, node)
     if rejected is not None and rejected.rule != TIER.name:
         return rejected.rule
-    others = [
-        (other, snapshot.nodes[snapshot.placed[other.uid]])
-        for other in snapshot.pods.values()
-        if other.uid in snapshot.placed and not other.finished and other.uid != pod.uid
-    ]
+    own, others = pod.pod_class.rules, _others(snapshot, but=pod)
     here = [other for other, at in others if at.name == node.name]
     rules = {
         "NodePorts": lambda: not any(_clash(pod, other) for other in here),
@@ -43,10 +105,7 @@ def literal_rule(snapshot: Snapshot, pod: Pod, node: Node) -> str | None:
                 if key in volume.labels
             )
         ),
-        "PodTopologySpread": lambda: all(
-            _even(snapshot, pod, node, constraint, others)
-            for constraint in pod.pod_class.rules.spread
-        ),
+        "PodTopologySpread": lambda: all(_even(snapshot, pod, node, c, others) for c in own.spread),
         "InterPodAffinity": lambda: (
             _near_enough(snapshot, pod, node, others) and _far_enough(snapshot, pod, node, others)
         ),
@@ -54,7 +113,16 @@ def literal_rule(snapshot: Snapshot, pod: Pod, node: Node) -> str | None:
     return next((name for name, keeps in rules.items() if not keeps()), None)
 
 
-def meant(snapshot: Snapshot, term: PodAffinityTerm, pod: Pod) -> bool:
+def _others(snapshot, but=None):
+    """Return the placed pods, except one, with their nodes."""
+    return [
+        (other, snapshot.nodes[snapshot.placed[uid]])
+        for uid, other in snapshot.pods.items()
+        if uid in snapshot.placed and not other.finished and (but is None or uid != but.uid)
+    ]
+
+
+def _meant(snapshot, term, pod):
     """Return whether an affinity term selects the pod."""
     named = pod.namespace in term.namespaces
     if not named:
@@ -62,13 +130,13 @@ def meant(snapshot: Snapshot, term: PodAffinityTerm, pod: Pod) -> bool:
     return named and selects(term.selector, pod.labels)
 
 
-def together(term: PodAffinityTerm, node: Node, at: Node) -> bool:
+def _together(term, node, at):
     """Return whether two nodes are in one topology domain of the term."""
     key = term.topology_key
     return key in node.labels and at.labels.get(key) == node.labels[key]
 
 
-def _clash(pod: Pod, other: Pod) -> bool:
+def _clash(pod, other):
     return any(
         (a.port, a.protocol) == (b.port, b.protocol)
         and (a.ip == b.ip or EVERY_ADDRESS in (a.ip, b.ip))
@@ -77,7 +145,7 @@ def _clash(pod: Pod, other: Pod) -> bool:
     )
 
 
-def _mounted_already(snapshot: Snapshot, pod: Pod, others: Others) -> bool:
+def _mounted_already(snapshot, pod, others):
     claims = snapshot.surroundings.claims or {}
     mounted = {(c.namespace, c.name) for o, _ in others for c in o.pod_class.rules.claims}
     return any(
@@ -86,13 +154,12 @@ def _mounted_already(snapshot: Snapshot, pod: Pod, others: Others) -> bool:
     )
 
 
-def _volumes(snapshot: Snapshot, pod: Pod) -> Iterator[Volume]:
+def _volumes(snapshot, pod):
     claims, volumes = snapshot.surroundings.claims or {}, snapshot.surroundings.volumes or {}
-    for claim in pod.pod_class.rules.claims:
-        yield volumes[claims[claim.namespace, claim.name].volume,]
+    return [volumes[claims[c.namespace, c.name].volume,] for c in pod.pod_class.rules.claims]
 
 
-def _attachable(snapshot: Snapshot, pod: Pod, node: Node, here: Sequence[Pod]) -> bool:
+def _attachable(snapshot, pod, node, here):
     csi_node = (snapshot.surroundings.csi_nodes or {}).get((node.name,))
     if csi_node is None:
         return True
@@ -107,51 +174,58 @@ def _attachable(snapshot: Snapshot, pod: Pod, node: Node, here: Sequence[Pod]) -
     )
 
 
-def _even(
-    snapshot: Snapshot, pod: Pod, node: Node, constraint: SpreadConstraint, others: Others
-) -> bool:
-    key = constraint.topology_key
+def _eligible(pod, constraint, node, constraints):
+    """Return whether a spread constraint counts the node's pods."""
+    return (
+        all(each.topology_key in node.labels for each in constraints)
+        and not (constraint.honor_affinity and node_affinity(pod.pod_class.rules, node))
+        and not (constraint.honor_taints and taint_toleration(pod.pod_class.rules, node))
+    )
+
+
+def _counts(pod, constraint, other):
+    return (
+        constraint.selector != ()
+        and not other.terminating
+        and other.namespace == pod.namespace
+        and selects(constraint.selector, other.labels)
+    )
+
+
+def _even(snapshot, pod, node, constraint, others):
+    key, constraints = constraint.topology_key, pod.pod_class.rules.spread
     if key not in node.labels:
         return False
-    keys = [other.topology_key for other in pod.pod_class.rules.spread]
     eligible = {
-        candidate.name
-        for candidate in snapshot.nodes.values()
-        if all(each in candidate.labels for each in keys)
-        and not (constraint.honor_affinity and node_affinity(pod.pod_class.rules, candidate))
-        and not (constraint.honor_taints and taint_toleration(pod.pod_class.rules, candidate))
+        name: at.labels[key]
+        for name, at in snapshot.nodes.items()
+        if _eligible(pod, constraint, at, constraints)
     }
-    matching = {snapshot.nodes[name].labels[key]: 0 for name in eligible}
+    matching = dict.fromkeys(eligible.values(), 0)
     for other, at in others:
-        if (
-            at.name in eligible
-            and constraint.selector != ()
-            and not other.terminating
-            and other.namespace == pod.namespace
-            and selects(constraint.selector, other.labels)
-        ):
-            matching[at.labels[key]] += 1
+        if at.name in eligible and _counts(pod, constraint, other):
+            matching[eligible[at.name]] += 1
     least = min(matching.values()) if len(matching) >= constraint.min_domains else 0
     newcomer = 1 if selects(constraint.selector, pod.labels) else 0
     return matching.get(node.labels[key], 0) + newcomer - least <= constraint.max_skew
 
 
-def _near_enough(snapshot: Snapshot, pod: Pod, node: Node, others: Others) -> bool:
+def _near_enough(snapshot, pod, node, others):
     terms = pod.pod_class.rules.affinity
     if not terms:
         return True
-    friends = [(o, at) for o, at in others if all(meant(snapshot, term, o) for term in terms)]
+    friends = [(o, at) for o, at in others if all(_meant(snapshot, term, o) for term in terms)]
     if not all(term.topology_key in node.labels for term in terms):
         return False
-    if all(any(together(term, node, at) for _, at in friends) for term in terms):
+    if all(any(_together(term, node, at) for _, at in friends) for term in terms):
         return True
     alone = not any(term.topology_key in at.labels for _, at in friends for term in terms)
-    return alone and all(meant(snapshot, term, pod) for term in terms)
+    return alone and all(_meant(snapshot, term, pod) for term in terms)
 
 
-def _far_enough(snapshot: Snapshot, pod: Pod, node: Node, others: Others) -> bool:
+def _far_enough(snapshot, pod, node, others):
     return not any(
-        together(term, node, at) and meant(snapshot, term, shunned)
+        _together(term, node, at) and _meant(snapshot, term, shunned)
         for other, at in others
         for shunned, terms in (
             (other, pod.pod_class.rules.anti_affinity),
@@ -159,3 +233,85 @@ def _far_enough(snapshot: Snapshot, pod: Pod, node: Node, others: Others) -> boo
         )
         for term in terms
     )
+
+
+# Preferences
+
+
+def literal_penalties(snapshot, pod, nodes):
+    """Return each node's difference from the best preference score."""
+    totals = [0] * len(nodes)
+    for weight, scores in (
+        (3, _prefer_no_taints(pod, nodes)),
+        (2, _prefer_nodes(pod, nodes)),
+        (2, _prefer_neighbours(snapshot, pod, nodes)),
+        (2, _prefer_spread(snapshot, pod, nodes)),
+    ):
+        totals = [total + weight * score for total, score in zip(totals, scores, strict=True)]
+    return [max(totals) - total for total in totals] if totals else []
+
+
+def _prefer_no_taints(pod, nodes):
+    counts = [
+        sum(
+            taint.effect == "PreferNoSchedule" and not _tolerates(pod.pod_class.rules, taint)
+            for taint in node.taints
+        )
+        for node in nodes
+    ]
+    most = max(counts, default=0)
+    return [100 - 100 * count // most if most else 100 for count in counts]
+
+
+def _prefer_nodes(pod, nodes):
+    preferences = pod.pod_class.rules.preferences.node_affinity
+    raw = [
+        sum(weight for weight, term in preferences if _term_selects(term, n.name, n.labels))
+        for n in nodes
+    ]
+    most = max(raw, default=0)
+    return [100 * score // most if most else 0 for score in raw]
+
+
+def _prefer_neighbours(snapshot, pod, nodes):
+    raw = []
+    own = pod.pod_class.rules.preferences
+    for node in nodes:
+        score = 0
+        for other, at in _others(snapshot):
+            theirs = other.pod_class.rules.preferences
+            for weight, term, about in (
+                *((w, t, other) for w, t in own.affinity),
+                *((-w, t, other) for w, t in own.anti_affinity),
+                *((w, t, pod) for w, t in theirs.affinity),
+                *((-w, t, pod) for w, t in theirs.anti_affinity),
+                *((1, t, pod) for t in other.pod_class.rules.affinity),
+            ):
+                if _meant(snapshot, term, about) and _together(term, node, at):
+                    score += weight
+        raw.append(score)
+    least, most = min(raw, default=0), max(raw, default=0)
+    return [int(100 * ((s - least) / (most - least))) if most > least else 0 for s in raw]
+
+
+def _prefer_spread(snapshot, pod, nodes):
+    constraints = pod.pod_class.rules.preferences.spread
+    if not constraints:
+        return [100] * len(nodes)
+    usable = [n for n in nodes if all(c.topology_key in n.labels for c in constraints)]
+    raw = {n.name: 0.0 for n in usable}
+    for c in constraints:
+        by_host = c.topology_key == HOST
+        size = len(usable if by_host else {n.labels[c.topology_key] for n in usable})
+        for node in usable:
+            count = sum(
+                _counts(pod, c, other)
+                for other, at in _others(snapshot)
+                if at.labels.get(c.topology_key) == node.labels[c.topology_key]
+                and (at.name == node.name if by_host else _eligible(pod, c, at, constraints))
+            )
+            raw[node.name] += count * math.log(size + 2) + c.max_skew - 1
+    rounded = {name: math.floor(score + 0.5) for name, score in raw.items()}
+    least, most = min(rounded.values(), default=0), max(rounded.values(), default=0)
+    scores = {n: 100 * (most + least - s) // most if most else 100 for n, s in rounded.items()}
+    return [scores.get(node.name, 0) for node in nodes]

@@ -16,7 +16,7 @@ from kubedsm.model.surroundings import (
     Surroundings,
     Volume,
 )
-from support.literal_fit import any_selects
+from support.literal_rules import any_selects
 
 CSI, LOCAL, STATIC = "csi.example.com", "local-path", "static"
 CLASSES = (

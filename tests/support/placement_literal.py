@@ -1,13 +1,21 @@
-"""Placement algorithms in literal, exponential form: oracles of the fast algorithms."""
+"""Placements by exhaustive search, and their scores: oracles of the placement algorithms."""
 
 from collections import Counter
 from itertools import pairwise
 
+import attrs
+
 from kubedsm.model.model import Share, Tier
 from kubedsm.objective.fragmentation import Fragmentation, request_mix
-from kubedsm.objective.objective import Objective, quality
-from support.literal_fit import reasons
+from kubedsm.objective.objective import Objective, QosTarget, quality
+from kubedsm.plugins.feasibility import Feasibility
 from support.literal_match import literal_match
+from support.literal_rules import literal_rule, reasons
+
+
+def homes_of(decision):
+    """Return the node of each placed pod, by uid."""
+    return {binding.pod.uid: binding.node for binding in decision.bindings}
 
 
 def literal_decision(instance, objective, measure):
@@ -75,19 +83,29 @@ def standing(snapshot, batch, homes, qos_targets):
 
     `homes` has the node of each placed pod, by uid.
     """
-    priorities = sorted({p.pod_class.priority for p in batch}, reverse=True)
-    placed = Counter(p.pod_class.priority for p in batch if p.uid in homes)
-    shares, levels = dict(snapshot.census.shares), {}
+    shares = dict(snapshot.census.shares)
     for p in batch:
-        levels[p.workload] = max(p.pod_class.priority, levels.get(p.workload, -1))
         if p.uid in homes and snapshot.nodes[homes[p.uid]].tier is Tier.EDGE:
             share = shares[p.workload]
             shares[p.workload] = Share(share.edge + 1, share.total)
-    qos = [
-        quality({w: shares[w] for w in levels if levels[w] == p}, qos_targets, Objective())
-        for p in priorities
-    ]
-    return [placed[p] for p in priorities], qos
+    return served(batch, homes), qos_by_priority(batch, shares, qos_targets, Objective())
+
+
+def qos_by_priority(pods, shares, qos_targets, objective):
+    """Return the QoS of the pods' workloads by their highest priority, highest first."""
+    levels = {}
+    for p in pods:
+        levels[p.workload] = max(p.pod_class.priority, levels.get(p.workload, 0))
+    return tuple(
+        quality({w: shares[w] for w in levels if levels[w] == level}, qos_targets, objective)
+        for level in sorted({*levels.values()}, reverse=True)
+    )
+
+
+def served(batch, homes):
+    """Return the number of placed pods by priority, highest first."""
+    placed = Counter(p.pod_class.priority for p in batch if p.uid in homes)
+    return [placed[p] for p in sorted({p.pod_class.priority for p in batch}, reverse=True)]
 
 
 def every_placement(case):
@@ -107,3 +125,68 @@ def every_placement(case):
                 yield from extended({**homes, first.uid: at.name}, left, others)
 
     return extended({}, dict(shot.free), case.batch)
+
+
+def half_or_all(workload):
+    return QosTarget(0.5 if workload.name.endswith("-0") else 1.0)
+
+
+def best_of_all(snapshot, batch):
+    """Return the best standing over all orders and node choices, for targets `half_or_all`."""
+    outcomes = _every_outcome(snapshot, batch)
+    return max(standing(snapshot, batch, homes, half_or_all) for homes in outcomes)
+
+
+def most_served(snapshot, batch):
+    """Return the most pods placed by priority over all orders and node choices."""
+    return max(served(batch, homes) for homes in _every_outcome(snapshot, batch))
+
+
+def _every_outcome(snapshot, batch):
+    """Yield what comes about pod by pod, in any order and with any choice of feasible nodes: the
+    node of each placed pod. Of outcomes that differ in equal pods alone, the first is yielded.
+    """
+    kinds = {}
+    for p in batch:
+        look = p.pod_class, tuple(p.labels.items()), p.namespace, p.workload
+        kinds.setdefault(look, []).append(p.uid)
+    look_of = {uid: at for at, alike in enumerate(kinds.values()) for uid in alike}
+    pods, known, left = {p.uid: p for p in batch}, set(), [(Feasibility.of(snapshot), {})]
+    while left:
+        feasibility, homes = left.pop()
+        yield homes
+        for alike in kinds.values():
+            for uid in [uid for uid in alike if uid not in homes][:1]:
+                for name in feasibility.feasible(pods[uid]):
+                    after = {**homes, uid: name}
+                    key = frozenset(Counter((look_of[u], n) for u, n in after.items()).items())
+                    if key not in known:
+                        known.add(key)
+                        left.append((feasibility.with_pod(pods[uid], name), after))
+
+
+def joined(shot, bindings):
+    """Return the snapshot with these pods on their nodes."""
+    free = dict(shot.free)
+    for binding in bindings:
+        free[binding.node] -= binding.pod.requests
+    nodes = {binding.pod.uid: binding.node for binding in bindings}
+    return attrs.evolve(shot, placed={**shot.placed, **nodes}, free=free)
+
+
+def is_allowed(shot, bindings, binding):
+    there = joined(shot, bindings)
+    return literal_rule(there, binding.pod, shot.nodes[binding.node]) is None
+
+
+def is_allowed_in_turn(shot, bindings):
+    """Return whether each pod is allowed beside those before it."""
+    return all(is_allowed(shot, bindings[:n], binding) for n, binding in enumerate(bindings))
+
+
+def is_sound(shot, bindings):
+    """Return whether each pod keeps its rules with all the others in place."""
+    return all(
+        is_allowed(shot, [other for other in bindings if other is not binding], binding)
+        for binding in bindings
+    )

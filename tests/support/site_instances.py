@@ -8,8 +8,9 @@ from functools import cache
 import attrs
 
 from kubedsm.model.model import Tier
-from kubedsm.objective.objective import QosTarget
+from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.objective.site_demand import SiteDemand, count_sites
+from kubedsm.optimizer.placing.immediate import immediate_schedule
 from support.placement_instances import (
     RULES,
     Instance,
@@ -19,6 +20,7 @@ from support.placement_instances import (
     resources,
     snapshot,
 )
+from support.placement_literal import every_placement, homes_of
 
 LABELS = ("site",)
 SITES = ("a", "b", "c")
@@ -135,6 +137,21 @@ def literal_qos(case, homes, objective):
         replicas = tuple(sorted(sites.get(workload, {}).items()))
         score += _literal_worth(objective, case.qos_targets(workload), share.total, replicas)
     return round(score, 7)
+
+
+def decided(case, objective=Objective(), bounds=None, **how):  # noqa: B008 - a value
+    how |= {"bounds": bounds, "site_labels": LABELS}
+    return immediate_schedule(case.snapshot, case.batch, case.qos_targets, objective, **how)
+
+
+def reached(case, decision, objective=Objective()):  # noqa: B008 - a value
+    homes = homes_of(decision)
+    return len(homes), literal_qos(case, homes, objective)
+
+
+def best_reached(case, objective):
+    placements = every_placement(case)
+    return max((len(homes), literal_qos(case, homes, objective)) for homes in placements)
 
 
 @cache

@@ -5,9 +5,15 @@ import random
 import attrs
 
 from kubedsm.model.model import Tier
+from kubedsm.objective.fragmentation import Fragmentation, request_mix
+from kubedsm.objective.gains import Gains
 from kubedsm.objective.objective import Objective, QosTarget
+from kubedsm.optimizer.moving.edge_problem import EdgeProblem
+from kubedsm.optimizer.moving.movable import default_movable
+from kubedsm.optimizer.moving.suggest import SUGGEST_BOUNDS, suggest
 from kubedsm.optimizer.moving.suggestion import SuggestLimits
 from kubedsm.plugins.fit import shortages
+from support.literal_moves import carried_out
 from support.placement_instances import (
     NO_RULES,
     RULES,
@@ -33,6 +39,36 @@ OBJECTIVES = (
 def running(name, service, requests, on, **more):
     made = pod(name, service, requests, on=on, **more)
     return attrs.evolve(made, phase="Running", ready=True)
+
+
+def problem_of(case, measure, priorities=None):
+    shot = case.snapshot
+    fragmentation = Fragmentation(measure, request_mix(shot))
+    gains = Gains(shot.census.shares, case.qos_targets, case.objective, priorities)
+    movable, limits = default_movable(shot), attrs.evolve(case.limits, spread=False)
+    return EdgeProblem.of(shot, movable, fragmentation, gains, limits, SUGGEST_BOUNDS)
+
+
+def suggested(
+    nodes,
+    pods,
+    targets=None,
+    limits=SuggestLimits(),  # noqa: B008 - a value
+    *,
+    objective=OBJECTIVES[1],
+    usual=QosTarget(),  # noqa: B008 - a value
+    **more,
+):
+    """Suggest with QoS targets by workload, and check that it can be executed in several orders."""
+    shot, targets = snapshot(nodes, pods), targets or {}
+    found = suggest(shot, lambda w: targets.get(w.name, usual), objective, limits, **more)
+    for seed in range(3):
+        carried_out(shot, found, seed)
+    return found
+
+
+def told(found):
+    return {(m.pod.name, m.source, m.target, m.kind.value) for m in found.moves}
 
 
 @attrs.frozen

@@ -11,8 +11,8 @@ from kubedsm.optimizer.matching.best_fit import add_by_ejection_chains, best_fit
 from kubedsm.optimizer.matching.match import Bounds, build_table, match
 from support import drawing
 from support.drawn_packings import drawn_packing
-from support.literal_fit import reasons
 from support.literal_match import literal_match, paper_instance
+from support.literal_rules import reasons
 from support.placement_instances import drawn, node, pod, resources, snapshot
 
 SMALL = Bounds(states=2)

@@ -19,12 +19,12 @@ from kubedsm.optimizer.moving.suggestion import SuggestLimits
 from kubedsm.optimizer.moving.within_tier import is_still_worthwhile
 from kubedsm.plugins.feasibility import Feasibility
 from support import drawing
+from support.literal_moves import carried_out
 from support.measured_loads import busy, cloud, drawn_load, edge, measure, twice
 from support.placement_instances import node, resources, snapshot
 from support.rule_instances import HOST, app, evenly
 from support.ruled_instances import member
 from support.suggest_instances import running
-from support.suggest_literal import carried_out
 
 GIB = 2**30
 GOAL = LoadGoal(move=True)

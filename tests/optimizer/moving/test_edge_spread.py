@@ -10,11 +10,10 @@ from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.matching.match import UNREACHABLE
 from kubedsm.optimizer.moving.best_changes import Digits
 from kubedsm.optimizer.moving.edge_problem import EdgeProblem
-from kubedsm.optimizer.moving.suggest import SUGGEST_BOUNDS, suggest
+from kubedsm.optimizer.moving.suggest import SUGGEST_BOUNDS
 from kubedsm.optimizer.moving.suggestion import SuggestLimits
 from support.placement_instances import node, resources, snapshot
-from support.suggest_instances import running
-from support.suggest_literal import carried_out
+from support.suggest_instances import running, suggested
 
 ZONE = "topology.kubernetes.io/zone"
 LIMITS = SuggestLimits(spread=True)
@@ -28,9 +27,7 @@ def edge(name, cpu=4, zone=None):
 
 
 def targets(nodes, pods, limits=LIMITS):
-    shot = snapshot([*nodes, CLOUD], pods)
-    found = suggest(shot, lambda _: QosTarget(), Objective(), limits)
-    carried_out(shot, found)
+    found = suggested([*nodes, CLOUD], pods, limits=limits, objective=Objective())
     return {move.pod.name: move.target for move in found.moves}
 
 

@@ -12,9 +12,9 @@ from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.solvers.available import Highs
 from kubedsm_lab.bench.solve.instances import crowded
 from kubedsm_lab.bench.solve.run import carry_out
+from support.literal_moves import carried_out
 from support.placement_instances import node, resources, snapshot
 from support.suggest_instances import drawn_case, running
-from support.suggest_literal import carried_out
 
 SOLVER = Highs(nodes=300, effort=0.3)
 GAMMA = Objective(gamma=10.0)

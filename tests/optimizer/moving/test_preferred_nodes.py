@@ -13,9 +13,9 @@ from kubedsm.optimizer.moving.suggest import suggest
 from kubedsm.optimizer.moving.suggestion import SuggestLimits
 from kubedsm.optimizer.moving.within_tier import still_rebalances
 from support import drawing
+from support.literal_moves import carried_out
 from support.placement_instances import node, resources, snapshot
-from support.suggest_instances import running
-from support.suggest_literal import carried_out
+from support.suggest_instances import running, suggested
 
 ZONE = "topology.kubernetes.io/zone"
 LIMITS = SuggestLimits(spread=True)
@@ -39,10 +39,8 @@ NODES = (zoned("a", "x"), zoned("b", "y"), zoned("c", "z", 64, Tier.CLOUD))
 
 
 def preferred(pods, nodes=NODES, limits=LIMITS, target=ALL, **more):
-    shot = snapshot(nodes, pods)
-    found = suggest(shot, lambda _: target, Objective(beta=0.0), limits, **more)
-    carried_out(shot, found)
-    return found
+    how = {"objective": Objective(beta=0.0), "usual": target, **more}
+    return suggested(nodes, pods, limits=limits, **how)
 
 
 def web(on, number=1, cpu=1, **weights):

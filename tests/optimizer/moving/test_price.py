@@ -6,16 +6,15 @@ import attrs
 import pytest
 
 from kubedsm.model.model import Share, Tier
-from kubedsm.objective.fragmentation import Measure
 from kubedsm.objective.lasting import ASSUMED
 from kubedsm.objective.objective import NANO, Objective, QosTarget, count_target_pods
 from kubedsm.optimizer.moving.suggest import suggest
 from kubedsm.optimizer.moving.suggestion import SuggestLimits
-from support import drawing
-from support.literal_fit import reasons
-from support.placement_instances import node, resources, snapshot
+from support import drawing, suggest_instances
+from support.literal_moves import LiteralMoves
+from support.literal_rules import reasons
+from support.placement_instances import node, resources
 from support.suggest_instances import crowded_case, drawn_case, running, with_new_pods
-from support.suggest_literal import carried_out, enumerated
 
 ONE = resources(1)
 
@@ -31,17 +30,15 @@ def pods(service, edge=0, cloud=0, on="e0", **more):
 
 
 def suggested(nodes, pods, price, lasting=None, qos_targets=None, **more):
-    kept = qos_targets or {}
-    shot = snapshot(nodes, pods)
-    found = suggest(
-        shot,
-        lambda w: kept.get(w.name, QosTarget()),
-        Objective(),
-        SuggestLimits(price=price, **more),
-        lasting=lambda w: (lasting or {}).get(w.name, ASSUMED),
+    limits, lasting = SuggestLimits(price=price, **more), lasting or {}
+    return suggest_instances.suggested(
+        nodes,
+        pods,
+        qos_targets,
+        limits,
+        objective=Objective(),
+        lasting=lambda w: lasting.get(w.name, ASSUMED),
     )
-    carried_out(shot, found)
-    return found
 
 
 def told(found):
@@ -127,22 +124,22 @@ def test_the_net_worth_is_the_greatest_of_all_choices_of_moves(draw, seeds, newl
         case = attrs.evolve(drawn, limits=attrs.evolve(drawn.limits, price=price))
         lasting = drawn_lasting(seed)
         worth = literal_worth(case, lasting, new)
-        best = enumerated(case, Measure.UNUSABLE, worth, new)
+        best = LiteralMoves(case, worth=worth, new=new).best()
         found = suggest(
             case.snapshot, case.qos_targets, case.objective, case.limits, lasting=lasting, new=new
         )
         number = len(found.legs) + len(found.awaited)
         given = len(found.awaited) * (1 + (0 if new else case.limits.max_moves))
         net = worth(found.after.shares) - round(price * NANO) * (number - given)
-        if best.net < 10**4:
+        if best[0][0] < 10**4:
             assert not found.moves, seed
             continue
         seen["new"] += bool(new and found.moves and found.awaited)
         seen["proven"] += found.proven
         if found.proven:
-            assert (net, -number, 0, -found.after.fragmentation) == best.rank, seed
+            assert ((net,), -number, 0, -found.after.fragmentation) == best, seed
         else:
-            assert net <= best.net, seed
+            assert net <= best[0][0], seed
         seen["moved"] += bool(found.moves)
         seen["several"] += len(found.moves) > 1
     assert seen["moved"] >= 3, seen

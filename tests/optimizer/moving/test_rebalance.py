@@ -15,14 +15,13 @@ from kubedsm.optimizer.moving.movable import default_movable
 from kubedsm.optimizer.moving.suggest import suggest
 from kubedsm.optimizer.moving.suggestion import MoveKind, SuggestLimits
 from kubedsm.plugins.fit import shortages
-from support import drawing
-from support.literal_fit import reasons
+from support import drawing, suggest_instances
+from support.literal_moves import broken, carried_out, stages
+from support.literal_rules import reasons
 from support.placement_instances import Instance, node, resources, snapshot
 from support.rule_instances import app, near
 from support.ruled_instances import leaning, member, ruled_case
-from support.ruled_literal import broken, refusals, stages
-from support.suggest_instances import OBJECTIVES, Case, crowded_case, drawn_case, running
-from support.suggest_literal import carried_out
+from support.suggest_instances import OBJECTIVES, Case, crowded_case, drawn_case, running, told
 
 ZONE = "topology.kubernetes.io/zone"
 LIMITS = SuggestLimits(spread=True)
@@ -65,21 +64,15 @@ def count_pairs(shot, workload=None):
 
 def suggested(nodes, pods, limits=LIMITS, targets=None, **more):
     shot = snapshot(nodes, pods)
-    qos_targets = targets or {}
-    found = suggest(
-        shot, lambda w: qos_targets.get(w.name, CONTENT), Objective(beta=0.0), limits, **more
-    )
-    after = carried_out(shot, found)
+    how = {"objective": Objective(beta=0.0), "usual": CONTENT, **more}
+    found = suggest_instances.suggested(nodes, pods, targets, limits, **how)
+    after = after_moves(shot, found.moves)
     if all(move.rebalances for move in found.moves):
         assert found.after.qos == found.before.qos
         assert found.after.shares == found.before.shares
     if any(move.rebalances for move in found.moves) and found.after.qos == found.before.qos:
         assert sum(count_pairs(after)) < sum(count_pairs(shot))
     return found
-
-
-def told(found):
-    return {(m.pod.name, m.source, m.target, m.kind.value) for m in found.moves}
 
 
 def test_the_youngest_of_three_on_one_node_goes_to_another():
@@ -326,7 +319,7 @@ def test_under_rules_between_pods_none_is_broken():
         shot, limits = case.snapshot, attrs.evolve(case.limits, spread=True)
         found = suggest(shot, case.qos_targets, case.objective, limits)
         made = [move for move in found.moves if move.rebalances]
-        assert not refusals(shot, found, seed), seed
+        carried_out(shot, found, seed)
         assert not any(broken(shot, after) for after in stages(shot, found)), seed
         seen["made"] += bool(made)
         seen["refused"] += not made and bool(list(possible(shot, found)))

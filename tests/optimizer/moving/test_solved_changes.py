@@ -8,25 +8,64 @@ import pytest
 
 from kubedsm.model.model import Tier
 from kubedsm.objective.fragmentation import Measure
-from kubedsm.objective.gains import leading_gain
+from kubedsm.objective.gains import Gains, leading_gain
 from kubedsm.objective.objective import Objective, QosTarget
+from kubedsm.optimizer.matching.best_fit import greatest_allocatable, pod_size
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.moving import best_changes, integer_changes
 from kubedsm.optimizer.moving.best_changes import bound_gain
+from kubedsm.optimizer.moving.edge_items import leaving_turn
 from kubedsm.optimizer.moving.edge_problem import EdgeProblem
 from kubedsm.optimizer.moving.exact import suggest_exact
+from kubedsm.optimizer.moving.movable import default_movable
 from kubedsm.optimizer.moving.suggest import SUGGEST_BOUNDS, suggest
-from kubedsm.optimizer.moving.suggestion import SuggestLimits, count_legs
+from kubedsm.optimizer.moving.suggestion import Cause, SuggestLimits, count_edge_changes, count_legs
 from kubedsm.solvers.available import Highs
 from support import drawing
 from support.placement_instances import node, resources, snapshot
 from support.ruled_instances import ruled_case
-from support.suggest_instances import crowded_case, drawn_case, running, wide_case
-from support.suggest_literal import literally_left, problem_of
+from support.suggest_instances import crowded_case, drawn_case, problem_of, running, wide_case
 
 #: So few that the DP looks at nothing.
 NOTHING = attrs.evolve(SUGGEST_BOUNDS, loads=0)
 SOLVED = attrs.evolve(NOTHING, solver=Highs(seconds=600))
+
+
+#: Why groups of moves are dropped: their pods are named first.
+_DROPPED = {
+    Cause.NO_GAIN,
+    Cause.BELOW_ITS_PRICE,
+    Cause.NOT_DEFRAGMENTING,
+    Cause.TOO_LITTLE_DEFRAGMENTED,
+    Cause.NEEDS_A_STOPOVER,
+    Cause.CROWDS_REPLICAS,
+    Cause.REFUSED_BY_A_RULE,
+}
+
+
+def literally_left(case, suggestion):
+    """Return the ten pods that a suggestion should explain as not moved, in literal form."""
+    shot, movable = case.snapshot, default_movable(case.snapshot)
+    edge = shot.of_tier(Tier.EDGE)
+    gains, greatest = Gains.of(shot, case.qos_targets, case.objective), greatest_allocatable(edge)
+    moved = [*suggestion.moves, *suggestion.awaited]
+    dropped = [left.pod for left in suggestion.rejected if left.why.cause in _DROPPED]
+    named = {pod.uid for pod in (*dropped, *(move.pod for move in moved))}
+    changes, first, scores = count_edge_changes(moved), {}, {}
+    for pod in sorted(shot.pods.values(), key=leaving_turn):
+        on_edge = shot.placed.get(pod.uid) in {node.name for node in edge}
+        if pod.scheduler_name != shot.scheduler_name or not pod.counts_for_qos or on_edge:
+            continue
+        done = changes.get(pod.workload, 0)
+        more = gains.of_workload(pod.workload, done + 1) - gains.of_workload(pod.workload, done)
+        if pod.uid in named or more <= 0:
+            continue
+        said = movable(pod) if pod.node_name is not None else None
+        key = pod.workload, pod.pod_class, said
+        first.setdefault(key, pod)
+        scores[key] = gains.level[pod.workload], -more / pod_size(pod.requests, greatest)
+    ranked = sorted(first, key=lambda key: (scores[key], str(first[key])))
+    return [*dropped, *(first[key] for key in ranked)][:10]
 
 
 def levelled_problem(case, bounds=SUGGEST_BOUNDS, levels=1):

@@ -16,10 +16,10 @@ from kubedsm.optimizer.moving.suggestion import Move, MoveKind, SuggestLimits
 from kubedsm.plugins.feasibility import Feasibility
 from kubedsm.plugins.fit import shortages
 from support import drawing
+from support.literal_moves import carried_out
 from support.placement_instances import node, resources, snapshot
 from support.ruled_instances import apart
 from support.suggest_instances import running
-from support.suggest_literal import carried_out
 
 #: in the suite; KUBEDSM_TIGHT_CLOUDS=2000 makes the long form
 CLUSTERS = int(os.environ.get("KUBEDSM_TIGHT_CLOUDS", "400"))

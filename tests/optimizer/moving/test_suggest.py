@@ -4,16 +4,13 @@ import attrs
 import pytest
 
 from kubedsm.model.model import SchedulingRules, Share, Taint, Tier, Workload
-from kubedsm.objective.objective import NANO, Objective, QosTarget
+from kubedsm.objective.objective import NANO
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.moving.movable import default_movable
-from kubedsm.optimizer.moving.suggest import suggest
 from kubedsm.optimizer.moving.suggestion import Cause, SuggestLimits
+from support.literal_moves import needed
 from support.placement_instances import NO_RULES, node, resources, snapshot
-from support.suggest_instances import running
-from support.suggest_literal import carried_out, needed
-
-DEFAULT = SuggestLimits()
+from support.suggest_instances import running, suggested, told
 
 
 def cloud(cpu=64, memory=64):
@@ -22,24 +19,6 @@ def cloud(cpu=64, memory=64):
 
 def edge(name, cpu, memory=64):
     return node(name, Tier.EDGE, cpu, memory)
-
-
-def suggested(nodes, pods, targets=None, limits=DEFAULT, **more):
-    shot = snapshot(nodes, pods)
-    qos_targets = targets or {}
-    found = suggest(
-        shot,
-        lambda w: qos_targets.get(w.name, QosTarget()),
-        more.pop("objective", Objective(gamma=10)),
-        limits,
-        **more,
-    )
-    carried_out(shot, found)
-    return found
-
-
-def told(suggestion):
-    return {(m.pod.name, m.source, m.target, m.kind.value) for m in suggestion.moves}
 
 
 @pytest.fixture(params=["exact", "paper"])

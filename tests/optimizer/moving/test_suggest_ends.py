@@ -12,10 +12,18 @@ from kubedsm.optimizer.moving.suggest import suggest
 from kubedsm.optimizer.moving.suggestion import SuggestLimits
 from kubedsm.optimizer.placing.immediate import immediate_schedule
 from support import drawing
+from support.literal_moves import allowed, carried_out, put
 from support.suggest_instances import crowded_case, drawn_case
-from support.suggest_literal import bound, carried_out
 
 ENOUGH = 60
+
+
+def bound(shot, bindings):
+    """Return the snapshot after binding the pods, which then run."""
+    for pod, node, _ in bindings:
+        assert allowed(shot, pod, node)
+        shot = put(shot, attrs.evolve(pod, node_name=node, phase="Running", ready=True), node)
+    return shot
 
 
 def rounds(case, limits, algorithm):
@@ -34,7 +42,7 @@ def rounds(case, limits, algorithm):
             decision = immediate_schedule(shot, waiting, case.qos_targets, case.objective)
             after = quality(decision.shares_after, case.qos_targets, case.objective)
             assert after >= found.after.qos
-            shot = bound(shot, [(pod, node) for pod, node, _ in decision.bindings])
+            shot = bound(shot, decision.bindings)
         else:
             assert shot.census.shares == found.after.shares
     raise AssertionError(f"no end after {ENOUGH} suggestions")

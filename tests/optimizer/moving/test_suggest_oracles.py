@@ -15,18 +15,18 @@ from kubedsm.optimizer.moving.paper import (
 )
 from kubedsm.optimizer.moving.suggest import suggest
 from support import drawing
-from support.literal_moves import pairs_on_edge
-from support.suggest_instances import crowded_case, drawn_case
-from support.suggest_literal import enumerated, item_counts, literal_paper, problem_of
-
-#: Nano-units of QoS a move that do not count: scores are rounded, workload by workload.
-ROUNDING = 1000
+from support.literal_moves import LiteralMoves, no_gain, rank_of
+from support.literal_paper import LiteralPaper
+from support.suggest_instances import crowded_case, drawn_case, problem_of
 
 
-def pairs(case, found):
-    """Of replicas on one edge node once it is carried out; none if that does not count."""
-    moved = {move.pod.uid: move.target for move in (*found.moves, *found.awaited)}
-    return pairs_on_edge(case.snapshot, moved) if case.limits.spread else 0
+def item_counts(problem, pods):
+    """Return the number of given pods in each item of the problem."""
+    counts = np.zeros(len(problem.items), dtype=np.int64)
+    for at, item in enumerate(problem.items):
+        everybody = [*item.outside, *item.waiting, *(p for ps in item.here.values() for p in ps)]
+        counts[at] = sum(pod in everybody for pod in pods)
+    return counts
 
 
 @pytest.mark.parametrize(
@@ -46,19 +46,19 @@ def test_exact_equals_trying_every_choice_of_moves(draw, seeds, measure, monkeyp
     for seed in seeds:
         case = draw(seed)
         case = attrs.evolve(case, limits=attrs.evolve(case.limits, spread=seed % 2 == 0))
-        best = enumerated(case, measure)
+        best = LiteralMoves(case, measure).best()
         found = suggest(
             case.snapshot, case.qos_targets, case.objective, case.limits, measure=measure
         )
-        moves = len(found.legs) + len(found.awaited)
-        rank = found.after.qos, -moves, -pairs(case, found), -found.after.fragmentation
-        if best.qos - found.before.qos <= ROUNDING * best.moves:
+        rank = rank_of(case, found)
+        assert sum(rank[0]) == found.after.qos, seed
+        if no_gain(case, best):
             assert not found.moves
         else:
-            assert rank == best.rank, seed
+            assert rank == best, seed
             seen["moved"] += 1
         # Only a cycle that cannot be broken, or at too many legs, makes it uncertain.
-        assert moves <= case.limits.max_moves, seed
+        assert -rank[1] <= case.limits.max_moves, seed
         unproven += not found.proven
         for move in found.moves:
             seen[move.kind.value] += 1
@@ -81,14 +81,13 @@ def test_exact_equals_it_with_room_kept_free():
         case = crowded_case(seed, roomy=True)
         limits = attrs.evolve(case.limits, headroom=0.25)
         held = attrs.evolve(case, limits=limits)
-        best = enumerated(held, Measure.UNUSABLE)
+        best = LiteralMoves(held).best()
         found = suggest(case.snapshot, case.qos_targets, case.objective, limits)
-        if best.qos - found.before.qos <= ROUNDING * best.moves:
+        if no_gain(held, best):
             assert not found.moves, seed
         else:
-            legs = len(found.legs) + len(found.awaited)
-            assert (found.after.qos, -legs, 0, -found.after.fragmentation) == best.rank, seed
-        kept += best.qos < enumerated(case, Measure.UNUSABLE).qos
+            assert rank_of(held, found) == best, seed
+        kept += best[0] < LiteralMoves(case).best()[0]
     assert kept
 
 
@@ -97,7 +96,7 @@ def test_the_papers_form_equals_its_literal_form(measure):
     seen = Counter()
     for seed in drawing.drawn(range(160), one_in=6):
         case = crowded_case(seed + 1000 * (measure is Measure.PRODUCT), roomy=True)
-        literal = literal_paper(case, measure)
+        literal = LiteralPaper(case, measure)
         problem = problem_of(case, measure)
         most, reorders = case.limits.max_cloud_to_edge, case.limits.max_edge_reorder
         picked = item_counts(problem, literal.candidates(most))
@@ -105,25 +104,25 @@ def test_the_papers_form_equals_its_literal_form(measure):
 
         # More candidates than fit: Algorithm 2 would not pick them, but 3 and 5 must cope.
         candidates = literal.pods(Tier.CLOUD)[:5]
-        expected = literal.decide(candidates, reorders)
+        expected, freed = literal.decide(candidates)
         freeing = free_edge_as_needed(problem)
         counts = item_counts(problem, candidates)
         decision = make_decision(problem, counts, freeing)
         before = quality(case.snapshot.census.shares, case.qos_targets, case.objective)
         rank = before + decision.gain, -int(decision.chosen.sum()) - decision.freed
-        assert rank == expected.rank, seed
+        assert rank == expected, seed
 
         changes = np.zeros_like(problem.present)
         index = {node.name: at for at, node in enumerate(problem.nodes)}
         for item, name in freeing.departures[: decision.freed]:
             changes[index[name], item] -= 1
-        assert (item_counts(problem, expected.freed) == -changes.sum(axis=0)).all(), seed
+        assert (item_counts(problem, freed) == -changes.sum(axis=0)).all(), seed
         free, present = problem.free - changes @ problem.requests, problem.present + changes
         reordered = reorder_edge(problem, free, present, reorders)
         room = free - reordered @ problem.requests
         cost = int(problem.costs(np.arange(len(problem.nodes)), room).sum())
         number = int(np.maximum(reordered, 0).sum())
-        assert (cost, number) == (expected.reorder.fragmentation, expected.reorder.moves), seed
+        assert (cost, number) == literal.reorder(freed, reorders), seed
         assert not reordered.sum(axis=0).any()
         seen["chosen"] += bool(decision.chosen.any())
         seen["freed"] += decision.freed > 0

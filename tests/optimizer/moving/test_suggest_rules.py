@@ -15,15 +15,20 @@ from kubedsm.objective.objective import NANO, Objective, QosTarget
 from kubedsm.optimizer.moving.edge_problem import EdgeProblem
 from kubedsm.optimizer.moving.suggest import SUGGEST_BOUNDS, suggest
 from kubedsm.optimizer.moving.suggestion import SuggestLimits
-from support import drawing
+from support import drawing, suggest_instances
+from support.literal_moves import (
+    LiteralMoves,
+    broken,
+    by_priority,
+    carried_out,
+    needed,
+    no_gain,
+    rank_of,
+    stages,
+)
 from support.placement_instances import node, pod, resources, snapshot
 from support.rule_instances import ZONE, app, near, zoned
 from support.ruled_instances import apart, leaning, member, ruled_case
-from support.ruled_literal import RuledOracle, broken, by_priority, refusals, stages
-from support.suggest_literal import needed
-
-#: Nano-units of QoS a move that do not count: scores are rounded, workload by workload.
-ROUNDING = 1000
 
 
 def edge(name, cpu=4, zone=None):
@@ -34,18 +39,12 @@ def cloud(name="cloud", cpu=64, zone=None):
     return zoned(name, zone, tier=Tier.CLOUD, cpu=cpu, memory=64)
 
 
-def suggested(nodes, pods, targets=None, limits=None, **more):
-    shot = snapshot(nodes, pods)
+def suggested(nodes, pods, targets=None, limits=SuggestLimits(), **more):  # noqa: B008 - a value
     qos_targets = {name: QosTarget(qos) for name, qos in (targets or {}).items()}
-    found = suggest(
-        shot,
-        lambda w: qos_targets.get(w.name, QosTarget()),
-        Objective(gamma=10),
-        limits or SuggestLimits(),
-        **more,
+    shot, found = (
+        snapshot(nodes, pods),
+        suggest_instances.suggested(nodes, pods, qos_targets, limits, **more),
     )
-    for seed in range(5):
-        assert refusals(shot, found, seed) == []
     unbroken = [not broken(shot, after) for after in stages(shot, found)]
     assert unbroken == [True] * (1 + len({move.group for move in found.moves}))
     return found
@@ -117,19 +116,6 @@ def test_gains_compare_level_by_level():
 # Against every choice of moves
 
 
-def rank_of(case, found):
-    moves = len(found.legs) + len(found.awaited)
-    qos = by_priority(case.snapshot, found.after.shares, case)
-    return qos, -moves, -found.after.fragmentation
-
-
-def no_gain(case, best):
-    """Whether the best is no more than rounding, at the first priority that changes."""
-    before = by_priority(case.snapshot, case.snapshot.census.shares, case)
-    gain = next((b - a for a, b in zip(before, best[0], strict=True) if a != b), 0)
-    return gain <= ROUNDING * -best[1]
-
-
 def leaning_case(seed):
     return ruled_case(seed, leaning)
 
@@ -146,8 +132,8 @@ def test_exact_equals_trying_every_choice_and_keeps_every_rule(
         case = draw(seed)
         found = suggest(case.snapshot, case.qos_targets, case.objective, case.limits)
         for other in range(3):
-            assert not refusals(case.snapshot, found, seed + other), seed
-        best, rank = RuledOracle(case).best(), rank_of(case, found)
+            carried_out(case.snapshot, found, seed + other)
+        best, rank = LiteralMoves(case).best(), rank_of(case, found)
         if no_gain(case, best):
             assert not found.moves, seed
             rank = best
@@ -174,11 +160,11 @@ def test_no_group_of_moves_leaves_a_pod_against_its_rules(algorithm):
         shot = case.snapshot
         limits = attrs.evolve(case.limits, max_moves=6, max_cloud_to_edge=5, max_edge_reorder=3)
         found = suggest(shot, case.qos_targets, case.objective, limits, algorithm=algorithm)
-        assert not refusals(shot, found, seed), seed
+        carried_out(shot, found, seed)
         for before, after in pairwise(stages(shot, found)):
             assert not broken(shot, after), seed
             seen["groups"] += before is not after
-        qos = [by_priority(shot, of, case) for of in (shot.census.shares, found.after.shares)]
+        qos = [by_priority(case, of) for of in (shot.census.shares, found.after.shares)]
         assert qos[1] > qos[0] or not found.moves, seed
         seen["refused"] += any("scheduling rules" in r.reason for r in found.rejected)
     assert seen["groups"] >= 4, seen

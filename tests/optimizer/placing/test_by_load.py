@@ -23,9 +23,10 @@ from kubedsm.plugins.feasibility import Feasibility, is_worse
 from support import drawing
 from support.measured_loads import drawn_sample, edge
 from support.placement_instances import drawn, pod, resources, snapshot
+from support.placement_literal import homes_of
 from support.rule_instances import drawn_batch, zoned
 from support.rule_instances import pod as ruled_pod
-from support.ruled_batches import ruled_batch
+from support.ruled_instances import ruled_batch
 
 GIB = 2**30
 GOAL = LoadGoal()
@@ -154,7 +155,7 @@ def _together(shot, decision):
     """Pairs of replicas on a node, and in a zone, of pods that leave that to us."""
     own = {b.pod.workload for b in decision.bindings if b.pod.pod_class.rules.spread}
     own |= {b.pod.workload for b in decision.bindings if b.pod.pod_class.rules.preferences.spread}
-    placed = {**shot.placed, **{b.pod.uid: b.node for b in decision.bindings}}
+    placed = {**shot.placed, **homes_of(decision)}
     counted = [shot.pods[uid] for uid in placed if shot.pods[uid].counts_for_qos]
     counted = [(p.workload, shot.nodes[placed[p.uid]]) for p in counted if p.workload not in own]
     on_node = Counter((workload, at.name) for workload, at in counted)
@@ -164,7 +165,7 @@ def _together(shot, decision):
 
 def _literally(decision, shot, goal, spread):
     """Each in turn tried on every node, everything looked at anew."""
-    placed = {b.pod.uid: b.node for b in decision.bindings}
+    placed = homes_of(decision)
     given = {}
     for pod_, here, tier in decision.bindings:
         everyone = Feasibility.of(shot.with_placed(placed))
@@ -212,10 +213,10 @@ def _closer(shot, placed, pod_, here, there):
     rules = pod_.pod_class.rules
     if rules.spread or rules.preferences.spread:
         return False
-    homes_of = {**shot.placed, **placed}
+    everywhere = {**shot.placed, **placed}
     alike = [
         shot.nodes[name]
-        for uid, name in homes_of.items()
+        for uid, name in everywhere.items()
         if uid != pod_.uid
         and shot.pods[uid].workload == pod_.workload
         and shot.pods[uid].counts_for_qos

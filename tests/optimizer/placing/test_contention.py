@@ -12,8 +12,9 @@ from kubedsm.objective.fragmentation import Measure
 from kubedsm.objective.objective import Objective, QosTarget, quality
 from kubedsm.optimizer.placing.immediate import immediate_schedule, is_uncontended
 from support import drawing
-from support.literal_fit import rejection
+from support.literal_rules import rejection
 from support.placement_instances import drawn, node, pod, resources, snapshot
+from support.placement_literal import homes_of
 from support.rule_instances import app, near
 from support.site_instances import LABELS, plain_target, site_node
 
@@ -80,7 +81,7 @@ def placed_in(case, pieces, objective):
     for piece in pieces:
         shot = attrs.evolve(shot, pods={**shot.pods, **{pod.uid: pod for pod in piece}})
         decision = immediate_schedule(shot, piece, case.qos_targets, objective, Measure.UNUSABLE)
-        shot = shot.with_placed({b.pod.uid: b.node for b in decision.bindings})
+        shot = shot.with_placed(homes_of(decision))
     return shot
 
 

@@ -12,8 +12,8 @@ from kubedsm.optimizer.placing.batch_mip import PLACED, QOS
 from kubedsm.optimizer.placing.immediate import immediate_schedule
 from kubedsm.optimizer.programming.in_order import NO_PROOF, Proof
 from support import drawing
-from support.literal_fit import reasons, rejection
 from support.literal_match import literal_fragmentation
+from support.literal_rules import reasons, rejection
 from support.placement_instances import drawn, node, pod, resources, snapshot
 from support.placement_literal import qos_with
 from support.rule_instances import drawn_batch

@@ -14,9 +14,9 @@ from kubedsm.optimizer.matching.problem import PlacementProblem, group_ruled_kin
 from kubedsm.optimizer.placing.immediate import immediate_schedule
 from kubedsm.plugins.feasibility import Feasibility
 from support import drawing
-from support.literal_preferences import literal_penalties
+from support.literal_rules import literal_penalties
 from support.placement_instances import Instance, node, snapshot
-from support.placement_literal import every_placement, standing
+from support.placement_literal import every_placement, homes_of, standing
 from support.rule_instances import cluster, drawn, drawn_batch, pod
 
 
@@ -61,8 +61,7 @@ def without_preferences(shot, pods):
 
 
 def reached(shot, pods, decision):
-    homes = {binding.pod.uid: binding.node for binding in decision.bindings}
-    return standing(shot, pods, homes, qos_target)
+    return standing(shot, pods, homes_of(decision), qos_target)
 
 
 def test_they_never_change_how_many_are_placed_nor_qos():

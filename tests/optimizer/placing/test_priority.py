@@ -11,9 +11,9 @@ from kubedsm.objective.objective import Objective
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.placing.immediate import immediate_schedule
 from support import drawing
-from support.literal_fit import reasons
+from support.literal_rules import reasons
 from support.placement_instances import Instance, drawn, node, pod, resources, snapshot
-from support.placement_literal import every_placement, standing
+from support.placement_literal import every_placement, homes_of, standing
 
 
 def ranked(seed, most=4):
@@ -38,8 +38,7 @@ def decided(case, bounds=None):
 
 
 def reached(case, decision):
-    homes = {binding.pod.uid: binding.node for binding in decision.bindings}
-    return standing(case.snapshot, case.batch, homes, case.qos_targets)
+    return standing(case.snapshot, case.batch, homes_of(decision), case.qos_targets)
 
 
 def best_of_all(case):

@@ -17,9 +17,9 @@ from kubedsm.optimizer.placing.rule_keeping import keep_rules
 from kubedsm.optimizer.programming.in_order import NO_PROOF
 from kubedsm.plugins.feasibility import Feasibility
 from support import drawing
-from support.batch_orders import is_allowed_in_turn, is_sound
 from support.placement_instances import batch_of
 from support.placement_instances import drawn as plain_instance
+from support.placement_literal import is_allowed_in_turn, is_sound
 from support.rule_instances import app, cluster, drawn, drawn_batch, near, pod, zoned
 
 #: in the suite; KUBEDSM_RULE_BATCHES=100000 makes the long form

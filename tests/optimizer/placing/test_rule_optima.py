@@ -14,10 +14,17 @@ from kubedsm.optimizer.programming.programme import Solved, Status
 from kubedsm.solvers.available import Highs
 from kubedsm_lab.baselines.registry import POLICIES
 from support import drawing
-from support.batch_orders import best_of_all, is_allowed_in_turn, most_served, qos_targets, served
-from support.placement_literal import standing
+from support.placement_literal import (
+    best_of_all,
+    half_or_all,
+    homes_of,
+    is_allowed_in_turn,
+    most_served,
+    served,
+    standing,
+)
 from support.rule_instances import drawn_batch
-from support.ruled_batches import ruled_batch
+from support.ruled_instances import ruled_batch
 
 #: it makes the same of equal programmes, however busy the machine is
 SOLVER = Highs(nodes=2000)
@@ -25,11 +32,11 @@ SOLVER = Highs(nodes=2000)
 
 def decided(snapshot, batch, solver=None, **bounds):
     bounds = Bounds(solver=solver, **bounds)
-    return immediate_schedule(snapshot, batch, qos_targets, Objective(), bounds=bounds)
+    return immediate_schedule(snapshot, batch, half_or_all, Objective(), bounds=bounds)
 
 
 def one_at_a_time(snapshot, batch, seed):
-    kube_scheduler = POLICIES["kube-scheduler"](qos_targets, Objective())
+    kube_scheduler = POLICIES["kube-scheduler"](half_or_all, Objective())
     return kube_scheduler.place(snapshot, sorted(batch, key=serving_order), random.Random(seed))
 
 
@@ -41,8 +48,8 @@ def test_what_is_proven_is_the_best_and_the_others_are_mostly(solver, proven):
         if len(batch) > 4 or len(snapshot.nodes) > 4:
             continue
         decision = decided(snapshot, batch, solver)
-        homes = {binding.pod.uid: binding.node for binding in decision.bindings}
-        reached, best = standing(snapshot, batch, homes, qos_targets), best_of_all(snapshot, batch)
+        reached = standing(snapshot, batch, homes_of(decision), half_or_all)
+        best = best_of_all(snapshot, batch)
         assert reached <= best
         if decision.proof.placed:
             assert reached[0] == best[0], seed
@@ -61,12 +68,12 @@ def test_hardly_ever_does_an_order_exist_in_which_more_are_placed():
     for seed in drawing.drawn(range(1000, 1500)):
         snapshot, batch = drawn_batch(seed)
         decision = decided(snapshot, batch)
-        reached = served(batch, decision)
+        reached = served(batch, homes_of(decision))
         if decision.unplaced and len(batch) <= 6:
             most = most_served(snapshot, batch)
             assert reached <= most
             seen["fewer"] += reached < most
-        theirs = served(batch, one_at_a_time(snapshot, batch, seed))
+        theirs = served(batch, homes_of(one_at_a_time(snapshot, batch, seed)))
         seen["ours"] += reached > theirs
         seen["theirs"] += reached < theirs
         seen["batches"] += 1
@@ -79,7 +86,7 @@ def test_hardly_ever_does_an_order_exist_in_which_more_are_placed():
 @pytest.mark.parametrize("seed", [142, 151, 167, 689, 7213, 7231, 8417])
 def test_where_the_first_order_that_comes_to_mind_places_fewer(seed):
     snapshot, batch = drawn_batch(seed)
-    assert served(batch, decided(snapshot, batch)) == most_served(snapshot, batch)
+    assert served(batch, homes_of(decided(snapshot, batch))) == most_served(snapshot, batch)
 
 
 def test_with_a_solver_never_fewer_than_kube_scheduler_and_mostly_the_most_there_can_be():
@@ -88,7 +95,7 @@ def test_with_a_solver_never_fewer_than_kube_scheduler_and_mostly_the_most_there
         snapshot, batch = ruled_batch(seed)
         ours, before = decided(snapshot, batch, SOLVER), decided(snapshot, batch)
         theirs = one_at_a_time(snapshot, batch, seed)
-        numbers = [served(batch, decision) for decision in (ours, before, theirs)]
+        numbers = [served(batch, homes_of(decision)) for decision in (ours, before, theirs)]
         assert numbers[0] == max(numbers), seed
         assert is_allowed_in_turn(snapshot, ours.bindings), seed
         seen["batches"] += 1
@@ -127,8 +134,8 @@ def test_what_is_not_proven_is_told_with_its_bound():
 def test_pods_of_a_higher_priority_that_need_one_of_a_lower_come_to_it():
     """Five of them, at the node of the one, while others of theirs have no rule that binds them."""
     snapshot, batch = ruled_batch(25)
-    assert served(batch, decided(snapshot, batch)) == [13, 1]
-    assert served(batch, decided(snapshot, batch, SOLVER)) == [14, 1]
+    assert served(batch, homes_of(decided(snapshot, batch))) == [13, 1]
+    assert served(batch, homes_of(decided(snapshot, batch, SOLVER))) == [14, 1]
 
 
 @pytest.mark.parametrize("seed", [4, 10, 111])

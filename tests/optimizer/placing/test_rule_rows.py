@@ -20,9 +20,9 @@ from kubedsm.optimizer.programming.programme import Status
 from kubedsm.plugins.feasibility import Feasibility
 from kubedsm.solvers.available import Highs
 from support import drawing
-from support.batch_orders import most_served, qos_targets
+from support.placement_literal import half_or_all, most_served
 from support.rule_instances import HOST, ZONE, app, cluster, drawn_batch, near, pod, zoned
-from support.ruled_batches import ruled_batch
+from support.ruled_instances import ruled_batch
 
 
 @attrs.frozen
@@ -49,7 +49,7 @@ class Posed:
         return build_programme(
             edge,
             cloud,
-            list_demands(edge, self.snapshot.census.shares, qos_targets, Objective()),
+            list_demands(edge, self.snapshot.census.shares, half_or_all, Objective()),
             Objective(),
             rules.add if self.with_rules else None,
         )

@@ -15,7 +15,7 @@ from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.placing.immediate import immediate_schedule
 from support import drawing
 from support.placement_instances import Instance, node, pod, resources, snapshot
-from support.placement_literal import every_placement, qos_with
+from support.placement_literal import every_placement, homes_of, qos_with
 
 ZONE = "topology.kubernetes.io/zone"
 OBJECTIVE = Objective(gamma=10)
@@ -152,7 +152,7 @@ def test_of_all_placements_that_are_as_good_none_is_more_even(zones):
         case = drawn(seed, zones)
         shot = case.snapshot
         decision = immediate_schedule(shot, case.batch, case.qos_targets, OBJECTIVE)
-        homes = {b.pod.uid: b.node for b in decision.bindings}
+        homes = homes_of(decision)
         mine = tiers(shot, homes)
         results = [(standing(case, tried), tried) for tried in every_placement(case)]
         best = max(reached for reached, _ in results)

@@ -14,10 +14,10 @@ from kubedsm.optimizer.placing.preemption import PreemptionSearch
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm_lab.baselines.registry import KUBEDSM, POLICIES
 from support import drawing
-from support.batch_orders import is_allowed, is_allowed_in_turn, is_sound, joined
 from support.placement_instances import drawn as placement_instance
 from support.placement_instances import node, resources, snapshot
 from support.placement_instances import pod as plain
+from support.placement_literal import is_allowed, is_allowed_in_turn, is_sound, joined
 from support.rule_instances import HOST, app, cluster, drawn_batch, evenly, near, pod, zoned
 from support.suggest_instances import drawn_case
 
