@@ -10,8 +10,8 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from kubedsm_lab.emulator.http.routes import ApiRequest, ApiResponse
 from kubedsm_lab.emulator.paper import paper_cluster
-from support.correspondence import Correspondence
 from support.recorded import CONTRACT, recorded
+from support.transcripts import Correspondence
 from support.worlds import emulated
 
 JSON, MERGE = "application/json", "application/merge-patch+json"
