@@ -6,7 +6,7 @@ from support.actor_world import NS, emulated
 def service(world, name="web", target_port="http", **spec):
     ports = [{"name": "http", "port": 80, "targetPort": target_port}]
     spec = {"selector": {"app": name}, "ports": ports, **spec}
-    world.create(SERVICES, name, {"team": "a"}, spec=spec)
+    world.create(SERVICES, name, labels={"team": "a"}, spec=spec)
 
 
 async def test_ready_and_not_ready_addresses():

@@ -134,7 +134,7 @@ async def test_a_pod_becomes_ready_after_the_initial_delays_of_its_probes():
             "startupProbe": {"initialDelaySeconds": 20, "exec": {"command": ["true"]}},
             "readinessProbe": {"initialDelaySeconds": 10, "exec": {"command": ["true"]}},
         }
-        world.create(PODS, "slow", {"app": "load"}, spec=spec)
+        world.create(PODS, "slow", labels={"app": "load"}, spec=spec)
         await world.pass_time(29.0)
         [pod] = world.pods("load")
         assert (pod["status"]["phase"], condition(pod, "Ready")[0]) == ("Running", "False")

@@ -27,6 +27,7 @@ from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster, 
 from kubedsm_lab.emulator.front import EmulatedFront
 from kubedsm_lab.emulator.paper import node, pod_spec, workload
 from kubedsm_lab.replay.virtual_time import VirtualClock
+from support.api_objects import ApiObjects
 from support.fake_prometheus import DOWN, FakePrometheus
 
 
@@ -48,7 +49,7 @@ QUICK = Timing(start_delay=0.5, stop_delay=0.5)
 
 
 @attrs.define
-class World:
+class World(ApiObjects):
     """Emulated cluster, with a scheduler that can be started, killed and restarted."""
 
     cluster: EmulatedCluster
@@ -119,12 +120,6 @@ class World:
         spec = small_pod({"cpu": cpu, "memory": memory}, **pod_spec)
         return self.api.create(DEPLOYMENTS, workload(name, replicas, spec), namespace=namespace)
 
-    def create(self, resource, name, namespace="default", **fields):
-        """Create an object with a name and the given fields."""
-        return self.api.create(
-            resource, {"metadata": {"name": name}, **fields}, namespace=namespace
-        )
-
     def create_pod(self, name, cpu="1", namespace="default", **more):
         """Create a Pod without a controller."""
         return self.api.create(PODS, bare_pod(name, cpu, **more), namespace=namespace)
@@ -155,18 +150,6 @@ class World:
         """Create a PodDisruptionBudget for the pods of an app."""
         spec = {**limit, "selector": {"matchLabels": {"app": app}}}
         self.create(POD_DISRUPTION_BUDGETS, name or app, spec=spec)
-
-    def patch(self, resource, name, patch, namespace="default", **subresource):
-        """Merge a patch into an object."""
-        namespace = namespace if resource.namespaced else ""
-        merge = "application/merge-patch+json"
-        return self.api.patch(resource, namespace, name, patch, merge, **subresource)
-
-    def scale(self, name, replicas):
-        self.patch(DEPLOYMENTS, name, {"spec": {"replicas": replicas}})
-
-    def pods(self, app=None):
-        return self.api.list(PODS, "default", labels=f"app={app}" if app else "")
 
     def placed(self, app=None):
         """Count the pods by node; None for pending pods."""
