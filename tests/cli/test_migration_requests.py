@@ -31,7 +31,6 @@ from kubedsm.kube.client.port import (
     Forbidden,
     ObjectName,
     Request,
-    Response,
 )
 from kubedsm.kube.wire.annotations import RequestedMove
 from kubedsm.rebalancing.migration_requests import list_requested_moves
@@ -44,7 +43,7 @@ from kubedsm_lab.emulator.api.resources import (
 )
 from kubedsm_lab.emulator.front import EmulatedFront
 from kubedsm_lab.replay.virtual_time import VirtualClock
-from support.answering_cluster import refusal
+from support.answering_cluster import AnsweringCluster, refusal
 from support.manifests import ROOT
 from support.move_scenes import (
     LARGE_CLOUD,
@@ -210,23 +209,11 @@ async def test_who_has_the_right_to_approve_can_approve_and_do_nothing_else():
             assert world.placed("web") == {"e1": 1}
 
 
-@attrs.frozen
-class Server:
-    """Has nothing, and answers for one kind as it is told to."""
-
-    plural: str
-    answer: Response | Exception
-
-    async def request(self, request, *, timeout):
-        if request.path.endswith(f"/{self.plural}"):
-            if isinstance(self.answer, Exception):
-                raise self.answer
-            return self.answer
-        return Response(200, b'{"metadata": {"resourceVersion": "5"}, "items": []}')
-
-
 async def read(plural, answer):
-    cluster = ExplainedCluster(Server(plural, answer), "https://10.0.0.1")
+    """Read a cluster without objects, whose API server answers so for one kind."""
+    empty = {"metadata": {"resourceVersion": "5"}, "items": []}
+    server = AnsweringCluster(lambda asked: answer if asked.path.endswith(f"/{plural}") else empty)
+    cluster = ExplainedCluster(server, "https://10.0.0.1")
     return await read_snapshot(cluster, Configuration(), VirtualClock(), random.Random(1))
 
 

@@ -8,7 +8,7 @@ import orjson
 from kubedsm.execution.volume_calls import VolumeCalls
 from kubedsm.explain.pod import explain_pod
 from kubedsm.kube.calls import writes
-from kubedsm.kube.client.port import Forbidden, Response
+from kubedsm.kube.client.port import Forbidden
 from kubedsm.kube.wire import decoding
 from kubedsm.model.events import SurroundingApplied, SurroundingDeleted
 from kubedsm.model.mirror import ClusterMirror
@@ -18,6 +18,7 @@ from kubedsm_lab.emulator.api.object_state import is_ready, node_of
 from kubedsm_lab.emulator.api.resources import NODES, PERSISTENT_VOLUME_CLAIMS, PODS
 from kubedsm_lab.replay.virtual_time import VirtualClock
 from plans.steps import Step, StepKind
+from support.answering_cluster import AnsweringCluster
 from support.handles import handle_of
 from support.volumes import (
     CLOUD,
@@ -43,12 +44,12 @@ async def test_a_read_from_before_the_deletion_does_not_bring_a_claim_back():
     body, mirror = orjson.dumps({"metadata": metadata, "spec": {}}), ClusterMirror()
     mirror.apply(SurroundingApplied(decoding.claim(body)))
 
-    class Deleting:
-        async def request(self, request, *, timeout):
-            mirror.apply(SurroundingDeleted(Claim, ("shop", "data")))
-            return Response(200, body)
+    def delete(_request):
+        mirror.apply(SurroundingDeleted(Claim, ("shop", "data")))
+        return body
 
-    calls = VolumeCalls(handle_of(VirtualClock(), cluster=Deleting(), mirror=mirror), mirror.apply)
+    handle = handle_of(VirtualClock(), cluster=AnsweringCluster(delete), mirror=mirror)
+    calls = VolumeCalls(handle, mirror.apply)
     calls._keys["p"] = (("shop", "data"),)
     await calls.read(Step(0, StepKind.BIND_VOLUMES, "p", "e1", 1.0))
     assert not mirror.surroundings.of(Claim)

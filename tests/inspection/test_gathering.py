@@ -16,6 +16,7 @@ from kubedsm.kube.client.port import Invalid, ObjectName, Response, Unreachable
 from kubedsm.model.model import Workload
 from kubedsm_lab.emulator.api.resources import SERVICE_ACCOUNTS
 from kubedsm_lab.emulator.front import EmulatedFront
+from support.answering_cluster import AnsweringCluster
 from support.proposals import OWN
 from support.proxied import Proxied
 from support.rights import ADMIN_TOKEN, Right, install, token_of
@@ -179,12 +180,10 @@ async def test_a_leader_with_a_slow_clock_leads_and_a_dead_one_does_not():
 
 
 async def test_an_unreachable_server_and_a_bad_selector_are_errors():
-    class Gone:
-        async def request(self, request, *, timeout):
-            raise Unreachable("https://api: refused")
-
     async with emulated(EDGE, CLOUD) as world:
-        cluster = ExplainedCluster(Gone(), "https://api")
+        cluster = ExplainedCluster(
+            AnsweringCluster(Unreachable("https://api: refused")), "https://api"
+        )
         lost = Gatherer(cluster, ObjectName(), world.clock, "0.1.0", None)
         with pytest.raises(Unreachable, match="refused"):
             await lost.gather(PARTS)

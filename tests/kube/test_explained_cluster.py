@@ -1,26 +1,17 @@
 """Who asks once is told which right is missing, or that no API server answers."""
 
-import attrs
 import pytest
 
 from kubedsm.kube.calls.explained_cluster import ExplainedCluster, MissingRightError
 from kubedsm.kube.client.port import NotFound, OutcomeUnknown, Request, Response
-from support.answering_cluster import refusal
+from support.answering_cluster import AnsweringCluster, refusal
 
 SERVER = "https://10.0.0.1:6443"
 PODS, DEPLOYMENTS = "/api/v1/pods", "/apis/apps/v1/namespaces/shop/deployments"
 
 
-@attrs.frozen
-class Answering:
-    answer: Response
-
-    async def request(self, request, *, timeout):
-        return self.answer
-
-
 async def asked(answer, path, method="GET"):
-    cluster = ExplainedCluster(Answering(answer), SERVER)
+    cluster = ExplainedCluster(AnsweringCluster(answer), SERVER)
     return await cluster.request(Request(method, path), timeout=1.0)
 
 

@@ -8,7 +8,7 @@ import pytest
 from kubedsm.kube.client.port import OutcomeUnknown, Response, Unreachable
 from kubedsm.kube.joining import PATIENCE, NotJoinedError, join
 from kubedsm_lab.replay.virtual_time import VirtualClock
-from support.answering_cluster import refusal
+from support.answering_cluster import AnsweringCluster, refusal
 
 VERSION = Response(200, b'{"gitVersion": "v1.36.2"}')
 LIST = Response(200, b'{"items": []}')
@@ -29,27 +29,6 @@ NO_PODS = refusal(403, 'pods is forbidden: User "u" cannot list resource "pods"'
 
 
 @attrs.define
-class Server:
-    """Answers some paths its own way until a moment, others until the next; well after that."""
-
-    clock: VirtualClock
-    #: seconds, and what is wrong until then
-    phases: list
-    tries: int = 0
-
-    async def request(self, request, *, timeout):
-        self.tries += 1
-        now = self.clock.monotonic()
-        phase = next((wrong for until, wrong in self.phases if now < until), {})
-        wrong = phase.get(request.path, phase.get("all"))
-        if wrong is None:
-            return VERSION if request.path == "/version" else LIST
-        if isinstance(wrong, Exception):
-            raise wrong
-        return wrong
-
-
-@attrs.define
 class Joined:
     version: str
     error: str
@@ -59,14 +38,22 @@ class Joined:
 
 
 async def joined(wrong, heals_at=float("inf"), *, in_pod, then=()):
+    """Join a server that answers some paths wrongly until a moment, others until the next."""
     clock, said = VirtualClock(), []
-    server = Server(clock, [(heals_at, wrong), *then])
+
+    def answer(request):
+        phases = ((heals_at, wrong), *then)
+        phase = next((wrong for until, wrong in phases if clock.monotonic() < until), {})
+        well = VERSION if request.path == "/version" else LIST
+        return phase.get(request.path, phase.get("all", well))
+
+    server = AnsweringCluster(answer)
     version = error = ""
     try:
         version = await join(server, clock, random.Random(1), said.append, in_pod=in_pod)
     except NotJoinedError as gave_up:
         error = str(gave_up)
-    return Joined(version, error, clock.monotonic(), said, server.tries)
+    return Joined(version, error, clock.monotonic(), said, len(server.asked))
 
 
 @pytest.mark.parametrize("in_pod", [True, False])

@@ -27,6 +27,7 @@ from kubedsm_lab.replay.world import Run, Setup, play
 from loadgen.generators import normal, serve_replicas
 from loadgen.scenario import dumps
 from support import command_line, processes
+from support.answering_cluster import AnsweringCluster
 
 #: three cycles of half a minute
 SHORT = normal(1.5, 0.4, seed=3, cycles=3, cycle_seconds=30)
@@ -151,26 +152,18 @@ def test_another_hash_seed_gives_the_same_bytes(tmp_path):
     assert json.loads(here.stdout)["emulated"] is True
 
 
-class Remembering:
-    def __init__(self):
-        self.requests = []
-
-    async def request(self, request, *, timeout):
-        self.requests.append(request)
-
-
 async def test_baselines_bind_without_our_word_on_scaling_down():
     body = {
         "metadata": {"name": "a", "annotations": {DELETION_COST_ANNOTATION: "-100", "other": "1"}},
         "target": {"name": "n5"},
     }
-    cluster = Remembering()
+    cluster = AnsweringCluster()
     plain = PlainBindings(cluster)
     await plain.request(
         Request("POST", "/api/v1/namespaces/x/pods/a/binding", body=body), timeout=1
     )
     await plain.request(Request("PATCH", "/api/v1/namespaces/x/pods/a", body=body), timeout=1)
-    bound, patched = (request.body for request in cluster.requests)
+    bound, patched = (request.body for request in cluster.asked)
     assert bound == {
         "metadata": {"name": "a", "annotations": {"other": "1"}},
         "target": body["target"],

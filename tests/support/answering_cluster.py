@@ -1,4 +1,4 @@
-"""Fake `Cluster` that gives the same response to every request."""
+"""Fake `Cluster` without an API server."""
 
 import json
 
@@ -18,9 +18,12 @@ def refusal(code, message="no"):
 
 
 class AnsweringCluster:
-    """Fake `Cluster` with one response, which records the requests."""
+    """Fake `Cluster` with one response, or a function of requests, which records the requests.
 
-    def __init__(self, answer, status=200):
+    A response may be an exception, a body, or the JSON of one.
+    """
+
+    def __init__(self, answer=b"{}", status=200):
         self.answer = answer
         self.status = status
         self.asked = []
@@ -29,9 +32,12 @@ class AnsweringCluster:
     async def request(self, request, *, timeout):
         self.asked.append(request)
         self.timeouts.append(timeout)
-        if isinstance(self.answer, Exception):
-            raise self.answer
-        body = self.answer if isinstance(self.answer, bytes) else json.dumps(self.answer).encode()
+        answer = self.answer(request) if callable(self.answer) else self.answer
+        if isinstance(answer, Exception):
+            raise answer
+        if isinstance(answer, Response):
+            return answer
+        body = answer if isinstance(answer, bytes) else json.dumps(answer).encode()
         return Response(self.status, body)
 
     def stream(self, request, *, timeout):
