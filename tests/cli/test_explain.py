@@ -8,18 +8,7 @@ import yaml
 from click.testing import CliRunner
 
 from kubedsm.cli.main import commands
-
-TIER = "kubedsm.io/tier"
-
-
-def node(name, tier="edge", cpu="4", **more):
-    labels = {TIER: tier} if tier else {}
-    return {
-        "kind": "Node",
-        "metadata": {"name": name, "labels": {**labels, **more.pop("labels", {})}},
-        "spec": more,
-        "status": {"allocatable": {"cpu": cpu, "memory": "8Gi", "pods": "110"}},
-    }
+from support.dumps import node
 
 
 def pod(name, cpu="1", namespace="shop", on=None, **spec):

@@ -13,10 +13,11 @@ from kubedsm.kube.calls.inspection import DetachedPod, WaitingPod
 from kubedsm.kube.calls.leases import term_of
 from kubedsm.model.model import Tier, Workload
 from kubedsm.terminal.console import Console
-from support.installations import NOW, WELL, changed, cluster_of, made_node
+from support.installations import NOW, WELL, changed, made_node
+from support.placement_instances import snapshot
 from support.pods import made_pod
 
-NODES = [made_node("e1", cpu=8000), made_node("c1", Tier.CLOUD)]
+NODES = [made_node("e1", cpu=8), made_node("c1", Tier.CLOUD)]
 
 
 def pods(workload, edge, cloud, namespace="shop"):
@@ -31,9 +32,7 @@ def waits(name, message="", uid="", age=60):
 
 
 SHORT = changed(
-    snapshot=cluster_of(
-        NODES, [*pods("pay", 1, 1), *pods("cart", 0, 3), *pods("a", 1, 0, "other")]
-    ),
+    snapshot=snapshot(NODES, [*pods("pay", 1, 1), *pods("cart", 0, 3), *pods("a", 1, 0, "other")]),
     waiting=[waits("x", "0/2 nodes are available."), waits("y", "0/2 nodes are available.")],
     detached=[DetachedPod("shop", "cart-1", "cart-1", "c1", "e1", NOW - 7)],
 )
@@ -94,7 +93,7 @@ def test_workloads_of_one_name_are_two_services():
     replica = attrs.evolve(
         made_pod("cart-0", node_name="c1"), workload=Workload("shop", "StatefulSet", "cart")
     )
-    state = changed(snapshot=cluster_of(NODES, [*pods("cart", 0, 2), replica]))
+    state = changed(snapshot=snapshot(NODES, [*pods("cart", 0, 2), replica]))
     assert summarise(state, Scope()).services == 2
     selected = summarise(state, Scope(None, frozenset({"cart-0", "cart-1"})))
     of_one = summarise(state, Scope(None, frozenset({"cart-1"})))

@@ -3,11 +3,12 @@
 import orjson
 
 
-def node(name, tier, cpu="4", memory="8Gi", **spec):
+def node(name, tier="edge", cpu="4", memory="8Gi", labels=(), **spec):
     allocatable = {"cpu": cpu, "memory": memory, "pods": "110"}
+    tiers = {"kubedsm.io/tier": tier} if tier else {}
     return {
         "kind": "Node",
-        "metadata": {"name": name, "labels": {"kubedsm.io/tier": tier}},
+        "metadata": {"name": name, "labels": {**tiers, **dict(labels)}},
         "spec": spec,
         "status": {"allocatable": allocatable},
     }

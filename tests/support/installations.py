@@ -6,29 +6,15 @@ from kubedsm.inspection.gathering import ClusterState, SchedulerProcess
 from kubedsm.kube.calls.inspection import Installed
 from kubedsm.kube.calls.leases import term_of
 from kubedsm.kube.client.port import ObjectName
-from kubedsm.model.model import Node, NodeName, Resources, Tier
-from kubedsm.model.snapshot import Snapshot
+from kubedsm.model.model import Tier
+from support.placement_instances import node, snapshot
 from support.pods import made_pod
 
 NOW = 1_800_000_000.0
-GIBI = 1 << 30
 
 
-def made_node(name, tier=Tier.EDGE, cpu=4000, **fields):
-    size = Resources(cpu=cpu, memory=8 * GIBI, pods=110)
-    labels = fields.pop("labels", {"kubedsm.io/site": "north"})
-    return Node(NodeName(name), labels, size, tier=tier, **fields)
-
-
-def cluster_of(nodes, pods):
-    """Return the snapshot of nodes and pods; a pod with a node is placed there."""
-    placed = {pod.uid: pod.node_name for pod in pods if pod.node_name}
-    free = {node.name: node.allocatable for node in nodes}
-    for pod in pods:
-        if pod.node_name in free:
-            free[pod.node_name] -= pod.requests
-    by_name = {node.name: node for node in nodes}
-    return Snapshot(by_name, {pod.uid: pod for pod in pods}, free, placed)
+def made_node(name, tier=Tier.EDGE, **fields):
+    return node(name, tier, **{"labels": {"kubedsm.io/site": "north"}, **fields})
 
 
 NODES = [made_node("e1"), made_node("c1", Tier.CLOUD)]
@@ -42,7 +28,7 @@ WELL = ClusterState(
     user="admin",
     skew=0.2,
     configured=True,
-    snapshot=cluster_of(NODES, PODS),
+    snapshot=snapshot(NODES, PODS),
     denied={"placing": (), "migrations": ()},
     term=term_of("kubedsm-0_1", 15.0, NOW - 2, 0),
     installed=Installed(("registry.example/kubedsm:0.1.0",), 2, 2),
@@ -56,4 +42,4 @@ def changed(**fields):
 
 
 def with_pods(*pods, nodes=NODES, **fields):
-    return changed(snapshot=cluster_of(nodes, pods), **fields)
+    return changed(snapshot=snapshot(nodes, pods), **fields)
