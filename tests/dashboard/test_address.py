@@ -11,9 +11,9 @@ from kubedsm.dashboard.rows import StatusRow, WorkloadRow
 from kubedsm.dashboard.server.app import read_static_files
 from kubedsm.process.clock import SystemClock
 from support.browser import expect, in_browser, keep, violations
-from support.made_cluster import MadeCluster, page_of_made
+from support.made_cluster import made_rows
 from support.serving_pages import page_showing, served
-from support.told_scene import ToldScene, stream_of
+from support.told_scene import ToldScene, page_of, stream_of
 
 pytestmark = in_browser
 #: nothing answers questions about a cluster that is made up
@@ -22,7 +22,7 @@ UNKNOWN = ("404 (Not Found)",)
 
 async def test_what_is_shown_has_an_address_and_back_leads_to_what_was_shown_before(browser):
     async with (
-        page_of_made(MadeCluster(14, 120)) as url,
+        page_of(made_rows(14, 120)) as url,
         browser.page(url, failing=UNKNOWN) as page,
     ):
         panel = page.get_by_role("complementary")
@@ -74,7 +74,7 @@ async def test_a_recording_whose_text_stalls_is_requested_again(browser):
 
 
 async def test_the_search_highlights_services_and_nodes(browser):
-    async with page_of_made(MadeCluster(14, 120)) as url, browser.page(url) as page:
+    async with page_of(made_rows(14, 120)) as url, browser.page(url) as page:
         # Keys are heard once the page is drawn.
         await expect(page.locator("[data-node=edge-3]")).to_be_visible()
         await page.keyboard.press("/")
@@ -93,7 +93,7 @@ async def test_the_search_highlights_services_and_nodes(browser):
 async def test_an_answer_is_copied_as_a_command_and_saved_as_json_and_picture(browser):
     rights = {"permissions": ["clipboard-read", "clipboard-write"]}
     async with (
-        page_of_made(MadeCluster(4, 30)) as url,
+        page_of(made_rows(4, 30)) as url,
         browser.page(url, failing=UNKNOWN, **rights) as page,
     ):
         await page.locator("[data-node=edge-1]").focus()
@@ -125,7 +125,7 @@ async def test_an_answer_is_copied_as_a_command_and_saved_as_json_and_picture(br
 async def test_no_command_that_is_copied_runs_what_a_pod_says_of_its_owner(browser):
     """Any tenant may write the kind and the name of a pod's owner."""
     kind, name = "Job;reboot $(id)", "w'`id`"
-    async with page_of_made(MadeCluster(4, 30)) as url, browser.page(url) as page:
+    async with page_of(made_rows(4, 30)) as url, browser.page(url) as page:
         said = await page.evaluate(
             """async ([kind, name]) => {
               const { commands } = await import("./page/share.js");
@@ -146,8 +146,7 @@ async def test_no_command_that_is_copied_runs_what_a_pod_says_of_its_owner(brows
 async def test_a_first_visit_has_a_tour_and_a_question_mark_opens_the_help(browser):
     status = StatusRow("idle", cluster="shop-eu", role="leading", leader="kubedsm-1")
     rows = {"status": {"now": status}, "workloads": {"a/w": WorkloadRow("Deployment", 1, 4, 0.5)}}
-    app = page_showing(stream_of(ToldScene(rows), SystemClock()), SystemClock())
-    async with served(app) as url, browser.page(url, width=1024, toured=False) as page:
+    async with page_of(rows) as url, browser.page(url, width=1024, toured=False) as page:
         await expect(page.get_by_role("banner")).to_contain_text("shop-eu")
         await expect(page.get_by_role("banner")).to_contain_text("kubedsm-1 leads")
         tour = page.get_by_role("complementary", name="Tour")

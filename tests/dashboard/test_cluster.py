@@ -1,26 +1,23 @@
 """Page in a real browser: the drawing of the cluster, lists, the past; usable by everybody."""
 
 import re
-from contextlib import asynccontextmanager
 
 import msgspec
 import pytest
 
 from kubedsm.dashboard.rows import MoveRow, PodRow, StatusRow, WorkloadRow
 from kubedsm.dashboard.server.access import Access, TokenFile
-from kubedsm.process.clock import SystemClock
 from support.browser import expect, in_browser, keep, violations
-from support.made_cluster import MadeCluster, page_of_made
-from support.serving_pages import page_showing, served
-from support.told_scene import ToldScene, stream_of
+from support.made_cluster import MOVING, made_rows
+from support.told_scene import page_of
 from support.watched import all_there_is, watched
 
 pytestmark = in_browser
 
 
 async def test_what_there_is_of_a_cluster_is_drawn(browser):
-    made = MadeCluster(14, 120, sites=2)
-    async with page_of_made(made) as url, browser.page(url) as page:
+    made = made_rows(14, 120, sites=2)
+    async with page_of(made) as url, browser.page(url) as page:
         picture = page.locator(".picture")
         await expect(picture.locator("[data-node]")).to_have_count(14)
         await expect(picture.locator("[data-pod]")).to_have_count(116)
@@ -29,18 +26,18 @@ async def test_what_there_is_of_a_cluster_is_drawn(browser):
         cordoned = picture.locator("[data-state=cordoned]").first
         await expect(cordoned.locator(".mark")).to_have_count(1)
         await expect(cordoned).to_contain_text("cordoned")
-        await expect(picture.locator(".arc.moving")).to_have_count(made.moving - 1)
+        await expect(picture.locator(".arc.moving")).to_have_count(MOVING - 1)
         await expect(picture.locator(".arc.moving").first).to_contain_text("2 of 7")
         # Room is held where pods go to.
-        await expect(picture.locator(".pod.held")).to_have_count(made.moving)
+        await expect(picture.locator(".pod.held")).to_have_count(MOVING)
         # Which is not requested of them yet. Narrow boxes do not say how full they are.
-        rows, told = made.snapshot().rows, 0
-        for node in {move.target for move in rows["moves"].values()}:
+        told = 0
+        for node in {move.target for move in made["moves"].values()}:
             said = await picture.locator(f"[data-node={node}] .fullness").text_content()
             for resource in said.split()[:1]:
-                pods = [pod for pod in rows["pods"].values() if pod.node == node]
+                pods = [pod for pod in made["pods"].values() if pod.node == node]
                 part = sum(getattr(pod, resource) for pod in pods) / getattr(
-                    rows["nodes"][node], resource
+                    made["nodes"][node], resource
                 )
                 assert said == f"{resource} {100 * part:.0f}%"
                 told += 1
@@ -50,8 +47,8 @@ async def test_what_there_is_of_a_cluster_is_drawn(browser):
 @pytest.mark.parametrize(("width", "dark"), [(1440, False), (1024, True), (390, False)])
 async def test_long_names_are_cut_where_they_are_the_same(browser, width, dark):
     domain = ".eu-west-1.compute.internal"
-    made = MadeCluster(50, 1_000, sites=6, domain=domain)
-    async with page_of_made(made) as url, browser.page(url, width, dark=dark) as page:
+    made = made_rows(50, 1_000, sites=6, domain=domain)
+    async with page_of(made) as url, browser.page(url, width, dark=dark) as page:
         await expect(page.locator("[data-node]")).to_have_count(50)
         await expect(page.locator(".node .name").first).to_be_visible()
         shown = await page.locator(".node").evaluate_all(
@@ -69,7 +66,7 @@ async def test_long_names_are_cut_where_they_are_the_same(browser, width, dark):
 
 
 async def test_a_sites_name_leads_to_the_site_and_to_what_its_loss_would_cause(browser):
-    async with page_of_made(MadeCluster(14, 120, sites=2)) as url, browser.page(url) as page:
+    async with page_of(made_rows(14, 120, sites=2)) as url, browser.page(url) as page:
         await page.get_by_role("button", name="site-1", exact=True).click()
         await expect(page.locator("[data-node]")).to_have_count(6)
         await expect(page).to_have_url(re.compile("#site=site-1$"))
@@ -77,8 +74,8 @@ async def test_a_sites_name_leads_to_the_site_and_to_what_its_loss_would_cause(b
 
 
 async def test_boxes_are_as_large_as_their_nodes_and_keys_go_from_one_to_another(browser):
-    made = MadeCluster(14, 120)
-    async with page_of_made(made) as url, browser.page(url) as page:
+    made = made_rows(14, 120)
+    async with page_of(made) as url, browser.page(url) as page:
 
         async def area(node):
             box = await page.locator(f"[data-node={node}]").bounding_box()
@@ -102,8 +99,8 @@ FIRST = 1.5
 
 
 async def test_ten_thousand_pods_are_drawn_soon(browser):
-    made = MadeCluster(500, 10_000)
-    async with page_of_made(made) as url, browser.page(url) as page:
+    made = made_rows(500, 10_000)
+    async with page_of(made) as url, browser.page(url) as page:
         session = await page.context.new_cdp_session(page)
         await session.send("Performance.enable")
 
@@ -118,8 +115,8 @@ async def test_ten_thousand_pods_are_drawn_soon(browser):
 
 
 async def test_many_sites_are_a_grid_and_one_is_zoomed_into(browser):
-    made = MadeCluster(500, 10_000, sites=40)
-    async with page_of_made(made) as url, browser.page(url) as page:
+    made = made_rows(500, 10_000, sites=40)
+    async with page_of(made) as url, browser.page(url) as page:
         await expect(page.locator("[data-node]")).to_have_count(500)
         tiles = page.get_by_role("button", name="zoom in")
         await expect(tiles).to_have_count(40)
@@ -154,15 +151,6 @@ async def test_nodes_and_pods_keep_their_places_as_others_come_and_go(browser):
 
 #: of a scene whose moment is 1
 MOVE = MoveRow("a/p", "a/w", "c1", "e1", "cloud-to-edge", "a/w lacks 1 pod of 3", "moving", 1.0)
-
-
-@asynccontextmanager
-async def told(rows, access=None):
-    """Enter the URL of a page of these rows."""
-    clock = SystemClock()
-    stream = stream_of(ToldScene(rows), clock)
-    async with served(page_showing(stream, clock, access)) as url:
-        yield url
 
 
 def moved(**fields):
@@ -202,7 +190,7 @@ async def test_what_is_wrong_moved_and_waits_is_said_in_words(browser):
         "a/other": pod(-9.0, "It is to be elsewhere.", "NodeAffinity"),
     }
     rows = {"status": {"now": status}, "moves": moves, "pods": pods, "workloads": {}}
-    async with told(rows) as url, browser.page(url) as page:
+    async with page_of(rows) as url, browser.page(url) as page:
         await expect(page.get_by_role("list", name="What is wrong")).to_contain_text(
             "north is part"
         )
@@ -233,7 +221,7 @@ async def test_workloads_that_lack_most_come_first_and_what_is_cut_is_found(brow
     workloads = {f"team/service-{number:03}": workload(4, 1.0) for number in range(300)}
     workloads |= {"z/half": workload(1, 0.5, 1), "z/none": workload(0, 0.75, 3)}
     workloads["a/spare"] = workload(3, 0.3, surplus=1)
-    async with told({"workloads": workloads}) as url, browser.page(url) as page:
+    async with page_of({"workloads": workloads}) as url, browser.page(url) as page:
         rows = page.locator(".workloads li")
         await expect(rows).to_have_count(10)
         texts = [text.replace("\n", " ") for text in await rows.all_inner_texts()]
@@ -252,7 +240,7 @@ async def test_workloads_that_lack_most_come_first_and_what_is_cut_is_found(brow
 
 
 async def test_where_nothing_is_yet_it_is_said_and_workloads_keep_their_looks(browser):
-    async with told({}) as url, browser.page(url, width=390) as page:
+    async with page_of({}) as url, browser.page(url, width=390) as page:
         await expect(page.get_by_text("No pod has schedulerName kubedsm yet.")).to_be_visible()
         await expect(page.get_by_text("There are no pods.")).to_be_visible()
         assert await page.evaluate("document.documentElement.scrollWidth") == 390
@@ -275,7 +263,7 @@ async def test_who_has_no_token_is_asked_for_it(browser, tmp_path):
     (tmp_path / "token").write_text("right")
     access = Access(token=TokenFile(tmp_path / "token"))
     refusal = ["401 (Unauthorized)"]
-    async with told({}, access) as url, browser.page(url, failing=refusal) as page:
+    async with page_of({}, access) as url, browser.page(url, failing=refusal) as page:
         token = page.get_by_label("Token")
         assert await violations(page) == []
         await token.fill("wrong")
@@ -289,7 +277,7 @@ async def test_who_has_no_token_is_asked_for_it(browser, tmp_path):
 async def test_a_standby_says_who_leads_and_without_a_target_there_is_no_figure(browser):
     status = StatusRow("standby: kubedsm-1 leads", role="standby", leader="kubedsm-1")
     rows = {"status": {"now": status}, "workloads": {"a/w": WorkloadRow("Deployment", 1, 4)}}
-    async with told(rows) as url, browser.page(url) as page:
+    async with page_of(rows) as url, browser.page(url) as page:
         said = "This replica is a standby and remembers no decisions and no migrations; kubedsm-1"
         for part in (".news", ".moves"):
             await expect(page.locator(part)).to_contain_text(f"{said} leads: open its page.")

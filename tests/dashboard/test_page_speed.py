@@ -6,7 +6,8 @@ Time depends on what else the machine does: frames are compared with those of th
 import pytest
 
 from support.browser import in_browser
-from support.made_cluster import MadeCluster, page_of_made
+from support.made_cluster import made_rows
+from support.told_scene import page_of
 
 pytestmark = in_browser
 
@@ -39,8 +40,8 @@ _FRAMES = """async () => {
 
 @pytest.mark.parametrize("sites", [0, 40])
 async def test_500_nodes_are_drawn_and_zoomed_at_half_of_all_frames(browser, sites):
-    made = MadeCluster(500, 10_000, sites=sites, domain=".eu-central-1.compute.internal")
-    async with page_of_made(made) as url, browser.page(url) as page:
+    made = made_rows(500, 10_000, sites=sites, domain=".eu-central-1.compute.internal")
+    async with page_of(made) as url, browser.page(url) as page:
         await page.locator(".tile .name, .node .name").first.wait_for(state="attached")
         frames = await page.evaluate(_FRAMES)
         print(f"{sites} sites, milliseconds a frame: {frames}")  # noqa: T201

@@ -1,10 +1,13 @@
 """Scene of the page with rows set by a test, and its stream."""
 
 import asyncio
+from contextlib import asynccontextmanager
 
 from kubedsm.dashboard.rows import Changes, Snapshot, StatusRow
 from kubedsm.dashboard.server.stream import Stream
+from kubedsm.process.clock import SystemClock
 from kubedsm.process.supervisor import Supervisor
+from support.serving_pages import page_showing, served
 
 
 class ToldScene:
@@ -36,3 +39,11 @@ class ToldScene:
 def stream_of(scene, clock, *history, **leader):
     supervisor = Supervisor(clock, None)
     return Stream(scene.look, scene.snapshot, scene.stirred, clock, supervisor, *history, **leader)
+
+
+@asynccontextmanager
+async def page_of(rows, access=None):
+    """Serve the page of these rows; yield its URL."""
+    clock = SystemClock()
+    async with served(page_showing(stream_of(ToldScene(rows), clock), clock, access)) as url:
+        yield url
