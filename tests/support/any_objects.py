@@ -21,116 +21,102 @@ _AGES = ("0001-01-01T00:00:00Z", "2026-01-01T00:00:00.123456789Z", "9999-12-31T2
 _TIERS = st.sampled_from(("edge", "cloud", "none", ""))
 _APPS = st.sampled_from(("a", "b", "c"))
 _KEYS = st.sampled_from(("kubernetes.io/hostname", "topology.kubernetes.io/zone", "k" * 63))
-_OPERATORS = st.sampled_from(("In", "NotIn", "Exists", "DoesNotExist"))
 
 
-def _expression(key, operator, values):
-    named = {"values": values} if operator in ("In", "NotIn") else {}
-    return {"key": key, "operator": operator, **named}
+#: value of a field that is left out
+_ABSENT = object()
 
 
-_SELECTORS = st.one_of(
-    st.none(),
-    st.just({}),
-    st.builds(lambda app: {"matchLabels": {"app": app}}, _APPS),
-    st.builds(
-        lambda operator, values: {"matchExpressions": [_expression("app", operator, values)]},
-        _OPERATORS,
-        st.lists(_APPS, min_size=1, max_size=3),
-    ),
+def _shaped(shape):
+    """Return the strategy of values like `shape`, in which strategies stand for their values."""
+    if isinstance(shape, dict):
+        fields = st.fixed_dictionaries({key: _shaped(value) for key, value in shape.items()})
+        return fields.map(lambda drawn: {k: v for k, v in drawn.items() if v is not _ABSENT})
+    if isinstance(shape, list):
+        return st.tuples(*map(_shaped, shape)).map(list)
+    return shape if isinstance(shape, st.SearchStrategy) else st.just(shape)
+
+
+def _one_of(*shapes):
+    return st.one_of(*map(_shaped, shapes))
+
+
+def _expressions(key, values):
+    """Return the shape of a term with one expression, whose operator may need values."""
+    named = {"operator": st.sampled_from(("In", "NotIn")), "values": values}
+    alone = {"operator": st.sampled_from(("Exists", "DoesNotExist"))}
+    return {"matchExpressions": [_one_of({"key": key, **named}, {"key": key, **alone})]}
+
+
+_SELECTORS = st.none() | _one_of(
+    {},
+    {"matchLabels": {"app": _APPS}},
+    _expressions("app", st.lists(_APPS, min_size=1, max_size=3)),
 )
 _LABEL_KEYS = st.lists(st.sampled_from(("app", "pod-template-hash", "missing")), max_size=2)
-_TERMS = st.builds(
-    lambda key, selector, more: {"topologyKey": key, "labelSelector": selector, **more},
-    _KEYS,
-    _SELECTORS,
-    st.sampled_from(
-        (
-            {},
-            {"namespaces": ["shop", "nowhere"]},
-            {"namespaceSelector": {"matchLabels": {"team": "a"}}},
-            {"matchLabelKeys": ["app"]},
-            {"mismatchLabelKeys": ["missing"]},
-        )
-    ),
+_SCOPES = (
+    {},
+    {"namespaces": ["shop", "nowhere"]},
+    {"namespaceSelector": {"matchLabels": {"team": "a"}}},
+    {"matchLabelKeys": ["app"]},
+    {"mismatchLabelKeys": ["missing"]},
 )
-_WEIGHTED = st.builds(
-    lambda weight, term: {"weight": weight, "podAffinityTerm": term},
-    st.sampled_from((1, 100)),
-    _TERMS,
+_TERM = {"topologyKey": _KEYS, "labelSelector": _SELECTORS}
+_TERMS = _one_of(*(_TERM | scope for scope in _SCOPES))
+_WEIGHTED = _shaped({"weight": st.sampled_from((1, 100)), "podAffinityTerm": _TERMS})
+_BOUND = {
+    "key": "generation",
+    "operator": st.sampled_from(("Gt", "Lt", "In", "NotIn")),
+    "values": [st.sampled_from(("0", "-5", "9" * 18))],
+}
+_NAMED = {"key": "metadata.name", "operator": st.sampled_from(("In", "NotIn")), "values": ["edge"]}
+_NODE_TERMS = _one_of(
+    {"matchExpressions": [_BOUND]},
+    _expressions(_LONG_KEY, [""]),
+    {"matchFields": [_NAMED]},
+    {},
 )
-_NODE_TERMS = st.one_of(
-    st.builds(
-        lambda operator, bound: {
-            "matchExpressions": [{"key": "generation", "operator": operator, "values": [bound]}]
-        },
-        st.sampled_from(("Gt", "Lt", "In", "NotIn")),
-        st.sampled_from(("0", "-5", "9" * 18)),
-    ),
-    st.builds(
-        lambda operator: {"matchExpressions": [_expression(_LONG_KEY, operator, [""])]},
-        _OPERATORS,
-    ),
-    st.builds(
-        lambda operator: {
-            "matchFields": [{"key": "metadata.name", "operator": operator, "values": ["edge"]}]
-        },
-        st.sampled_from(("In", "NotIn")),
-    ),
-    st.just({}),
+_REQUIRED, _PREFERRED = (
+    f"{kind}DuringSchedulingIgnoredDuringExecution" for kind in ("required", "preferred")
 )
 
 
 def _one_or_none(values):
-    return st.lists(values, max_size=1)
+    return st.lists(_shaped(values), max_size=1)
 
 
-_AFFINITIES = st.builds(
-    lambda near, apart, liked, disliked, demanded, preferred: {
-        "podAffinity": {
-            "requiredDuringSchedulingIgnoredDuringExecution": near,
-            "preferredDuringSchedulingIgnoredDuringExecution": liked,
-        },
-        "podAntiAffinity": {
-            "requiredDuringSchedulingIgnoredDuringExecution": apart,
-            "preferredDuringSchedulingIgnoredDuringExecution": disliked,
-        },
+_PODS = {_REQUIRED: _one_or_none(_TERMS), _PREFERRED: _one_or_none(_WEIGHTED)}
+_AFFINITIES = _shaped(
+    {
+        "podAffinity": _PODS,
+        "podAntiAffinity": _PODS,
         "nodeAffinity": {
-            "preferredDuringSchedulingIgnoredDuringExecution": [
-                {"weight": 100, "preference": term} for term in preferred
-            ],
-            **(
-                {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": demanded}}
-                if demanded
-                else {}
-            ),
+            _PREFERRED: _one_or_none({"weight": 100, "preference": _NODE_TERMS}),
+            _REQUIRED: _one_of(_ABSENT, {"nodeSelectorTerms": [_NODE_TERMS]}),
         },
-    },
-    *map(_one_or_none, (_TERMS, _TERMS, _WEIGHTED, _WEIGHTED, _NODE_TERMS, _NODE_TERMS)),
+    }
 )
-_SPREADS = st.builds(
-    lambda key, skew, least, demanded, selector, label_keys, policies: {
-        "topologyKey": key,
-        "maxSkew": skew,
-        "whenUnsatisfiable": "DoNotSchedule" if demanded else "ScheduleAnyway",
-        "labelSelector": selector,
-        **({"minDomains": least} if demanded and least else {}),
-        **({"matchLabelKeys": label_keys} if label_keys else {}),
-        **policies,
-    },
-    _KEYS,
-    st.sampled_from((1, 2, _INT32)),
-    st.sampled_from((None, 1, _INT32)),
-    st.booleans(),
-    _SELECTORS,
-    _LABEL_KEYS,
-    st.sampled_from(
-        (
-            {},
-            {"nodeAffinityPolicy": "Honor", "nodeTaintsPolicy": "Ignore"},
-            {"nodeAffinityPolicy": "Ignore", "nodeTaintsPolicy": "Honor"},
-        )
-    ),
+_POLICIES = (
+    {},
+    {"nodeAffinityPolicy": "Honor", "nodeTaintsPolicy": "Ignore"},
+    {"nodeAffinityPolicy": "Ignore", "nodeTaintsPolicy": "Honor"},
+)
+_SPREAD = {
+    "topologyKey": _KEYS,
+    "maxSkew": st.sampled_from((1, 2, _INT32)),
+    "labelSelector": _SELECTORS,
+    "matchLabelKeys": _LABEL_KEYS.map(lambda keys: keys or _ABSENT),
+}
+_DEMANDED = {
+    "whenUnsatisfiable": "DoNotSchedule",
+    "minDomains": st.sampled_from((_ABSENT, 1, _INT32)),
+}
+_SPREADS = _one_of(
+    *(
+        _SPREAD | policies | demand
+        for policies in _POLICIES
+        for demand in ({"whenUnsatisfiable": "ScheduleAnyway"}, _DEMANDED)
+    )
 )
 _TOLERATIONS = st.sampled_from(
     (
@@ -140,11 +126,12 @@ _TOLERATIONS = st.sampled_from(
         {"key": "odd", "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": -1},
     )
 )
-_TAINTS = st.builds(
-    lambda key, value, effect: {"key": key, "value": value, "effect": effect},
-    st.sampled_from(("odd", _LONG_KEY)),
-    st.sampled_from(("", _LONGEST)),
-    st.sampled_from(("NoSchedule", "PreferNoSchedule", "NoExecute")),
+_TAINTS = _shaped(
+    {
+        "key": st.sampled_from(("odd", _LONG_KEY)),
+        "value": st.sampled_from(("", _LONGEST)),
+        "effect": st.sampled_from(("NoSchedule", "PreferNoSchedule", "NoExecute")),
+    }
 )
 
 
@@ -162,7 +149,7 @@ _SPECS = {
     "terminationGracePeriodSeconds": st.sampled_from((0, 30, 2**63 - 1)),
     "initContainers": _containers("i") | _containers("s", restartPolicy="Always"),
     "overhead": st.sampled_from(({"cpu": "0"}, {"cpu": "1n", "memory": "7Ei"})),
-    "resources": st.builds(lambda amounts: {"requests": amounts}, _REQUESTS),
+    "resources": _shaped({"requests": _REQUESTS}),
     "ephemeralContainers": st.just([{"name": "debug", "image": "x"}]),
     "tolerations": st.lists(_TOLERATIONS, max_size=3),
     "nodeSelector": st.sampled_from(({}, {_LONG_KEY: ""}, {"kubedsm.io/tier": "edge"})),
@@ -200,9 +187,9 @@ _ANNOTATIONS = st.dictionaries(
     st.sampled_from(("", "0", "1", "NaN", "1e999", "true", "-2147483648", "☃\u202e", "{}", "off")),
     max_size=2,
 )
-_LABELS = st.one_of(
-    st.builds(lambda app: {"app": app, "pod-template-hash": "h", _LONG_KEY: _LONGEST}, _APPS),
-    st.builds(lambda app: {"app": app}, _APPS),
+_LABELS = _one_of(
+    {"app": _APPS, "pod-template-hash": "h", _LONG_KEY: _LONGEST},
+    {"app": _APPS},
     st.sampled_from(({}, {"app": ""}, {"kubedsm.io/migrating": "h"}, {"kubedsm.io/tier": "edge"})),
 )
 
