@@ -277,7 +277,7 @@ def main(
         seconds = usage.ru_utime + usage.ru_stime
         click.echo(f"{killed} of {len(found)} killed, in {seconds:.0f} s of CPU")
     if chaos:
-        missed = _import_gate().NOTICED.intersection(o.mutant.name for o in found if not o.killer)
+        missed = _import_gate().NOTICED.keys() & (o.mutant.name for o in found if not o.killer)
         sys.exit(f"no longer noticed: {', '.join(sorted(missed))}" if missed else 0)
     sys.exit(killed < SHARE * len(found))
 
