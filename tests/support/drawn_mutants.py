@@ -22,12 +22,10 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable
 from functools import partial
-from multiprocessing.connection import Connection
 from pathlib import Path
-from types import CodeType, FunctionType
-from typing import Any
+from types import FunctionType
 
 import attrs
 import click
@@ -91,14 +89,14 @@ class Judge:
     mutants: list[Drawn]
     report: Callable[[str], None]
 
-    def pytest_configure(self) -> None:
+    def pytest_configure(self):
         # Imported after pytest, which rewrites the assertions of its plugins.
         from hypothesis import settings  # noqa: PLC0415
 
         settings.register_profile("mutants", deadline=None, derandomize=True, database=None)
         settings.load_profile("mutants")
 
-    def pytest_runtestloop(self, session: pytest.Session) -> bool:
+    def pytest_runtestloop(self, session):
         measured = _child(lambda: measure_tests(session, {m.path for m in self.mutants}), 3600)
         if not isinstance(measured, dict):
             raise pytest.UsageError(f"without any mutant: {measured}")
@@ -110,7 +108,7 @@ class Judge:
         return True
 
 
-def choose_tests(mutant: Drawn, measured: Measured) -> list[int]:
+def choose_tests(mutant, measured):
     """Return the tests that execute the changed statement, quickest first."""
     order = sorted(
         (seconds, at)
@@ -121,7 +119,7 @@ def choose_tests(mutant: Drawn, measured: Measured) -> list[int]:
     return [at for (_, at), total in zip(order, so_far, strict=True) if total <= MOST]
 
 
-def measure_tests(session: pytest.Session, paths: set[str]) -> Measured | str:
+def measure_tests(session, paths):
     """Return seconds of CPU and executed lines of each test; the first that fails, if one does."""
     tracer = coverage.Coverage(
         data_file=None, config_file=False, include=[str(ROOT / path) for path in paths]
@@ -135,7 +133,7 @@ def measure_tests(session: pytest.Session, paths: set[str]) -> Measured | str:
             return item.nodeid
         seconds.append(time.process_time() - before)
     tracer.stop()
-    lines: list[dict[str, set[int]]] = [{} for _ in seconds]
+    lines = [{} for _ in seconds]
     for path in paths:
         for line, tests in tracer.get_data().contexts_by_lineno(str(ROOT / path)).items():
             for test in filter(None, tests):
@@ -143,20 +141,18 @@ def measure_tests(session: pytest.Session, paths: set[str]) -> Measured | str:
     return dict(enumerate(zip(seconds, lines, strict=True)))
 
 
-def judge(session: pytest.Session, mutant: Drawn, items: list[pytest.Item]) -> str:
+def judge(session, mutant, items):
     """Return the test that notices the mutant; empty if none does."""
     replace_code(mutant)
     return has_failed(session, items, [])
 
 
-def has_failed(
-    session: pytest.Session, items: list[pytest.Item], following: list[pytest.Item]
-) -> str:
+def has_failed(session, items, following):
     """Run tests, and return the first that fails; empty if none does."""
-    failed: list[str] = []
+    failed = []
 
     class Note:
-        def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        def pytest_runtest_logreport(self, report):
             if report.failed:
                 failed.append(report.nodeid)
 
@@ -173,7 +169,7 @@ def has_failed(
     return failed[0] if failed else ""
 
 
-def replace_code(mutant: Drawn) -> None:
+def replace_code(mutant):
     """Give each living function of that name and line the mutated code."""
     file = str(ROOT / mutant.path)
     code = find_code(compile(mutant.text, file, "exec"), mutant.function, mutant.line)
@@ -184,7 +180,7 @@ def replace_code(mutant: Drawn) -> None:
                 each.__code__ = code
 
 
-def find_code(code: CodeType, name: str, line: int) -> CodeType:
+def find_code(code, name, line):
     """Return the code of a function within the code of its module. Raises LookupError."""
     stack = [code]
     while stack:
@@ -195,7 +191,7 @@ def find_code(code: CodeType, name: str, line: int) -> CodeType:
     raise LookupError(name)
 
 
-def _child(work: Callable[[], Any], patience: int) -> Any:
+def _child(work, patience):
     """Return the value of `work`, done in a fork with limited CPU; its end in words otherwise."""
     here, there = multiprocessing.Pipe(duplex=False)
     child = multiprocessing.get_context("fork").Process(target=_work, args=(work, there, patience))
@@ -212,7 +208,7 @@ def _child(work: Callable[[], Any], patience: int) -> Any:
     return found
 
 
-def _end(child: Any) -> None:
+def _end(child):
     try:
         os.killpg(child.pid, signal.SIGKILL)
     except ProcessLookupError:
@@ -220,13 +216,13 @@ def _end(child: Any) -> None:
     child.join()
 
 
-def _work(work: Callable[[], Any], there: Connection, patience: int) -> None:
+def _work(work, there, patience):
     os.setpgrp()
     resource.setrlimit(resource.RLIMIT_CPU, (patience, patience + 1))
     there.send(work())
 
 
-def draw_mutants(package: str, number: int, seed: int) -> list[Drawn]:
+def draw_mutants(package, number, seed):
     """Draw mutants of the functions of a package; the same ones for the same seed and code."""
     made = []
     for file in sorted((ROOT / PACKAGES[package][0]).rglob("*.py")):
@@ -238,18 +234,18 @@ def draw_mutants(package: str, number: int, seed: int) -> list[Drawn]:
             if isinstance(each.contained_by_top_level_function, libcst.FunctionDef)
         ]
     random.Random(f"{package} {seed}").shuffle(made)
-    found: list[Drawn] = []
+    found = []
     while made and len(found) < number:
         path, text, module, mutation = made.pop()
-        function: Any = mutation.contained_by_top_level_function
-        changed: Any = function.deep_replace(mutation.original_node, mutation.mutated_node)
+        function = mutation.contained_by_top_level_function
+        changed = function.deep_replace(mutation.original_node, mutation.mutated_node)
         old, new = module.code_for_node(function), module.code_for_node(changed)
         if (drawn := describe_mutant(path, text, text.replace(old, new))) is not None:
             found.append(drawn)
     return found
 
 
-def describe_mutant(path: str, before: str, after: str) -> Drawn | None:
+def describe_mutant(path, before, after):
     """Return the mutant between two texts of a file; None if both mean the same."""
     tree = ast.parse(before)
     if ast.dump(tree) == ast.dump(ast.parse(after)):
@@ -272,7 +268,7 @@ def describe_mutant(path: str, before: str, after: str) -> Drawn | None:
     return Drawn(path, after, ".".join(names), start, range(statement, line + 1), diff)
 
 
-def judge_mutants(mutants: list[Drawn], tests: Sequence[str]) -> Iterator[tuple[Drawn, str]]:
+def judge_mutants(mutants, tests):
     """Yield each mutant with the test that notices it; empty if none does.
 
     Raises click.ClickException if a test fails without any mutant.
@@ -280,7 +276,7 @@ def judge_mutants(mutants: list[Drawn], tests: Sequence[str]) -> Iterator[tuple[
     here, there = multiprocessing.Pipe(duplex=False)
     with tempfile.TemporaryFile("w+", encoding="utf-8") as log:
 
-        def run() -> None:
+        def run():
             here.close()
             os.dup2(log.fileno(), 1)
             options = ("-q", "-p", "no:cacheprovider")
@@ -299,7 +295,7 @@ def judge_mutants(mutants: list[Drawn], tests: Sequence[str]) -> Iterator[tuple[
         process.join()
 
 
-def describe_share(killed: int, judged: int) -> str:
+def describe_share(killed, judged):
     """Return a share in words, with the 95 % interval by Wilson's score."""
     share, weight = killed / judged, Z**2 / judged
     middle = (share + weight / 2) / (1 + weight)
@@ -308,7 +304,7 @@ def describe_share(killed: int, judged: int) -> str:
     return f"{killed} of {judged} killed: {share:.1%} (95 % interval {interval})"
 
 
-def print_score(packages: Sequence[str], number: int, seed: int) -> bool:
+def print_score(packages, number, seed):
     """Judge drawn mutants of each package, print survivors and score; return if it is reached."""
     packages = packages or tuple(PACKAGES)
     for unknown in {*packages} - PACKAGES.keys():

@@ -10,7 +10,6 @@ import attrs
 from kubedsm.kube.client.port import (
     Expired,
     Forbidden,
-    Request,
     Response,
     ServerError,
     TooManyRequests,
@@ -106,12 +105,12 @@ class ScriptedCluster:
         assert isinstance(step, Stream) == watches, f"{request} is not what the script expects"
         return step
 
-    async def request(self, request: Request, *, timeout: float) -> Response:
+    async def request(self, request, *, timeout):
         assert timeout > 0
         return self._next(request, watches=False)
 
     @contextlib.asynccontextmanager
-    async def stream(self, request: Request, *, timeout: float):
+    async def stream(self, request, *, timeout):
         assert timeout > 0
         step = self._next(request, watches=True)
         await self.clock.sleep(step.opens_after)

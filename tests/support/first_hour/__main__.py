@@ -17,8 +17,8 @@ from pathlib import Path
 import attrs
 import click
 
-from support.first_hour.pages import Block, blocks, matches
-from support.first_hour.shell import Ran, Shell
+from support.first_hour.pages import blocks, matches
+from support.first_hour.shell import Shell
 
 ROOT = Path(__file__).parents[3]
 README = "README.md"
@@ -26,16 +26,16 @@ README = "README.md"
 TAIL = 25
 
 
-def every_page() -> list[str]:
+def every_page():
     return [README, *_git("-C", str(ROOT), "ls-files", "docs/*.md", "k3s-lab/*.md").split()]
 
 
-def _cloned(to: Path) -> Path:
+def _cloned(to):
     _git("clone", "--quiet", str(ROOT), str(to))
     return to
 
 
-def _git(*arguments: str) -> str:
+def _git(*arguments):
     git = shutil.which("git") or "git"
     return subprocess.run((git, *arguments), stdout=subprocess.PIPE, text=True, check=True).stdout
 
@@ -50,7 +50,7 @@ class Follower:
     came: str | None = None
     stuck: bool = False
 
-    def follow(self, block: Block) -> tuple[str, str]:
+    def follow(self, block):
         """Process one block; return what was done, and what is wrong ("" if nothing is)."""
         marks = block.marks
         if block.takes_kubectl and shutil.which("kubectl") is None:
@@ -68,11 +68,11 @@ class Follower:
             return f"written to {marks['file']}", ""
         return self._run(block) if block.is_command else ("left as it is", "")
 
-    def _prepared(self, block: Block) -> str:
+    def _prepared(self, block):
         first = block.marks.get("first")
         return self._trouble(block, self.shell.run(first, block.within)) if first else ""
 
-    def _run(self, block: Block) -> tuple[str, str]:
+    def _run(self, block):
         began, text = time.monotonic(), block.marks.get("background")
         if text is None:
             ran = self.shell.run(block.text, block.within)
@@ -81,12 +81,12 @@ class Follower:
         wrong = self._trouble(block, ran)
         return f"{'ran' if text is None else 'began'}, {time.monotonic() - began:.1f} s", wrong
 
-    def _compared(self, block: Block) -> tuple[str, str]:
+    def _compared(self, block):
         if self.came is None:
             return "not compared, for nothing was run", ""
         return "compared", "" if matches(block.text, self.came) else "not what came"
 
-    def _trouble(self, block: Block, ran: Ran) -> str:
+    def _trouble(self, block, ran):
         self.came, self.stuck = ran.output, ran.late
         expected = block.marks.get("exit code")
         codes = [str(code) for code, _ in ran.failed]
@@ -99,7 +99,7 @@ class Follower:
         return ""
 
 
-def _follow(name: str, work: Path, path: Path | None) -> int:
+def _follow(name, work, path):
     """Process a page and report each block; return the number of failures."""
     own = work / name.replace("/", "-")
     where = _cloned(own / "clone")
@@ -130,7 +130,7 @@ def _follow(name: str, work: Path, path: Path | None) -> int:
     help="Environment in which the page's commands are, instead of one that is made.",
 )
 @click.option("--keep", is_flag=True, help="Leave the clones and all output where they are.")
-def follow(names: tuple[str, ...], venv: Path | None, keep: bool) -> None:
+def follow(names, venv, keep):
     """Check the pages, by default all; exit with 1 if one fails."""
     pages = list(names or every_page())
     work = Path(tempfile.mkdtemp(prefix="first-hour-"))
@@ -154,7 +154,7 @@ def follow(names: tuple[str, ...], venv: Path | None, keep: bool) -> None:
     sys.exit(bool(wrongs))
 
 
-def _installed(work: Path) -> Path:
+def _installed(work):
     venv = work / "venv"
     subprocess.run((sys.executable, "-m", "venv", str(venv)), check=True)
     constraints = ("-c", str(ROOT / "constraints.txt"))

@@ -14,7 +14,6 @@ A block of `sh` needs no mark; a block without language needs one.
 """
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import attrs
@@ -37,22 +36,22 @@ class Block:
     marks: dict[str, str]
 
     @property
-    def is_command(self) -> bool:
+    def is_command(self):
         return self.language == "sh" and "not run" not in self.marks
 
     @property
-    def within(self) -> float:
+    def within(self):
         """Return the time limit in seconds."""
         return float(self.marks.get("within") or WITHIN)
 
     @property
-    def takes_kubectl(self) -> bool:
+    def takes_kubectl(self):
         """Return whether the block needs kubectl, directly or by `cluster.sh`."""
         first = self.marks.get("first", "")
         return "cluster.sh" in first or "kubectl" in (first + self.text) * self.is_command
 
     @property
-    def wrong(self) -> str:
+    def wrong(self):
         """Return why the marks are contradictory or incomplete; "" if they are valid."""
         if "not run" in self.marks and not self.marks["not run"]:
             return "not run without a reason"
@@ -61,9 +60,9 @@ class Block:
         return ""
 
 
-def blocks(page: Path) -> Iterator[Block]:
+def blocks(page):
     """Yield the fenced blocks of a page, in order."""
-    marks: dict[str, str] = {}
+    marks = {}
     for token in MarkdownIt("commonmark").parse(page.read_text(encoding="utf-8")):
         if token.type == "html_block":
             marks |= {name: said or "" for name, said in COMMENT.findall(token.content)}
@@ -74,13 +73,13 @@ def blocks(page: Path) -> Iterator[Block]:
             marks = {}
 
 
-def matches(shown: str, came: str) -> bool:
+def matches(shown, came):
     """Return whether the shown text matches some of the output's lines; `...` matches any text."""
     parts = (re.escape(part) for part in _plain(shown).split("..."))
     lines = rf"^{'.*?'.join(parts)}$"
     return re.search(lines, _plain(came), re.DOTALL | re.MULTILINE) is not None
 
 
-def _plain(text: str) -> str:
+def _plain(text):
     """Remove trailing spaces of all lines."""
     return "\n".join(line.rstrip() for line in text.strip().splitlines())

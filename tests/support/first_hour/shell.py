@@ -6,9 +6,6 @@ import select
 import signal
 import subprocess
 import time
-from pathlib import Path
-from types import TracebackType
-from typing import Self
 
 import attrs
 
@@ -30,7 +27,7 @@ class Ran:
 class Shell:
     """Bash process with its own home, temporary and working directories."""
 
-    def __init__(self, where: Path, own: Path, path: Path | None = None) -> None:
+    def __init__(self, where, own, path=None):
         self._own = own
         self.temporary = own / "tmp"
         for folder in (own / "home", self.temporary):
@@ -58,15 +55,10 @@ class Shell:
         )
         self._count = 0
 
-    def __enter__(self) -> Self:
+    def __enter__(self):
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_):
         for number in (signal.SIGTERM, signal.SIGKILL):
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._bash.pid, number)
@@ -77,7 +69,7 @@ class Shell:
         os.close(self._read)
         os.close(self._done)
 
-    def run(self, script: str, within: float) -> Ran:
+    def run(self, script, within):
         """Run a script to its end, or until the time limit."""
         file, output, failed = self._files(script)
         self._say(
@@ -93,7 +85,7 @@ class Shell:
             late,
         )
 
-    def start(self, script: str, text: str, within: float) -> Ran:
+    def start(self, script, text, within):
         """Run a script in the background; return once `text` is in its output."""
         file, output, _ = self._files(script)
         self._say(f". {file} >{output} 2>&1 </dev/null &\n")
@@ -104,7 +96,7 @@ class Shell:
             time.sleep(LOOK)
         return Ran(said, ())
 
-    def _files(self, script: str) -> tuple[Path, Path, Path]:
+    def _files(self, script):
         self._count += 1
         files = tuple(self._own / f"{self._count}.{end}" for end in ("sh", "out", "failed"))
         # What it ends with is told for the command that did, and not for the file once more.
@@ -112,13 +104,13 @@ class Shell:
             file.write_text(text, encoding="utf-8")
         return files[0], files[1], files[2]
 
-    def _say(self, text: str) -> None:
+    def _say(self, text):
         assert self._bash.stdin is not None
         with contextlib.suppress(BrokenPipeError):
             self._bash.stdin.write(text)
             self._bash.stdin.flush()
 
-    def _ended(self, within: float) -> bool:
+    def _ended(self, within):
         until = time.monotonic() + within
         while self._bash.poll() is None and time.monotonic() < until:
             ready, _, _ = select.select([self._read], [], [], LOOK)
@@ -126,7 +118,7 @@ class Shell:
                 return True
         return False
 
-    def _anybody(self) -> bool:
+    def _anybody(self):
         self._bash.poll()
         try:
             os.killpg(self._bash.pid, 0)
