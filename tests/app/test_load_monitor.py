@@ -14,9 +14,18 @@ from kubedsm.kube.client.port import ObjectName
 from kubedsm.model.measured import NOTHING_MEASURED, Usage
 from kubedsm_lab.emulator.api.resources import CONFIGMAPS, EVENTS
 from kubedsm_lab.replay.virtual_time import VirtualClock
-from support.fake_prometheus import DOWN, FakePrometheus, node_series
+from support.fake_prometheus import DOWN, FakePrometheus
 from support.metered import Metered
 from support.worlds import CLOUD, EDGE, emulated
+
+
+def node_series(**values):
+    """Return the node query results with one value per node."""
+    return {
+        f"node_{kind}": {(("instance", f"{name}:9100"),): value for name, value in values.items()}
+        for kind in ("cpu", "memory", "net", "disk")
+    }
+
 
 NAME = ObjectName("kubedsm", "kubedsm")
 NOT_PODS = "pod: {cpu: '', memory: '', net: '', disk: ''}"

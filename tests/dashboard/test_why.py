@@ -26,10 +26,21 @@ from kubedsm_lab.replay.judgement.scene import run_job
 from kubedsm_lab.replay.virtual_time import VirtualClock
 from plans.migration import MoveMode, MoveOrder, migration_plan
 from plans.steps import StepKind, StepState
-from support.asked import lines_of, links_of, section
+from support.asked import lines_of, section
 from support.placement_instances import node, resources, snapshot
 from support.placement_instances import pod as made_pod
 from support.worlds import CLOUD, EDGE, emulated
+
+
+def links_of(answer):
+    """Return the objects that an explanation links to: kind and key."""
+    cells = [
+        cell for part in answer.sections if part.table for row in part.table.rows for cell in row
+    ]
+    lines = [*answer.lines, *(line for part in answer.sections for line in part.lines)]
+    words = (word for sentence in (*lines, *cells) for word in sentence)
+    return {(word.kind, word.key) for word in words if not isinstance(word, str)}
+
 
 #: the edge goes to `log` first, to which nothing is promised
 CONFIGURATION = load(

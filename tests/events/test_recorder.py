@@ -30,7 +30,7 @@ from kubedsm.model.model import Node, NodeName, Resources, Tier
 from kubedsm.optimizer.placing.decision import Binding
 from kubedsm_lab.replay.virtual_time import VirtualClock
 from support.answering_cluster import refusal
-from support.plan_runner import plan_runner
+from support.handles import plan_runner
 from support.pods import made_pod
 
 E1 = NodeName("e1")

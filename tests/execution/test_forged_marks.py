@@ -8,23 +8,42 @@ from structlog.testing import capture_logs
 
 from kubedsm.config.settings import load
 from kubedsm.kube.client.port import Response
-from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, EVENTS, NAMESPACES, PODS, REPLICA_SETS
+from kubedsm_lab.emulator.api.resources import (
+    DEPLOYMENTS,
+    EVENTS,
+    NAMESPACES,
+    NODES,
+    PODS,
+    REPLICA_SETS,
+)
 from kubedsm_lab.emulator.paper import workload
 from support.tenants import (
+    BOUND,
     CLOUD,
     CONFIGURATION,
+    EDGE,
     LABEL,
+    MOVED,
     NEIGHBOUR,
     TENANT,
     Asked,
     Tenant,
+    _follow_to_an_edge,
     exists,
     marked,
-    neighbour_is_served,
     neighbour_settles,
     pod,
+    served,
 )
 from support.worlds import emulated, small_pod
+
+
+async def neighbour_is_served(world):
+    """Check that the neighbour's pods are bound and migrated while the tenant misbehaves."""
+    world.api.create(NODES, EDGE)
+    await asyncio.sleep(2)
+    await served(world, BOUND)
+    await _follow_to_an_edge(world, 2 * MOVED)
 
 
 def migrating(**world):

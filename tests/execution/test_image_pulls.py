@@ -11,8 +11,13 @@ from kubedsm.model.model import PULL_LABEL, NodeName
 from kubedsm_lab.emulator.api.resources import NODES, PODS
 from kubedsm_lab.emulator.paper import node
 from support.faults import Failing
-from support.image_pulls import AHEAD, EDGE, IMAGE, PULL, SPEED, list_images, pulling
+from support.image_pulls import AHEAD, EDGE, IMAGE, PULL, SPEED, pulling
 from support.move_scenes import ReadyPods, quiet
+
+
+def list_images(world, name):
+    images = world.api.get(NODES, "", name)["status"]["images"]
+    return {each for image in images for each in image["names"]}
 
 
 async def test_a_replacement_may_take_as_long_as_its_pull():

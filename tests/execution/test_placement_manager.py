@@ -16,7 +16,7 @@ from kubedsm.optimizer.placing.decision import Binding
 from kubedsm_lab.chaos.faults import answer
 from kubedsm_lab.replay.virtual_time import VirtualClock
 from plans.events import CallRefused
-from support.plan_runner import plan_runner
+from support.handles import plan_runner
 from support.pods import made_pod
 
 POD = made_pod("web-1", uid="u1", cpu=1000, resource_version="5")

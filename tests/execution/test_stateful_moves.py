@@ -4,11 +4,20 @@ from kubedsm.config.settings import load
 from kubedsm.optimizer.moving.movable import default_movable
 from kubedsm.planner.rebalancing_requests import reason_to_stay
 from kubedsm_lab.emulator.api.object_state import is_ready, node_of
-from kubedsm_lab.emulator.api.resources import PODS
+from kubedsm_lab.emulator.api.resources import PERSISTENT_VOLUMES, PODS
 from kubedsm_lab.emulator.paper import node
 from support.move_scenes import ReadyPods, at_rest, open_edge
-from support.volumes import mounting, network_volume, stateful_set
+from support.volumes import claim, mounting, stateful_set
 from support.worlds import emulated
+
+
+def network_volume(api, name, mode="ReadWriteOnce"):
+    """Create a claim bound to a volume that every node reaches."""
+    capacity, of = {"storage": "1Gi"}, "network"
+    spec = {"capacity": capacity, "accessModes": [mode], "storageClassName": of}
+    api.create(PERSISTENT_VOLUMES, {"metadata": {"name": name}, "spec": spec})
+    claim(api, name, of=of, modes=(mode,))
+
 
 QUICK = load("suggester: {period: 1s}\nmigration: {cooldown: 1s, drainDelay: 500ms}", "test")
 CLOUD, EDGE = node("c1", "cloud", "20", "40Gi"), node("e1", "edge", "8", "16Gi")

@@ -10,9 +10,8 @@ from kubedsm.explain.pod import explain_pod
 from kubedsm.model.model import ClaimReference, SchedulingRules, Tier, Workload
 from kubedsm.model.selectors import NodeSelectorTerm, Requirement
 from kubedsm.model.surroundings import Claim, Volume
-from support.literal_volumes import knowing
 from support.placement_instances import node, pod, resources, snapshot
-from support.rule_instances import HOST
+from support.rule_instances import HOST, knowing
 
 NODES = [node(name, Tier.EDGE, labels={HOST: name}) for name in ("e1", "e2")]
 HERE = (NodeSelectorTerm((Requirement(HOST, "In", ("e1",)),)),)

@@ -9,14 +9,31 @@ from kubedsm.inspection.gathering import Gatherer
 from kubedsm.inspection.overview import PARTS, Scope, summarise
 from kubedsm.kube.calls import leases
 from kubedsm.kube.calls.explained_cluster import ExplainedCluster
-from kubedsm.kube.client.port import NotFound, ObjectName
+from kubedsm.kube.client.port import NotFound, ObjectName, Response
 from kubedsm.model.model import Workload
+from kubedsm.observability.gauges import families
+from kubedsm.observability.health import readiness
+from kubedsm.observability.instruments import Families, format_metrics
+from kubedsm.observability.reading import Leadership, read
 from kubedsm_lab.emulator.api.resources import NODES
 from kubedsm_lab.emulator.front import EmulatedFront
 from support.proposals import OWN
-from support.proxied import Proxied, answers_of
+from support.proxied import Proxied
 from support.viewing import Viewer
 from support.worlds import CLOUD, EDGE, emulated
+
+
+def answers_of(world):
+    """Return the function that answers as the scheduler of the world."""
+
+    def answer(path):
+        if path == "readyz":
+            health = readiness(world.runtime, Leadership())
+            return Response(200 if health.well else 503, health.text(verbose=True).encode())
+        reading = read(world.runtime, Leadership(), world.clock.wall())
+        return Response(200, format_metrics(Families(tuple(families(reading)))))
+
+    return answer
 
 
 async def look_from_outside(world):

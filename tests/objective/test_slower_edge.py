@@ -12,7 +12,7 @@ from kubedsm.objective.gains import Gains, Worths
 from kubedsm.objective.lasting import assume_prior
 from kubedsm.objective.objective import NANO, Objective, QosTarget
 from kubedsm.objective.qos_targets import cap_slower_edge, resolve_qos_targets, without_caps
-from support.drawn_batches import OBJECTIVES
+from support.drawn_problems import OBJECTIVES
 from support.placement_instances import node, pod, resources, snapshot
 
 

@@ -15,10 +15,22 @@ import pytest
 import structlog
 
 from kubedsm.config.current import CurrentConfiguration
-from kubedsm.model.events import NodeApplied, NodeDeleted, PodApplied, PodDeleted
-from kubedsm.model.mirror import ClusterMirror
-from kubedsm.model.model import Uid
+from kubedsm.model.events import (
+    HistoryRewound,
+    KindKnown,
+    MeasuredApplied,
+    NodeApplied,
+    NodeDeleted,
+    PodApplied,
+    PodDeleted,
+    SurroundingApplied,
+    SurroundingDeleted,
+)
+from kubedsm.model.measured import NOTHING_MEASURED, Measured, Usage
+from kubedsm.model.mirror import ClusterMirror, ReplacementClaim
+from kubedsm.model.model import NodeName, Uid
 from kubedsm.model.sites import Away
+from kubedsm.model.surroundings import Claim, Namespace, StorageClass, Volume
 from kubedsm.objective.lasting import Quiet
 from kubedsm.optimizer.programming.programme import Status
 from kubedsm.planner import worker as worker_module
@@ -35,9 +47,38 @@ from kubedsm.process.clock import SystemClock
 from kubedsm.process.log_throttle import LogThrottle
 from kubedsm.solvers.process import stop_all
 from support import drawing
-from support.histories import happen, happen_beside
+from support.histories import happen
 from support.questions import Broken, Dawdle, Files, PodNamed, Ponder, Process, Repeat, Solve, State
 from support.suggest_instances import drawn_case
+
+
+def happen_beside(mirror, rng):
+    """Apply one random change other than a watch event: a decision, or a change of surroundings."""
+    uid, move = Uid(f"p{rng.randrange(14)}-{rng.randrange(2)}"), f"move-{rng.randrange(3)}"
+    known = mirror.pod(uid)
+    match rng.randrange(10):
+        case 0 | 1 if known is not None and known.waits_for_node:
+            mirror.nominate(known, NodeName(f"n{rng.randrange(4)}"))
+        case 2:
+            mirror.withdraw(uid, silently=rng.random() < 0.5)
+        case 3 | 4 if known is not None:
+            mirror.claim(move, ReplacementClaim.of(known))
+        case 5:
+            mirror.end_claim(move)
+        case 6:
+            mirror.apply(KindKnown(Namespace))
+            mirror.apply(SurroundingApplied(Namespace("shop", {"team": move})))
+        case 7:
+            mirror.apply(SurroundingDeleted(Namespace, ("shop",)))
+            if rng.random() < 0.1:
+                mirror.apply(KindKnown(StorageClass))
+        case 8:
+            mirror.apply(HistoryRewound(rng.choice((None, Claim, Volume))))
+        case 9:
+            usage = {NodeName("n0"): Usage(cpu=float(rng.randrange(4000)))}
+            sample = Measured(rng.randrange(1, 99), usage)
+            mirror.apply(MeasuredApplied(rng.choice((sample, sample, NOTHING_MEASURED))))
+
 
 pytestmark = pytest.mark.http
 

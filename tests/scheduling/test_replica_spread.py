@@ -6,10 +6,26 @@ import random
 import pytest
 
 from kubedsm.config.settings import load
+from kubedsm.scheduling.scheduling_cycle import Scheduler
 from kubedsm_lab.emulator.paper import node
 from support.drawing import drawn_cases
-from support.slow_planning import hard, overrun_at_random, slow_batches
+from support.slow_planning import hard, slow_batches
 from support.worlds import CLOUD, emulated
+
+
+def overrun_at_random(monkeypatch, runtime, rng):
+    """Make a third of the immediate decisions overrun, as on a busy machine.
+
+    The planner then takes 10 to 100 ms for each.
+    """
+    decide_inline = Scheduler.decide_inline
+
+    def overrunning(deciding, stage, pods):
+        return None if rng.random() < 1 / 3 else decide_inline(deciding, stage, pods)
+
+    monkeypatch.setattr(Scheduler, "decide_inline", overrunning)
+    slow_batches(runtime, lambda: rng.uniform(0.01, 0.1))
+
 
 OFF = load('{suggester: {mode: "off"}, services: {Pod: {qos: 1}}}', "test")
 EDGES = tuple(node(f"n{number}", "edge", "64", "128Gi") for number in (2, 3, 4))

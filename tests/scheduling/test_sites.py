@@ -17,18 +17,12 @@ from kubedsm.scheduling.site_monitor import Sites
 from kubedsm_lab.replay.virtual_time import VirtualClock
 from support.handles import handle_of
 from support.metered import metering
-from support.sites import (
-    GRACE,
-    NORTH,
-    SETTLE,
-    SOUTH,
-    TOLERATION,
-    cordon,
-    cut_until_evicted,
-    running,
-    two_sites,
-    where,
-)
+from support.sites import GRACE, NORTH, SETTLE, SOUTH, TOLERATION, cordon, running, two_sites, where
+
+
+async def cut_until_evicted(world, *names):
+    world.cluster.disconnect(*names)
+    await asyncio.sleep(GRACE + TOLERATION + 15.0)
 
 
 def pinned(site):

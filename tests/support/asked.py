@@ -21,16 +21,6 @@ def section(answer, title):
     return None
 
 
-def links_of(answer):
-    """Return the objects that an explanation links to: kind and key."""
-    cells = [
-        cell for part in answer.sections if part.table for row in part.table.rows for cell in row
-    ]
-    lines = [*answer.lines, *(line for part in answer.sections for line in part.lines)]
-    words = (word for sentence in (*lines, *cells) for word in sentence)
-    return {(word.kind, word.key) for word in words if not isinstance(word, str)}
-
-
 def as_sent(facts):
     """Return facts as decoded from the JSON that a client receives."""
     return msgspec.json.decode(msgspec.json.encode(facts))

@@ -9,14 +9,6 @@ from kubedsm.app.prometheus import Failure, Sample
 DOWN = Failure("Connection refused", unreachable=True)
 
 
-def node_series(**values):
-    """Return the node query results with one value per node."""
-    return {
-        f"node_{kind}": {(("instance", f"{name}:9100"),): value for name, value in values.items()}
-        for kind in ("cpu", "memory", "net", "disk")
-    }
-
-
 @attrs.define
 class FakePrometheus:
     clock: object

@@ -5,18 +5,13 @@ import random
 import attrs
 
 from kubedsm.model.events import (
-    HistoryRewound,
-    KindKnown,
-    MeasuredApplied,
     NodeApplied,
     NodeDeleted,
     PodApplied,
     PodDeleted,
     SurroundingApplied,
-    SurroundingDeleted,
 )
-from kubedsm.model.measured import NOTHING_MEASURED, Measured, Usage
-from kubedsm.model.mirror import ReplacementClaim, ReservationError
+from kubedsm.model.mirror import ReservationError
 from kubedsm.model.model import (
     ClaimReference,
     Disk,
@@ -33,7 +28,7 @@ from kubedsm.model.model import (
     Workload,
 )
 from kubedsm.model.selectors import Requirement
-from kubedsm.model.surroundings import Claim, CSINode, CSIVolume, Namespace, StorageClass, Volume
+from kubedsm.model.surroundings import Claim, CSINode, CSIVolume, Volume
 from support.rule_instances import HOST, app, evenly, near
 
 GI = 2**30
@@ -119,34 +114,6 @@ def happen(mirror, rng, version, classes=CLASSES):
                 mirror.hand_over(uid, taken)
         case _:
             mirror.apply(PodApplied(pod(rng, name, uid, version, classes)))
-
-
-def happen_beside(mirror, rng):
-    """Apply one random change other than a watch event: a decision, or a change of surroundings."""
-    uid, move = Uid(f"p{rng.randrange(14)}-{rng.randrange(2)}"), f"move-{rng.randrange(3)}"
-    known = mirror.pod(uid)
-    match rng.randrange(10):
-        case 0 | 1 if known is not None and known.waits_for_node:
-            mirror.nominate(known, NodeName(f"n{rng.randrange(4)}"))
-        case 2:
-            mirror.withdraw(uid, silently=rng.random() < 0.5)
-        case 3 | 4 if known is not None:
-            mirror.claim(move, ReplacementClaim.of(known))
-        case 5:
-            mirror.end_claim(move)
-        case 6:
-            mirror.apply(KindKnown(Namespace))
-            mirror.apply(SurroundingApplied(Namespace("shop", {"team": move})))
-        case 7:
-            mirror.apply(SurroundingDeleted(Namespace, ("shop",)))
-            if rng.random() < 0.1:
-                mirror.apply(KindKnown(StorageClass))
-        case 8:
-            mirror.apply(HistoryRewound(rng.choice((None, Claim, Volume))))
-        case 9:
-            usage = {NodeName("n0"): Usage(cpu=float(rng.randrange(4000)))}
-            sample = Measured(rng.randrange(1, 99), usage)
-            mirror.apply(MeasuredApplied(rng.choice((sample, sample, NOTHING_MEASURED))))
 
 
 def state_of(mirror):

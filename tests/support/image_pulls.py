@@ -5,7 +5,6 @@ from contextlib import asynccontextmanager
 import attrs
 
 from kubedsm.config.settings import load
-from kubedsm_lab.emulator.api.resources import NODES
 from kubedsm_lab.emulator.paper import node
 from support.move_scenes import CONFIGURATION, settle_on_cloud
 from support.worlds import QUICK, emulated
@@ -33,11 +32,6 @@ def reporting(made, *images):
 CLOUD = reporting(node("c1", "cloud", "20", "40Gi"), IMAGE)
 EDGE = reporting(node("e1", "edge", "2", "8Gi"), OTHER)
 LARGE_EDGE = reporting(node("e1", "edge", "4", "8Gi"), OTHER)
-
-
-def list_images(world, name):
-    images = world.api.get(NODES, "", name)["status"]["images"]
-    return {each for image in images for each in image["names"]}
 
 
 @asynccontextmanager

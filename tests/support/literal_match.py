@@ -3,40 +3,13 @@
 The form shares only the model and the rules of `fit` with the scheduler.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import attrs
 
-from kubedsm.model.model import Node, NodeName, Pod, Resources, Tier, Workload
-from kubedsm.model.snapshot import Snapshot
-from kubedsm.objective.fragmentation import Fragmentation, Measure
+from kubedsm.model.model import NodeName, Pod
+from kubedsm.objective.fragmentation import Measure
 from kubedsm.plugins.plugins import accepts
-from kubedsm_lab.bench import instances
-from kubedsm_lab.bench.instances import MI, SERVICES
-
-#: Edge nodes n2, n3, n4 of the papers, in turn: cores, 10^9 bytes.
-_NODES = ((5, 5), (4, 4), (7, 5))
-
-
-def paper_instance(pods: int, nodes: int) -> Snapshot:
-    """Return pending pods of services A to D in turn, and empty edge nodes."""
-    edge = [_edge_node(index) for index in range(nodes)]
-    waiting = [_service_pod(index) for index in range(pods)]
-    return instances.snapshot(edge, waiting, {node.name: node.allocatable for node in edge})
-
-
-def _edge_node(index: int) -> Node:
-    cores, gigabytes = _NODES[index % len(_NODES)]
-    allocatable = Resources(cpu=cores * 1000, memory=gigabytes * 10**9, pods=110)
-    return instances.node(f"edge-{index:03}", Tier.EDGE, allocatable)
-
-
-def _service_pod(index: int) -> Pod:
-    service = list(SERVICES)[index % len(SERVICES)]
-    cores, mebibytes = SERVICES[service]
-    requests = Resources(cpu=cores * 1000, memory=mebibytes * MI, pods=1)
-    workload = Workload("default", "Deployment", service)
-    return instances.pod(f"{service}-{index:03}", workload, requests, created=float(index))
 
 
 @attrs.frozen
@@ -51,7 +24,7 @@ class LiteralMatch:
     targets: Mapping[Pod, NodeName]
 
 
-def literal_fragmentation(fragmentation: Fragmentation, node: Node, free: Resources) -> int:
+def literal_fragmentation(fragmentation, node, free):
     """Return the fragmentation of one node with these free resources, scaled to a whole number."""
     size = dict(node.allocatable.items())
     room = {name: max(0, min(amount, size.get(name, 0))) for name, amount in free.items()}
@@ -72,7 +45,7 @@ def literal_fragmentation(fragmentation: Fragmentation, node: Node, free: Resour
     return _scale_up(total)
 
 
-def _product_fragmentation(size: Mapping[str, int], room: Mapping[str, int]) -> float:
+def _product_fragmentation(size, room):
     used = {name: size[name] - room[name] for name in ("cpu", "memory")}
     if not any(used.values()):
         return 0.9
@@ -83,23 +56,18 @@ def _product_fragmentation(size: Mapping[str, int], room: Mapping[str, int]) -> 
     return 1.0 - product
 
 
-def _scale_up(fragmentation: float) -> int:
+def _scale_up(fragmentation):
     return round(2**32 * fragmentation)
 
 
-def literal_match(
-    pods: Sequence[Pod],
-    nodes: Sequence[Node],
-    free: Mapping[NodeName, Resources],
-    fragmentation: Fragmentation,
-) -> LiteralMatch:
+def literal_match(pods, nodes, free, fragmentation):
     """Place most pods, then minimise fragmentation: a DP over nodes and pod sets, O(N 3^n)."""
     everything = range(1 << len(pods))
-    best: list[int | None] = [0] + [None] * (len(everything) - 1)
-    chosen: list[list[int]] = []
+    best = [0] + [None] * (len(everything) - 1)
+    chosen = []
     for node in nodes:
         costs = _node_costs(pods, node, free[node.name], fragmentation)
-        following: list[int | None] = []
+        following = []
         choices = []
         for whole in everything:
             least, choice = None, 0
@@ -121,7 +89,7 @@ def literal_match(
         (-mask.bit_count(), cost, mask) for mask, cost in enumerate(best) if cost is not None
     ]
     most, cost, mask = min(reached)
-    targets: dict[Pod, NodeName] = {}
+    targets = {}
     for node, choices in zip(reversed(nodes), reversed(chosen), strict=True):
         here = choices[mask]
         targets |= {pod: node.name for i, pod in enumerate(pods) if here >> i & 1}
@@ -129,11 +97,9 @@ def literal_match(
     return LiteralMatch(best, (-most, cost), targets)
 
 
-def _node_costs(
-    pods: Sequence[Pod], node: Node, free: Resources, fragmentation: Fragmentation
-) -> list[int | None]:
+def _node_costs(pods, node, free, fragmentation):
     """Return the node's cost for each set of pods; None for infeasible sets."""
-    rooms: list[Resources | None] = [free]
+    rooms = [free]
     for mask in range(1, 1 << len(pods)):
         last = mask.bit_length() - 1
         pod, room = pods[last], rooms[mask ^ (1 << last)]

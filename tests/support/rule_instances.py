@@ -23,9 +23,11 @@ from kubedsm.model.model import (
 from kubedsm.model.selectors import NodeSelectorTerm, Requirement
 from kubedsm.model.surroundings import (
     Claim,
+    CSIDriver,
     CSINode,
     CSIVolume,
     Namespace,
+    StorageCapacity,
     StorageClass,
     Surroundings,
     Volume,
@@ -37,6 +39,12 @@ HOST = "kubernetes.io/hostname"
 ZONE = "topology.kubernetes.io/zone"
 TAINT = Taint("dedicated", "ml", "NoSchedule")
 DISLIKED = Taint("old", "", "PreferNoSchedule")
+CSI, LOCAL, STATIC = "csi.example.com", "local-path", "static"
+_CLASSES = (
+    StorageClass(STATIC, waits_for_consumer=True, provisioner="kubernetes.io/no-provisioner"),
+    StorageClass(LOCAL, waits_for_consumer=True, provisioner="rancher.io/local-path"),
+    StorageClass(CSI, waits_for_consumer=True, provisioner=CSI),
+)
 
 
 def app(*names):
@@ -84,6 +92,21 @@ def evenly(selector, key=ZONE, skew=1, **more):
 
 def cluster(nodes, pods, surroundings=None):
     return attrs.evolve(snapshot(nodes, pods), surroundings=surroundings or Surroundings())
+
+
+def knowing(*things):
+    """Return surroundings with the storage classes and the given objects, of every storage kind."""
+    known = Surroundings()
+    for kind in (Claim, Volume, StorageClass, CSIDriver, StorageCapacity, CSINode):
+        known = known.with_kind(kind)
+    for thing in (*_CLASSES, *things):
+        known = known.with_object(thing)
+    return known
+
+
+def unbound(name, storage, of, **more):
+    """Return a claim that waits for its first consumer."""
+    return Claim("shop", name, storage=storage, storage_class=of, uid=f"uid-{name}", **more)
 
 
 _APPS = "abc"

@@ -43,8 +43,3 @@ def where(world, app=None):
 async def running(world, count):
     await world.until_bound(count, 30)
     await asyncio.sleep(2.0)
-
-
-async def cut_until_evicted(world, *names):
-    world.cluster.disconnect(*names)
-    await asyncio.sleep(GRACE + TOLERATION + 15.0)

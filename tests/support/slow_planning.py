@@ -49,20 +49,6 @@ def hard(monkeypatch, prefix="hard"):
     monkeypatch.setattr(Scheduler, "decide_inline", hardly)
 
 
-def overrun_at_random(monkeypatch, runtime, rng):
-    """Make a third of the immediate decisions overrun, as on a busy machine.
-
-    The planner then takes 10 to 100 ms for each.
-    """
-    decide_inline = Scheduler.decide_inline
-
-    def overrunning(deciding, stage, pods):
-        return None if rng.random() < 1 / 3 else decide_inline(deciding, stage, pods)
-
-    monkeypatch.setattr(Scheduler, "decide_inline", overrunning)
-    slow_batches(runtime, lambda: rng.uniform(0.01, 0.1))
-
-
 def slow_migrations(runtime, seconds=0.0, **more):
     """Delay the planner's responses about migrations and packings."""
     runtime.migrator.planner = SlowPlanner(runtime.planner, seconds, **more)

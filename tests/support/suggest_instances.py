@@ -154,23 +154,6 @@ def drawn_case(seed, most=9):
     return Case(Instance(shot, (), targets), limits, rng.choice(OBJECTIVES))
 
 
-def with_new_pods(case):
-    """Let the pods in the cloud be new: pending, and not yet started; return the case and uids."""
-    shot = case.snapshot
-    new = {
-        uid
-        for uid, name in shot.placed.items()
-        if shot.nodes[name].tier is Tier.CLOUD and shot.pods[uid].ready
-    }
-    left = shot.without(new)
-    pods = {
-        uid: attrs.evolve(shot.pods[uid], node_name=None, phase="Pending", ready=False)
-        for uid in new
-    }
-    left = attrs.evolve(left, pods={**left.pods, **pods}, counted=None)
-    return attrs.evolve(case, instance=attrs.evolve(case.instance, snapshot=left)), new
-
-
 def crowded_case(seed, *, roomy=False):
     """Draw a cluster with full edge nodes and larger pods in the cloud, which need moves to fit."""
     rng = random.Random(seed)

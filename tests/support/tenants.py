@@ -161,14 +161,6 @@ async def neighbour_settles(world):
     await asyncio.sleep(2)
 
 
-async def neighbour_is_served(world):
-    """Check that the neighbour's pods are bound and migrated while the tenant misbehaves."""
-    world.api.create(NODES, EDGE)
-    await asyncio.sleep(2)
-    await served(world, BOUND)
-    await _follow_to_an_edge(world, 2 * MOVED)
-
-
 async def _follow_to_an_edge(world, seconds):
     """Add an edge node that fits only the neighbour's pods; wait until they run there."""
     neighbour = Tenant.of(world, NEIGHBOUR)

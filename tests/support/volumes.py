@@ -36,21 +36,13 @@ def local_volume(api, name, on, size="1Gi", of="local-path"):
     api.create(PERSISTENT_VOLUMES, {"metadata": {"name": name}, "spec": spec})
 
 
-def network_volume(api, name, mode="ReadWriteOnce"):
-    """Create a claim bound to a volume that every node reaches."""
-    capacity, of = {"storage": "1Gi"}, "network"
-    spec = {"capacity": capacity, "accessModes": [mode], "storageClassName": of}
-    api.create(PERSISTENT_VOLUMES, {"metadata": {"name": name}, "spec": spec})
-    claim(api, name, of=of, modes=(mode,))
+def made_claim(name, size="1Gi", of="local-path", modes=("ReadWriteOnce",)):
+    asked = {"accessModes": list(modes), "resources": {"requests": {"storage": size}}}
+    return {"metadata": {"name": name}, "spec": {"storageClassName": of, **asked}}
 
 
-def claim(api, name, size="1Gi", of="local-path", modes=("ReadWriteOnce",)):
-    spec = {
-        "accessModes": list(modes),
-        "storageClassName": of,
-        "resources": {"requests": {"storage": size}},
-    }
-    made = {"metadata": {"name": name, "namespace": "default"}, "spec": spec}
+def claim(api, *arguments, **fields):
+    made = made_claim(*arguments, **fields)
     return api.create(PERSISTENT_VOLUME_CLAIMS, made, namespace="default")
 
 
@@ -61,14 +53,6 @@ def mounting(*names):
 
 def stateful_set(api, name, replicas, cpu="1", size="1Gi", parallel=False, **pod_spec):
     """Create a StatefulSet whose pods have a claim of class local-path each."""
-    claims = {
-        "metadata": {"name": "data"},
-        "spec": {
-            "accessModes": ["ReadWriteOnce"],
-            "storageClassName": "local-path",
-            "resources": {"requests": {"storage": size}},
-        },
-    }
     made = workload(
         name,
         replicas,
@@ -76,7 +60,7 @@ def stateful_set(api, name, replicas, cpu="1", size="1Gi", parallel=False, **pod
         "StatefulSet",
         serviceName=name,
         podManagementPolicy="Parallel" if parallel else "OrderedReady",
-        volumeClaimTemplates=[claims],
+        volumeClaimTemplates=[made_claim("data", size)],
     )
     api.create(STATEFUL_SETS, made, namespace="default")
 

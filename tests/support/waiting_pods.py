@@ -42,14 +42,13 @@ def term(app, key="zone", **more):
     return {"labelSelector": selector, "topologyKey": key, **more}
 
 
-def near(*terms):
+def near(*terms, kind="podAffinity"):
     required = {"requiredDuringSchedulingIgnoredDuringExecution": list(terms)}
-    return {"affinity": {"podAffinity": required}}
+    return {"affinity": {kind: required}}
 
 
 def apart(*terms):
-    required = {"requiredDuringSchedulingIgnoredDuringExecution": list(terms)}
-    return {"affinity": {"podAntiAffinity": required}}
+    return near(*terms, kind="podAntiAffinity")
 
 
 def spread(app, skew=1, key="zone"):

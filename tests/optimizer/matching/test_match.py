@@ -5,15 +5,42 @@ import numpy as np
 import pytest
 
 from kubedsm.model.deadline import NO_DEADLINE, Deadline
-from kubedsm.model.model import MOST_OF_A_NODE, Tier
+from kubedsm.model.model import MOST_OF_A_NODE, Resources, Tier, Workload
 from kubedsm.objective.fragmentation import Fragmentation, Measure, request_mix
 from kubedsm.optimizer.matching.best_fit import add_by_ejection_chains, best_fit_increasing
 from kubedsm.optimizer.matching.match import Bounds, build_table, match
+from kubedsm_lab.bench import instances
+from kubedsm_lab.bench.instances import MI, SERVICES
 from support import drawing
-from support.drawn_packings import drawn_packing
-from support.literal_match import literal_match, paper_instance
+from support.drawn_problems import drawn_packing
+from support.literal_match import literal_match
 from support.literal_rules import reasons
 from support.placement_instances import drawn, node, pod, resources, snapshot
+
+#: Edge nodes n2, n3, n4 of the papers, in turn: cores, 10^9 bytes.
+_NODES = ((5, 5), (4, 4), (7, 5))
+
+
+def paper_instance(pods, nodes):
+    """Return pending pods of services A to D in turn, and empty edge nodes."""
+    edge = [_edge_node(index) for index in range(nodes)]
+    waiting = [_service_pod(index) for index in range(pods)]
+    return instances.snapshot(edge, waiting, {node.name: node.allocatable for node in edge})
+
+
+def _edge_node(index):
+    cores, gigabytes = _NODES[index % len(_NODES)]
+    allocatable = Resources(cpu=cores * 1000, memory=gigabytes * 10**9, pods=110)
+    return instances.node(f"edge-{index:03}", Tier.EDGE, allocatable)
+
+
+def _service_pod(index):
+    service = list(SERVICES)[index % len(SERVICES)]
+    cores, mebibytes = SERVICES[service]
+    requests = Resources(cpu=cores * 1000, memory=mebibytes * MI, pods=1)
+    workload = Workload("default", "Deployment", service)
+    return instances.pod(f"{service}-{index:03}", workload, requests, created=float(index))
+
 
 SMALL = Bounds(states=2)
 

@@ -11,7 +11,7 @@ from kubedsm.objective.fragmentation import SCALE, Fragmentation, request_mix
 from kubedsm.optimizer.matching.match import UNREACHABLE, Bounds, Digits, build_table
 from kubedsm.optimizer.matching.problem import Ladders, PlacementProblem, group_kinds
 from support import drawing
-from support.drawn_packings import drawn_packing
+from support.drawn_problems import drawn_packing
 from support.placement_instances import node, pod, resources, snapshot
 
 

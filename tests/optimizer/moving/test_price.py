@@ -14,7 +14,25 @@ from support import drawing, suggest_instances
 from support.literal_moves import LiteralMoves
 from support.literal_rules import reasons
 from support.placement_instances import node, resources
-from support.suggest_instances import crowded_case, drawn_case, running, with_new_pods
+from support.suggest_instances import crowded_case, drawn_case, running
+
+
+def with_new_pods(case):
+    """Let the pods in the cloud be new: pending, and not yet started; return the case and uids."""
+    shot = case.snapshot
+    new = {
+        uid
+        for uid, name in shot.placed.items()
+        if shot.nodes[name].tier is Tier.CLOUD and shot.pods[uid].ready
+    }
+    left = shot.without(new)
+    pods = {
+        uid: attrs.evolve(shot.pods[uid], node_name=None, phase="Pending", ready=False)
+        for uid in new
+    }
+    left = attrs.evolve(left, pods={**left.pods, **pods}, counted=None)
+    return attrs.evolve(case, instance=attrs.evolve(case.instance, snapshot=left)), new
+
 
 ONE = resources(1)
 

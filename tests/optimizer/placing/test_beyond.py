@@ -16,7 +16,7 @@ from kubedsm.optimizer.placing.decision import make_decision
 from kubedsm.optimizer.placing.split import list_demands
 from kubedsm.solvers.available import Highs
 from support import drawing
-from support.drawn_batches import OBJECTIVES, drawn_batch, worth_of
+from support.drawn_problems import OBJECTIVES, drawn_batch, worth_of
 from support.placement_instances import drawn, node, pod, resources, snapshot
 
 NONE = Bounds(states=0, steps=0, loads=0)

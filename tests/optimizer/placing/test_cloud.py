@@ -13,8 +13,7 @@ from kubedsm.optimizer.placing.cloud import (
 )
 from kubedsm.optimizer.placing.heuristics import place_one_by_one
 from support import drawing
-from support.drawn_batches import drawn_batch
-from support.drawn_packings import drawn_packing
+from support.drawn_problems import drawn_batch, drawn_packing
 
 
 def literal_spread(packing, counts):

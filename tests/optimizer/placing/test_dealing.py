@@ -1,16 +1,29 @@
 """Pods brought to where they have less company, against a look at all nodes for each of them."""
 
 import itertools
+import random
 from collections import Counter
 
 import numpy as np
 
 from kubedsm.model.deadline import NO_DEADLINE
+from kubedsm.objective.replica_spread import ReplicaSpread
 from kubedsm.optimizer.matching.best_fit import best_fit_increasing
 from kubedsm.optimizer.placing.cloud import place_least_allocated
 from kubedsm.optimizer.placing.replica_spreading import TierAssignment
 from support import drawing
-from support.drawn_packings import drawn_packing, drawn_spread
+from support.drawn_problems import drawn_packing
+
+
+def drawn_spread(seed, packing):
+    """Draw the nodes of existing replicas of the problem's workloads."""
+    rng = random.Random(seed)
+    spread = ReplicaSpread(packing.rows.index.zones, {}, {})
+    for workload in sorted({each.workload for kind in packing.kinds for each in kind.pods}):
+        for name in packing.rows.index.names:
+            if rng.random() < 0.4:
+                spread.put(workload, name, rng.randint(1, 3))
+    return spread
 
 
 def dealt(seed, place):

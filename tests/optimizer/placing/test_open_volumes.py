@@ -24,9 +24,8 @@ from kubedsm.optimizer.placing.settling import OpenNodes
 from kubedsm.plugins.feasibility import Feasibility
 from kubedsm.plugins.plugin import Scene
 from support import drawing
-from support.literal_volumes import CSI, LOCAL, STATIC, knowing, unbound
 from support.placement_instances import node, pod, resources, snapshot
-from support.rule_instances import HOST, ZONE, drawn_batch
+from support.rule_instances import CSI, HOST, LOCAL, STATIC, ZONE, drawn_batch, knowing, unbound
 from support.rule_instances import drawn as drawn_ruled
 
 
