@@ -59,22 +59,6 @@ def drawn_use(rng):
     )
 
 
-def drawn_sample(shot, rng):
-    """Return the snapshot with a random usage sample, in which some objects are not measured."""
-    workloads = sorted({pod.workload for pod in shot.pods.values()})
-    uses = {workload: drawn_use(rng) for workload in workloads}
-    before = {uid: node for uid, node in sorted(shot.placed.items()) if rng.random() < 0.7}
-    other = {name: drawn_use(rng) for name in sorted(shot.nodes)}
-    sample = measure(attrs.evolve(shot, placed=before), uses, other).measured
-    sample = attrs.evolve(
-        sample,
-        nodes={name: use for name, use in sample.nodes.items() if rng.random() < 0.9},
-        workloads={workload: use for workload, use in uses.items() if rng.random() < 0.8},
-        came={uid: sample.at - rng.choice((0, 150)) for uid in before if rng.random() < 0.3},
-    )
-    return attrs.evolve(shot, measured=sample)
-
-
 def drawn_load(seed):
     """Draw a cluster with one to three pods per workload, some nodes overloaded, and a goal."""
     rng = random.Random(seed)

@@ -17,7 +17,7 @@ from kubedsm.model.model import (
 )
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.fragmentation import Fragmentation
-from kubedsm.objective.objective import Objective, QosTarget, scores_and_unevenness
+from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.objective.qos_targets import cap_slower_edge
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.placing.batch import Batch
@@ -165,12 +165,6 @@ def drawn(seed, most=6):
     if nodes and rng.random() < 0.15:  # over-committed already
         held[rng.choice(nodes).name] = resources(5, 1, 0)
     return Instance(snapshot(nodes, pods, held), batch, targets)
-
-
-def even_scores(objective, prospects):
-    """Return the scores by number of edge pods, less their unevenness."""
-    both = zip(*scores_and_unevenness(objective, prospects), strict=True)
-    return [scores - uneven for scores, uneven in both]
 
 
 def batch_of(shot, pods, qos_targets, site_labels=()):

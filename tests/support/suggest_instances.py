@@ -185,36 +185,3 @@ def crowded_case(seed, *, roomy=False):
         max_edge_reorder=rng.choice((0, 1, 3, 3)),
     )
     return Case(Instance(snapshot(nodes, pods), (), targets), limits, rng.choice(OBJECTIVES))
-
-
-def wide_case(seed):
-    """Draw a cluster with more edge nodes than moves, mostly full, in several zones."""
-    rng = random.Random(seed)
-    nodes = [
-        node(f"edge-{i:02}", Tier.EDGE, rng.choice((2, 2, 3)), 8, labels={ZONE: f"z{i % 3}"})
-        for i in range(rng.randint(14, 24))
-    ]
-    nodes += [node(f"cloud-{i}", Tier.CLOUD, 64, 64) for i in range(2)]
-    sizes = {f"s{at}": rng.choice((0.4, 0.5, 0.7, 1, 1.5)) for at in range(rng.randint(2, 9))}
-    free = {n.name: n.allocatable for n in nodes}
-    pods = []
-    for i in range(rng.randint(40, 90)):
-        service = rng.choice(sorted(sizes))
-        requests = resources(sizes[service], 1)
-        turn = sorted(nodes, key=lambda n: (n.tier is Tier.CLOUD) + rng.random() * 1.3)
-        name = next((n.name for n in turn if not shortages(requests, free[n.name])), None)
-        if name is None:
-            pods.append(pod(f"{service}-{i}", service, requests))
-            continue
-        free[name] -= requests
-        made = running(f"{service}-{i}", service, requests, name, created=float(i % 7))
-        pods.append(attrs.evolve(made, ready=rng.random() < 0.95))
-    targets = {s: QosTarget(rng.choice((0.2, 0.4, 0.6, 1.0)), rng.choice((1, 1, 2))) for s in sizes}
-    limits = SuggestLimits(
-        max_moves=rng.choice((2, 3, 4)),
-        max_edge_reorder=rng.choice((0, 1, 3)),
-        price=rng.choice((0.0, 5.0)),
-        headroom=rng.choice((0.0, 0.0, 0.05)),
-        spread=rng.random() < 0.6,
-    )
-    return Case(Instance(snapshot(nodes, pods), (), targets), limits, rng.choice(OBJECTIVES))

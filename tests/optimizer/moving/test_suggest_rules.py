@@ -41,10 +41,8 @@ def cloud(name="cloud", cpu=64, zone=None):
 
 def suggested(nodes, pods, targets=None, limits=SuggestLimits(), **more):  # noqa: B008 - a value
     qos_targets = {name: QosTarget(qos) for name, qos in (targets or {}).items()}
-    shot, found = (
-        snapshot(nodes, pods),
-        suggest_instances.suggested(nodes, pods, qos_targets, limits, **more),
-    )
+    found = suggest_instances.suggested(nodes, pods, qos_targets, limits, **more)
+    shot = snapshot(nodes, pods)
     unbroken = [not broken(shot, after) for after in stages(shot, found)]
     assert unbroken == [True] * (1 + len({move.group for move in found.moves}))
     return found

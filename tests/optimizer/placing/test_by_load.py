@@ -21,12 +21,29 @@ from kubedsm.optimizer.placing.decision import room_after
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.plugins.feasibility import Feasibility, is_worse
 from support import drawing
-from support.measured_loads import drawn_sample, edge
+from support.measured_loads import drawn_use, edge, measure
 from support.placement_instances import drawn, pod, resources, snapshot
 from support.placement_literal import homes_of
 from support.rule_instances import drawn_batch, zoned
 from support.rule_instances import pod as ruled_pod
 from support.ruled_instances import ruled_batch
+
+
+def drawn_sample(shot, rng):
+    """Return the snapshot with a random usage sample, in which some objects are not measured."""
+    workloads = sorted({pod.workload for pod in shot.pods.values()})
+    uses = {workload: drawn_use(rng) for workload in workloads}
+    before = {uid: node for uid, node in sorted(shot.placed.items()) if rng.random() < 0.7}
+    other = {name: drawn_use(rng) for name in sorted(shot.nodes)}
+    sample = measure(attrs.evolve(shot, placed=before), uses, other).measured
+    sample = attrs.evolve(
+        sample,
+        nodes={name: use for name, use in sample.nodes.items() if rng.random() < 0.9},
+        workloads={workload: use for workload, use in uses.items() if rng.random() < 0.8},
+        came={uid: sample.at - rng.choice((0, 150)) for uid in before if rng.random() < 0.3},
+    )
+    return attrs.evolve(shot, measured=sample)
+
 
 GIB = 2**30
 GOAL = LoadGoal()

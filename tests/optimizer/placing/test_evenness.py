@@ -4,10 +4,17 @@ import numpy as np
 import pytest
 
 from kubedsm.model.model import SchedulingRules, Taint, Tier, Toleration
-from kubedsm.objective.objective import Objective, Prospect, QosTarget
+from kubedsm.objective.objective import Objective, Prospect, QosTarget, scores_and_unevenness
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.placing.immediate import immediate_schedule
-from support.placement_instances import even_scores, node, pod, resources, snapshot
+from support.placement_instances import node, pod, resources, snapshot
+
+
+def even_scores(objective, prospects):
+    """Return the scores by number of edge pods, less their unevenness."""
+    both = zip(*scores_and_unevenness(objective, prospects), strict=True)
+    return [scores - uneven for scores, uneven in both]
+
 
 SHARE = Objective()
 ROUGH = Bounds(states=2)
