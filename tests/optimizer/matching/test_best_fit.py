@@ -12,7 +12,7 @@ from kubedsm.model.node_index import NodeRows
 from kubedsm.optimizer.matching.best_fit import BestFit, add_by_ejection_chains
 from kubedsm.optimizer.matching.problem import PlacementProblem, Rank, group_kinds
 from support import drawing
-from support.drawn_packings import drawn_packing
+from support.drawn_problems import drawn_packing
 from support.placement_instances import node, pod, resources
 
 
