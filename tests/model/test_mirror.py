@@ -33,6 +33,7 @@ from kubedsm.optimizer.moving.movable import default_movable
 
 ONE_CORE = PodClass(Resources(cpu=1000, memory=2**30, pods=1), SchedulingRules())
 DATA = "shop", "data"
+MARK = {"kubedsm.io/migrating": "x"}
 WEB = Workload("shop", "Deployment", "web")
 
 
@@ -57,20 +58,16 @@ def test_the_tier_comes_from_the_configured_label():
     made = mirror(NodeApplied(node("n2")), NodeApplied(node("n5", tier="cloud")))
     made.apply(NodeApplied(node("n9", tier="fog")))
     assert [made.node(NodeName(n)).tier for n in ("n2", "n5")] == [Tier.EDGE, Tier.CLOUD]
-    assert made.node(NodeName("n9")).tier is None
-    assert made.node(NodeName("gone")) is None
+    assert made.node(NodeName("n9")).tier is made.node(NodeName("gone")) is None
     assert [n.name for n in made.snapshot().of_tier(Tier.EDGE)] == ["n2"]
 
 
 def test_a_mark_counts_while_a_plan_knows_the_pod_and_only_on_pods_of_ours():
-    labels = {"kubedsm.io/migrating": "x"}
-    ours = pod("a", detached=True, labels=labels)
-    theirs = pod("b", detached=True, labels=labels, scheduler_name="another")
+    ours = pod("a", detached=True, labels=MARK)
+    theirs = pod("b", detached=True, labels=MARK, scheduler_name="another")
     made = mirror(PodApplied(ours), PodApplied(theirs))
-    seen = made.snapshot().pods
-    assert [seen[p.uid].detached for p in (ours, theirs)] == [True, False]
-    followed = set()
-    made._followed = followed
+    assert [made.snapshot().pods[p.uid].detached for p in (ours, theirs)] == [True, False]
+    made._followed = followed = set()
     assert made.snapshot().census.shares == {WEB: Share(0, 1)}
     assert made.pod(ours.uid).detached
     followed.add(ours.uid)
@@ -90,10 +87,8 @@ def test_pods_of_a_namespace_that_is_being_deleted_are_neither_placed_nor_moved(
 
 
 def test_a_pod_with_our_label_and_no_move_is_left_where_it_is():
-    labels = {"kubedsm.io/migrating": "x"}
-    runs = pod("a", node_name="n2", phase="Running", ready=True, labels=labels)
-    made = mirror(NodeApplied(node()), PodApplied(runs))
-    reason = default_movable(made.snapshot())(runs)
+    runs = pod("a", node_name="n2", phase="Running", ready=True, labels=MARK)
+    reason = default_movable(mirror(NodeApplied(node()), PodApplied(runs)).snapshot())(runs)
     assert str(reason) == "it carries the label kubedsm.io/migrating"
 
 
