@@ -2,7 +2,7 @@
 
 import pytest
 
-from kubedsm.model.model import Tier
+from kubedsm.model.model import Share, Tier
 from kubedsm_lab.replay.measures import (
     list_counted_levels,
     lost_pod_seconds,
@@ -35,6 +35,18 @@ def measured(found):
     run = Run("by-hand", SCENARIO, "kubedsm", 1, Setup())
     samples = {name: pod(name, service=name) for name in found.services}
     return measure(run, Record(found, (ONE_POD,), samples))
+
+
+def test_levels_have_no_gaps_and_begin_when_they_are_to():
+    on_cloud = life("a", Tier.CLOUD, (2.0, 5.0), (6.0, 7.0), (8.0, 8.0))
+    found = timeline(life("a", Tier.EDGE, (0.0, 10.0)), on_cloud)
+    alone, both = Share(1, 1), Share(1, 2)
+    whole = [
+        (0.0, 2.0, alone), (2.0, 5.0, both), (5.0, 6.0, alone), (6.0, 7.0, both), (7.0, 10.0, alone)
+    ]  # fmt: skip
+    for since, expected in ((0.0, whole), (3.0, [(3.0, 5.0, both), *whole[2:]])):
+        levels = [(level.since, level.until, level.shares["a"]) for level in found.levels(since)]
+        assert levels == expected
 
 
 def test_edge_ratio_is_the_time_mean_of_the_mean_over_services():
