@@ -5,15 +5,27 @@ import asyncio
 import attrs
 import pytest
 
-from kubedsm.execution.orphan_sweep import DELAYS, MOST_AT_ONCE, PACE, OrphanSweep
+from kubedsm.execution.orphan_sweep import DELAYS, MOST_AT_ONCE, PACE, SWEEP, OrphanSweep
 from kubedsm.kube.wire.annotations import MoveMark
 from kubedsm.model.events import PodApplied
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import MIGRATING_LABEL, NodeName, Workload
+from kubedsm_lab.chaos.faults import answer
+from kubedsm_lab.emulator.front import RequestFault
 from kubedsm_lab.replay.virtual_time import VirtualClock
 from plans.migration import restore_plan
 from plans.steps import StepState
+from support.faults import Failing
 from support.handles import SilentRecorder, handle_of
+from support.move_scenes import (
+    ONE_PLACE,
+    by_hand,
+    hand_over,
+    labelled,
+    open_edge,
+    quiet,
+    settle_on_cloud,
+)
 from support.pods import made_pod
 
 MARK = MoveMark("web-h1", "u", "p", "e1", "10.5")
@@ -182,3 +194,23 @@ async def test_a_migration_of_another_process_without_its_replacement_is_not_com
     scene, other
 ):
     assert not await ending(scene, other)
+
+
+async def test_a_pod_that_cannot_be_read_at_the_first_sweep_is_restored_at_a_later_one():
+    unreadable = Failing(
+        lambda request: request.method == "GET" and "/pods/web-" in request.path,
+        RequestFault(answer(503, "ServiceUnavailable")),
+    )
+    async with by_hand() as world:
+        async with world.scheduler():
+            await settle_on_cloud(world, "web", 1)
+            open_edge(world, ONE_PLACE)
+            await asyncio.sleep(0.1)
+            await hand_over(world, [(world.pods("web")[0], "e1", ())])
+            await world.until(lambda: labelled(world), 10)
+        async with world.scheduler(faults=unreadable):
+            await asyncio.sleep(SWEEP / 2)
+            assert unreadable.count
+            assert labelled(world)
+            unreadable.on = False
+            await quiet(world, SWEEP)
