@@ -198,6 +198,18 @@ async def test_a_more_important_pod_takes_the_room_made_for_another():
         assert len(calls.done) == 1
 
 
+async def test_a_pod_whose_room_goes_to_a_more_important_one_gets_other_room_at_once():
+    nodes = (SMALL, node("e2", "edge", "2", "8Gi"))
+    async with preempting(*nodes, timing=SLOW_STOP) as world, world.scheduler() as runtime:
+        await filled(world, 2, cpu="2", terminationGracePeriodSeconds=20)
+        urgent(world, cpu="2")
+        await world.until(lambda: world.events("Preempted"), 5)
+        [nomination] = runtime.preemptor.nominations.values()
+        there = {"kubernetes.io/hostname": nomination.node}
+        urgent(world, "most", cpu="2", priority=HIGHEST, nodeSelector=there)
+        await world.until(lambda: len(world.events("Preempted")) == 2, 5)
+
+
 async def test_a_pod_bound_while_victims_are_chosen_is_not_counted_as_waiting():
     large = [node(name, "edge", "4", "8Gi") for name in ("e1", "e2")]
     async with preempting(*large, timing=SLOW_STOP) as world, world.scheduler():
