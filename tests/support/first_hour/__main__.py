@@ -1,9 +1,9 @@
 """Check of all documentation examples: `tests/first_hour [PAGE...]`.
 
-Runs the README, then every page of docs/, each in a clean clone of the committed state: executes
-`sh` blocks in order, and compares shown outputs with actual ones (`pages.py` describes the marks of
-a block). The README creates the virtual environment that all pages use; if only other pages are
-named, it is created the same way.
+Runs the README, then every page of docs/, each with commands in a clean clone of the committed
+state: executes `sh` blocks in order, and compares shown outputs with actual ones (`pages.py`
+describes the marks of a block). The README creates the virtual environment that all pages use; if
+only other pages are named, it is created the same way.
 """
 
 import os
@@ -101,12 +101,13 @@ class Follower:
 
 def _follow(name, work, path):
     """Process a page and report each block; return the number of failures."""
-    own = work / name.replace("/", "-")
-    where = _cloned(own / "clone")
-    wrongs = 0
+    own, wrongs = work / name.replace("/", "-"), 0
+    committed = work / "committed"
+    page = list(blocks((committed if committed.exists() else _cloned(committed)) / name))
+    where = _cloned(own / "clone") if any(block.runs for block in page) else committed
     with Shell(where, own, path) as shell:
         follower = Follower(shell, where)
-        for block in blocks(where / name):
+        for block in page:
             done, wrong = follower.follow(block)
             said = f"{done}: WRONG: {wrong}" if wrong else done
             click.echo(f"{name}:{block.line} {block.language}: {said}")

@@ -5,4 +5,4 @@ kubedsm emulate --cluster "${1:-paper}" --port 0 --kubeconfig "$KUBECONFIG" >emu
 until grep -q KUBECONFIG emulate.log; do sleep 0.1; done
 kubectl apply -k manifests
 kubedsm run --configmap kubedsm/kubedsm >run.log 2>&1 &
-until kubectl -n kubedsm get lease kubedsm; do sleep 0.2; done
+until grep -q '"leading"' run.log; do sleep 0.1; done

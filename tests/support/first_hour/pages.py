@@ -40,6 +40,11 @@ class Block:
         return self.language == "sh" and "not run" not in self.marks
 
     @property
+    def runs(self):
+        """Return whether following the block runs a command, or writes a file."""
+        return self.is_command or not {"first", "file"}.isdisjoint(self.marks)
+
+    @property
     def within(self):
         """Return the time limit in seconds."""
         return float(self.marks.get("within") or WITHIN)
