@@ -127,16 +127,22 @@ def runs_still(pid):
         return False
 
 
-def test_workers_end_with_a_run_that_is_killed():
+#: next to this no process is forked
+THREAD = "threading.Thread(target=time.sleep, args=(60,), daemon=True).start()"
+
+
+# The run, two workers, and next to a thread multiprocessing's resource tracker.
+@pytest.mark.parametrize(("before", "processes"), [("", 3), (THREAD, 4)])
+def test_workers_end_with_a_run_that_is_killed(before, processes):
     spreading = (
         "from kubedsm_lab.replay.runner import spread; list(spread(time.sleep, [60, 60], 2))"
     )
-    with subprocess.Popen([sys.executable, "-c", f"import time; {spreading}"]) as run:
-        # the workers, and multiprocessing's resource tracker
-        while len(started := family(run.pid)) < 4 and run.poll() is None:
+    script = f"import threading, time; {before}\n{spreading}"
+    with subprocess.Popen([sys.executable, "-c", script]) as run:
+        while len(started := family(run.pid)) < processes and run.poll() is None:
             time.sleep(0.05)
         run.kill()
-    assert len(started) == 4
+    assert len(started) == processes
     while any(map(runs_still, started)):
         time.sleep(0.05)
 

@@ -4,10 +4,12 @@ import gc
 import multiprocessing
 import os
 import signal
+import sys
+import threading
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
-from threading import Thread
 from typing import Any, TypeVar
 
 import attrs
@@ -95,13 +97,26 @@ def spread(
         silence_schedulers()
         yield from map(work, items)
         return
-    # Forked children would inherit locks and files of this process.
-    context = multiprocessing.get_context("spawn")
-    executor = ProcessPoolExecutor(jobs, mp_context=context, initializer=begin_worker)
+    executor = ProcessPoolExecutor(jobs, mp_context=_choose_context(), initializer=begin_worker)
     try:
-        yield from executor.map(work, items, chunksize=chunk)
+        with warnings.catch_warnings():
+            # Python 3.12 and later warn of forks next to threads of libraries, such as OpenBLAS, which
+            # prepare themselves for forks.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            results = executor.map(work, items, chunksize=chunk)
+        yield from results
     finally:
         executor.shutdown(cancel_futures=True)
+
+
+def _choose_context() -> multiprocessing.context.BaseContext:
+    """Return how worker processes start: forked, which spares each the imports of this process.
+
+    A child forked next to another thread of Python may inherit a lock that is held, and libraries of
+    macOS do not survive a fork.
+    """
+    is_safe = sys.platform == "linux" and threading.active_count() == 1
+    return multiprocessing.get_context("fork" if is_safe else "spawn")
 
 
 def _spread_over_dask(work: Callable[[T], R], items: Sequence[T], address: str) -> Iterator[R]:
@@ -131,7 +146,7 @@ def begin_worker() -> None:
     gc.set_threshold(20_000)
     # Ctrl-C reaches every process of the terminal; the parent decides.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    Thread(target=_end_with_parent, daemon=True).start()
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     silence_schedulers()
 
 
