@@ -6,12 +6,13 @@ import attrs
 import pytest
 
 from kubedsm_lab.baselines.registry import KUBEDSM
+from kubedsm_lab.replay.judgement import experiment
 from kubedsm_lab.replay.judgement.experiment import CONTENDERS, answer, play, sections
 from kubedsm_lab.replay.judgement.scene import Outcome, Trial, judge
 from kubedsm_lab.replay.judgement.scenes import SCENES
 from kubedsm_lab.replay.presets import REFERENCE
 from kubedsm_lab.replay.tables import markdown
-from support.drawing import keep_one_in
+from support.command_line import kubedsm
 
 
 def test_expectations_tell_schedulers_apart():
@@ -39,9 +40,18 @@ def test_the_table_has_expectation_and_gain_of_each_scene():
     assert answer(done) == "KubeDSM does what an operator expects in 1 of 1 scenes."
 
 
-@pytest.mark.parametrize("scene", keep_one_in(3, SCENES))
+@pytest.mark.parametrize("scene", SCENES)
 def test_a_scene_goes_as_an_operator_expects(scene):
     assert play(Trial(scene, KUBEDSM, 1)).unmet == ()
+
+
+def test_the_command_writes_a_report(monkeypatch, tmp_path):
+    monkeypatch.setattr(experiment, "SCENES", {"drain": SCENES["drain"]})
+    done = kubedsm("replay", "--preset", "judgement", "--jobs", 1, "--out", tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    said = "KubeDSM does what an operator expects in 1 of 1 scenes."
+    assert said in done.stdout
+    assert said in (tmp_path / "tables.md").read_text()
 
 
 def test_all_scenes_are_on_the_page():
