@@ -51,9 +51,9 @@ class Block:
 
     @property
     def takes_kubectl(self):
-        """Return whether the block needs kubectl, directly or by `cluster.sh`."""
+        """Return whether the block needs kubectl, directly or by a script of this folder."""
         first = self.marks.get("first", "")
-        return "cluster.sh" in first or "kubectl" in (first + self.text) * self.is_command
+        return "/first_hour/" in first or "kubectl" in (first + self.text) * self.is_command
 
     @property
     def wrong(self):
