@@ -14,6 +14,8 @@ from kubedsm_lab.chaos.hostile_connections import attack
 pytestmark = pytest.mark.http
 
 
+# `kubedsm chaos`, which .ci/run runs, does the same.
+@pytest.mark.long
 def test_a_scheduler_keeps_its_lease_and_binds_pods_among_hostile_clients():
     assert attack() == []
 
