@@ -100,8 +100,8 @@ def spread(
     executor = ProcessPoolExecutor(jobs, mp_context=_choose_context(), initializer=begin_worker)
     try:
         with warnings.catch_warnings():
-            # Python 3.12 and later warn of forks next to threads of libraries, such as OpenBLAS, which
-            # prepare themselves for forks.
+            # Python 3.12 and later warn of forks next to threads of libraries, such as OpenBLAS,
+            # which prepare themselves for forks.
             warnings.simplefilter("ignore", DeprecationWarning)
             results = executor.map(work, items, chunksize=chunk)
         yield from results
@@ -112,8 +112,8 @@ def spread(
 def _choose_context() -> multiprocessing.context.BaseContext:
     """Return how worker processes start: forked, which spares each the imports of this process.
 
-    A child forked next to another thread of Python may inherit a lock that is held, and libraries of
-    macOS do not survive a fork.
+    A child forked next to another thread of Python may inherit a lock that is held, and libraries
+    of macOS do not survive a fork.
     """
     is_safe = sys.platform == "linux" and threading.active_count() == 1
     return multiprocessing.get_context("fork" if is_safe else "spawn")
