@@ -1,6 +1,7 @@
 """For all tests."""
 
 import asyncio
+import gc
 import os
 import secrets
 from pathlib import Path
@@ -43,6 +44,17 @@ def pytest_configure(config: pytest.Config) -> None:
         # Without bytecode of the tests, each worker compiles those with which it begins.
         begin = len(COLLECTED) * int(worker["workerid"][2:]) // worker["workercount"]
         config.args = COLLECTED[begin:] + COLLECTED[:begin]
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    # Hardly anything that is collected becomes garbage: the collector looks at it once, or never.
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import copy
+from functools import cache
 
 import orjson
 import pytest
@@ -35,11 +36,13 @@ DETACHED = {
 }
 
 
-POLICY = Policy(documents(FILE)[0]["spec"])
+@cache
+def policy():
+    return Policy(documents(FILE)[0]["spec"])
 
 
 def denials(before, after, user, subresource=""):
-    return POLICY.denials(Update(PODS, before, after, User(user), subresource))
+    return policy().denials(Update(PODS, before, after, User(user), subresource))
 
 
 class PatchesOfPods:

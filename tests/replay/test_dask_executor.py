@@ -7,7 +7,6 @@ import sys
 from contextlib import contextmanager
 
 import pytest
-from distributed import Client
 
 from support import command_line
 from support.processes import PATIENCE, Process, free_port, kubedsm
@@ -30,9 +29,16 @@ def cluster(tmp_path_factory):
         dask(folder, *worker) as first,
         dask(folder, *worker) as second,
     ):
-        with Client(address, timeout=PATIENCE) as client:
+        with connect(address) as client:
             client.wait_for_workers(2, timeout=PATIENCE)
         yield address, first, second
+
+
+def connect(address):
+    # Takes half a second, in each worker that collects this module.
+    from distributed import Client  # noqa: PLC0415
+
+    return Client(address, timeout=PATIENCE)
 
 
 @contextmanager
@@ -56,7 +62,7 @@ def test_results_are_those_of_processes_also_if_a_worker_is_lost(cluster):
     assert (done.returncode, done.stdout) == (0, expected.stdout), done.stderr
     with (
         Process(*REPLAY, "--executor", f"dask={address}") as running,
-        Client(address, timeout=PATIENCE) as client,
+        connect(address) as client,
     ):
         wait_until(lambda: sum(map(len, client.processing().values())) >= 2)
         first.send_signal(signal.SIGKILL)
@@ -70,7 +76,7 @@ def test_an_interrupt_ends_the_command_and_cancels_its_runs(cluster):
     many = ("replay", "1.5-.4", "--policies", "kubedsm", "--seeds", "40")
     with (
         Process(*many, "--executor", f"dask={address}") as running,
-        Client(address, timeout=PATIENCE) as client,
+        connect(address) as client,
     ):
         wait_until(lambda: any(client.processing().values()))
         code, _, err = running.stop(signal.SIGINT)
@@ -97,7 +103,7 @@ def test_a_scheduler_that_does_not_answer_is_one_line():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         address = f"tcp://127.0.0.1:{taken.getsockname()[1]}"
-        done = kubedsm("replay", "1.5-.4", "--executor", f"dask={address}", timeout=PATIENCE)
+        done = command_line.kubedsm("replay", "1.5-.4", "--executor", f"dask={address}")
     assert done.returncode == 1
     assert f"no Dask scheduler answers at {address}" in done.stderr
     assert len(done.stderr.splitlines()) == 1

@@ -18,11 +18,6 @@ MISSING = [
     *([] if PROGRAM else ["chromium (Debian's)"]),
     *(name for name in ("playwright", "axe_playwright_python") if find_spec(name) is None),
 ]
-if not MISSING:
-    from axe_playwright_python.async_playwright import Axe
-    from playwright.async_api import async_playwright, expect
-else:
-    expect = None  # what is imported from here is there, for the tests that are skipped
 #: what makes a module's tests such as drive a browser, all in one event loop with it
 in_browser = [
     pytest.mark.browser,
@@ -36,9 +31,18 @@ PATIENCE = 20.0
 PICTURES = os.environ.get("KUBEDSM_SCREENSHOTS", "")
 
 
+def expect(actual):
+    from playwright.async_api import expect  # noqa: PLC0415 - as below
+
+    return expect(actual)
+
+
 @asynccontextmanager
 async def chromium():
     """Run a browser; open pages by `Browser.page`."""
+    # Takes a third of a second, in each worker that collects these tests.
+    from playwright.async_api import async_playwright, expect  # noqa: PLC0415
+
     expect.set_options(timeout=1000 * PATIENCE)
     async with async_playwright() as playwright:
         # Nobody else's content is shown, and in a container there is no sandbox to be had.
@@ -118,6 +122,8 @@ async def keep(page, name):
 
 async def violations(page):
     """Return the accessibility violations that axe-core finds, each with its element."""
+    from axe_playwright_python.async_playwright import Axe  # noqa: PLC0415 - as above
+
     found = await Axe().run(page)
     return [
         f"{each['id']}: {each['help']}: {node['target']}"
