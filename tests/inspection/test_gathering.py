@@ -85,7 +85,7 @@ async def test_a_mistyped_pause_is_named():
 
 async def test_a_missing_right_is_found_by_the_administrator_and_by_the_account_itself():
     async with emulated(EDGE, CLOUD, admin_token=ADMIN_TOKEN) as world:
-        own = install(world.cluster, missing=EVICT)
+        own = install(world.cluster, EVICT)
         for token in (ADMIN_TOKEN, own):
             state = await gatherer(world, token).gather(["user", "configuration", "rights"])
             assert state.denied["migrations"] == ["create pods/eviction"]

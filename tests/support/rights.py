@@ -42,9 +42,9 @@ def rights():
     ]
 
 
-def without(given, right):
-    """Return the role without one permission."""
-    if right is None or given["kind"] != right.kind:
+def without(given, missing):
+    """Return the role without some permissions."""
+    if given["kind"] not in {right.kind for right in missing}:
         return given
     left = [
         {**rule, "apiGroups": [group], "resources": [resource], "verbs": verbs}
@@ -52,14 +52,16 @@ def without(given, right):
         for group in rule["apiGroups"]
         for resource in rule["resources"]
         if (
-            verbs := [v for v in rule["verbs"] if Right(given["kind"], group, resource, v) != right]
+            verbs := [
+                v for v in rule["verbs"] if Right(given["kind"], group, resource, v) not in missing
+            ]
         )
     ]
     return {**given, "rules": left}
 
 
-def install(cluster, missing=None):
-    """Create the RBAC objects of the manifests, without `missing`; return the account's token."""
+def install(cluster, *missing):
+    """Create the RBAC objects of the manifests but for some rights; return the account's token."""
     for given in shipped("namespace.yaml", "serviceaccount.yaml", "rbac.yaml"):
         namespace = given["metadata"].get("namespace", "")
         cluster.api.create(_BY_KIND[given["kind"]], without(given, missing), namespace=namespace)
