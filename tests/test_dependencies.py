@@ -5,6 +5,7 @@ import re
 import subprocess
 import sys
 import tomllib
+from functools import cache
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
@@ -48,13 +49,18 @@ def imported_by_running():
                         yield from (f"from {found.module} import {n.name}" for n in found.names)
 
 
+@cache
+def distributions_by_package():
+    # immutables is not there on Python 3.14
+    return {"immutables": ["immutables"], **packages_distributions()}
+
+
 def distributions(*packages):
     """Return the normal names of all distributions that the packages import."""
     modules = (module for package in packages for module in (ROOT / package).rglob("*.py"))
     names = {name for module in modules for name in imported(module)}
-    # immutables is not there on Python 3.14
-    by_name = {"immutables": ["immutables"], **packages_distributions()}
     elsewhere = names - sys.stdlib_module_names - OURS
+    by_name = distributions_by_package()
     return {normal(distribution) for name in elsewhere for distribution in by_name[name]}
 
 
