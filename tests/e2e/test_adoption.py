@@ -26,11 +26,11 @@ REVISION = "deployment.kubernetes.io/revision"
 OUR_KINDS = ("leases", "events", "endpoints")
 
 
-def deployment(name, replicas, namespace="shop"):
+def deployment(name, replicas):
     spec = pod_spec({"cpu": "10m", "memory": "8Mi"})
     del spec["schedulerName"]
     made = workload(name, replicas, spec)
-    made["metadata"]["namespace"] = namespace
+    made["metadata"]["namespace"] = "shop"
     return made
 
 
@@ -38,15 +38,13 @@ def apply(kubectl, folder, *objects):
     return kubectl("apply", "-f", write(folder, "objects.yaml", yaml.safe_dump_all(objects)))
 
 
-def pods_of(kubectl, app, namespace="shop"):
-    found = json.loads(kubectl("-n", namespace, "get", "pods", "-l", f"app={app}", "-o", "json"))
-    return [pod for pod in found["items"] if "deletionTimestamp" not in pod["metadata"]]
-
-
-def schedulers(kubectl, app):
+def schedulers(server, app):
     """Count the pods by scheduler and by having a node."""
+    pods = server.call("GET", f"/api/v1/namespaces/shop/pods?labelSelector=app%3D{app}")["items"]
     return Counter(
-        (pod["spec"]["schedulerName"], "nodeName" in pod["spec"]) for pod in pods_of(kubectl, app)
+        (pod["spec"]["schedulerName"], "nodeName" in pod["spec"])
+        for pod in pods
+        if "deletionTimestamp" not in pod["metadata"]
     )
 
 
@@ -77,21 +75,21 @@ def test_a_namespace_opts_in_and_no_pod_is_stranded_while_every_replica_is_down(
         assert (done.returncode, done.stderr) == (0, "")
         kubectl("-n", "kubedsm", "delete", "configmap", "kubedsm")
         apply(kubectl, tmp_path, deployment("web", 3))
-        server.until(lambda: schedulers(kubectl, "web") == {("kubedsm", True): 3})
+        server.until(lambda: schedulers(server, "web") == {("kubedsm", True): 3})
         template = kubectl("-n", "shop", "get", "deployment", "web", "-o", "jsonpath={.spec}")
         assert json.loads(template)["template"]["spec"]["schedulerName"] == "default-scheduler"
         scheduler.process.kill()
     apply(kubectl, tmp_path, deployment("early", 2))
     time.sleep(FALLBACK + 1)
     apply(kubectl, tmp_path, deployment("late", 20))
-    server.until(lambda: schedulers(kubectl, "late") == {("default-scheduler", True): 20})
+    server.until(lambda: schedulers(server, "late") == {("default-scheduler", True): 20})
     # Created before anybody could know; the one command releases them.
-    assert schedulers(kubectl, "early") == {("kubedsm", False): 2}
+    assert schedulers(server, "early") == {("kubedsm", False): 2}
     done = command(server, "uninstall")
     (line,) = [line for line in done.stdout.splitlines() if "waiting for the scheduler" in line]
     *_, remedy = line.rpartition(": kubectl ")
     kubectl(*remedy.split())
-    server.until(lambda: schedulers(kubectl, "early") == {("default-scheduler", True): 2})
+    server.until(lambda: schedulers(server, "early") == {("default-scheduler", True): 2})
 
 
 def picture(kubectl):
@@ -127,7 +125,7 @@ def test_after_uninstalling_the_cluster_differs_by_nothing_from_one_before(tmp_p
         kubectl("delete", "namespace", "kubedsm")
         kubectl("create", "namespace", "shop")
         apply(kubectl, tmp_path, deployment("web", 3), deployment("other", 1))
-        server.until(lambda: schedulers(kubectl, "web") == {("default-scheduler", True): 3})
+        server.until(lambda: schedulers(server, "web") == {("default-scheduler", True): 3})
         kubectl("uncordon", "-l", "kubedsm.io/tier=edge")
         before = picture(kubectl)
 
@@ -136,7 +134,7 @@ def test_after_uninstalling_the_cluster_differs_by_nothing_from_one_before(tmp_p
             scheduler.until("leading")
             kubectl("cordon", "-l", "kubedsm.io/tier=edge")
             assert command(server, "opt-in", "deployment/shop/web").returncode == 0
-            server.until(lambda: schedulers(kubectl, "web") == {("kubedsm", True): 3})
+            server.until(lambda: schedulers(server, "web") == {("kubedsm", True): 3})
             kubectl("-n", "shop", "rollout", "status", "deployment/web", "--timeout=60s")
             kubectl("uncordon", "-l", "kubedsm.io/tier=edge")
             scheduler.until("migration begun")
@@ -151,6 +149,6 @@ def test_after_uninstalling_the_cluster_differs_by_nothing_from_one_before(tmp_p
         assert scale == "0"
         kubectl("delete", "-f", manifests, "--timeout=60s")
         kubectl("-n", "shop", "rollout", "status", "deployment/web", "--timeout=60s")
-        server.until(lambda: schedulers(kubectl, "web") == {("default-scheduler", True): 3})
+        server.until(lambda: schedulers(server, "web") == {("default-scheduler", True): 3})
         after = picture(kubectl)
     assert (after - before, before - after) == (Counter(), Counter())

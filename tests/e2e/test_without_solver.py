@@ -9,7 +9,7 @@ import pytest
 from kubedsm.solvers import available
 from support import command_line
 from support.dumps import crowded_batch, crowded_edge
-from support.processes import Scheduler, Server, kubedsm, start_interpreter, write
+from support.processes import Scheduler, Server, start_interpreter, write
 
 NOT_INSTALLED = (
     "solver: highspy is not installed: above the exact-search limit, decisions are heuristic"
@@ -40,7 +40,7 @@ def running(tmp_path):
 
 @pytest.mark.usefixtures("not_installed")
 def test_commands_decide_and_say_that_it_is_not_proven(batch, running):
-    placed = kubedsm("place", "--from", batch, "-o", "json")
+    placed = command_line.kubedsm("place", "--from", batch, "-o", "json")
     assert (placed.returncode, "Traceback" in placed.stderr) == (0, False)
     said = json.loads(placed.stdout)
     assert len(said["bindings"]) + len(said["unplaced"]) == 80
