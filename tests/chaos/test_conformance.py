@@ -3,9 +3,8 @@
 import attrs
 
 from kubedsm.execution import placement_manager
-from kubedsm_lab.chaos.exploration.model import PlanModel
-from kubedsm_lab.chaos.exploration.search import explore
-from kubedsm_lab.chaos.exploration.states import SCENARIOS, Interpreter, Setting
+from kubedsm_lab.chaos.exploration import states
+from kubedsm_lab.chaos.exploration.model import explore_scenario
 from kubedsm_lab.chaos.faults import Fault
 from kubedsm_lab.chaos.trace import Injection, play
 from plans.advance import advance
@@ -26,31 +25,22 @@ def change(before, after):
     return kinds, was, tuple(step.state for step in after.steps)
 
 
-class Recorder(Interpreter):
-    def __init__(self):
-        super().__init__()
-        self.changes = set()
+def recording(changes):
+    def recorded(plan, event, now):
+        after, effects = advance(plan, event, now)
+        changes.add(change(plan, after))
+        return after, effects
 
-    def advance(self, plan, event):
-        after, *rest = super().advance(plan, event)
-        self.changes.add(change(plan, after))
-        return after, *rest
+    return recorded
 
 
 def test_each_change_of_a_plan_in_chaos_runs_is_one_of_the_model(monkeypatch):
-    recorder = Recorder()
-    for scenario in SCENARIOS[:2]:
-        few = attrs.evolve(scenario, most_faults=1)
-        assert explore(PlanModel(Setting(few, recorder))).violation == ""
-    played = set()
-
-    def recorded(plan, event, now):
-        after, effects = advance(plan, event, now)
-        played.add(change(plan, after))
-        return after, effects
-
-    monkeypatch.setattr(placement_manager, "advance", recorded)
+    modelled, played = set(), set()
+    monkeypatch.setattr(states, "advance", recording(modelled))
+    for scenario in states.SCENARIOS[:2]:
+        assert explore_scenario(attrs.evolve(scenario, most_faults=1)).violation == ""
+    monkeypatch.setattr(placement_manager, "advance", recording(played))
     for fault in FAULTS:
         assert play(Injection("cloud-to-edge", (Fault.parse(fault),))).struck, fault
     assert len(played) > 20
-    assert played - recorder.changes == set()
+    assert played - modelled == set()
