@@ -91,7 +91,7 @@ def test_a_folder_gets_results_pictures_tables_and_a_page(scenario, tmp_path):
 
 def test_two_runs_are_put_on_a_page_that_plays(scenario, tmp_path):
     page = tmp_path / "new" / "films.html"
-    asked = ("replay", scenario, "--policies", "kubedsm,random,cloud-first", "--seeds", 2, "--jobs")
+    asked = ("replay", scenario, "--policies", "kubedsm,random,cloud-first", "--jobs")
     code, out, err = kubedsm(*asked, 2, "-o", "json", "--page", page)
     assert (code, err) == (0, "")
     # Who only looks changes nothing.

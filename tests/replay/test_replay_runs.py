@@ -149,7 +149,7 @@ def test_workers_end_with_a_run_that_is_killed(before, processes):
 
 def test_another_hash_seed_gives_the_same_bytes(tmp_path):
     scenario = tmp_path / "short.json"
-    scenario.write_text(dumps(SHORT))
+    scenario.write_text(dumps(normal(1.5, 0.4, seed=3, cycles=2, cycle_seconds=20)))
     command = ("replay", scenario, "-o", "json", "--policies", "kubedsm,paper-suggester")
     here = command_line.kubedsm(*command, "--jobs", "1")
     another = {**os.environ, "PYTHONHASHSEED": "12345"}
