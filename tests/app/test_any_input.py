@@ -234,7 +234,7 @@ def passes(inputs, late):
         assert any(kind in line and why in line for line in warnings), (kind, why, warnings)
 
 
-@examples(15)
+@examples(8)
 @given(st.lists(odd(), min_size=1, max_size=8), st.sampled_from((0, 0.5, 1.5, 3)))
 def test_an_odd_object_costs_only_itself(inputs, late):
     passes(inputs, late)
@@ -279,7 +279,7 @@ async def edited(edits):
             assert not runtime.supervisor.caught
 
 
-@examples(5)
+@examples(3)
 @given(st.lists(st.tuples(_EDITS, st.just(()) | damages), min_size=1, max_size=4))
 def test_whatever_was_configured_is_over_once_it_is_put_right(edits):
     with capture_logs() as logs:

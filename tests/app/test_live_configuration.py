@@ -59,7 +59,7 @@ async def churn(world):
     """Pods that come and go, a burst every second."""
     world.deploy("burst", 1, cpu="100m", memory="1Mi")
     for number in range(1000):
-        world.scale("burst", 5 if number % 2 else 12)
+        world.scale("burst", 3 if number % 2 else 6)
         await asyncio.sleep(1)
 
 

@@ -36,7 +36,7 @@ from support.rights import ADMIN_TOKEN, Right, install
 from support.worlds import emulated
 
 WEB, API = (Workload("default", "Deployment", name) for name in ("web", "api"))
-BASE = "suggester: {period: 1s}\n"
+BASE = "suggester: {period: 10s}\n"
 EAGER = "price: 0s, drainDelay: 1s, deadline: 10s"
 #: virtual time begins at 2026-01-01T00:00:00Z
 WINDOW = f"{BASE}migration: {{{EAGER}, windows: {{schedule: 5 0 * * *, duration: 1h}}}}"
