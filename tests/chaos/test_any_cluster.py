@@ -94,10 +94,7 @@ async def test_watches_show_the_oracles_a_node_that_is_bound_too_much(server):
     with connect_blocking(path, None) as send:
         api = WatchedApiServer(send, clock, rng)
         oracle = Invariants(api, name)
-        async with (
-            await KubernetesCluster.connect(path) as cluster,
-            asyncio.TaskGroup() as tasks,
-        ):
+        async with await KubernetesCluster.connect(path) as cluster, asyncio.TaskGroup() as tasks:
             watches = [await api.watch(tasks, cluster, rng, each) for each in (NODES, PODS)]
             api.create(NAMESPACES, {"metadata": {"name": name}})
             api.create(NODES, any_cluster._build_node(name, "2", name))

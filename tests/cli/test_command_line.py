@@ -8,11 +8,7 @@ import click
 import pytest
 
 from kubedsm.app.leader_election import LeaseTimes
-from kubedsm.cli.options import (
-    DIAGNOSTICS_PORT,
-    LOOPBACK,
-    leader_election,
-)
+from kubedsm.cli.options import DIAGNOSTICS_PORT, LOOPBACK, leader_election
 from kubedsm.explain import server
 from kubedsm.kube.client.port import ObjectName
 from kubedsm.solvers.available import LIBRARIES

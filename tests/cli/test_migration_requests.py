@@ -27,11 +27,7 @@ from kubedsm.config.settings import Configuration, load
 from kubedsm.explain.migration_outcome import Outcome
 from kubedsm.kube.calls import leases
 from kubedsm.kube.calls.explained_cluster import ExplainedCluster
-from kubedsm.kube.client.port import (
-    Forbidden,
-    ObjectName,
-    Request,
-)
+from kubedsm.kube.client.port import Forbidden, ObjectName, Request
 from kubedsm.kube.wire.annotations import RequestedMove
 from kubedsm.rebalancing.migration_requests import list_requested_moves
 from kubedsm_lab.emulator.api.resources import (

@@ -21,10 +21,7 @@ UNKNOWN = ("404 (Not Found)",)
 
 
 async def test_what_is_shown_has_an_address_and_back_leads_to_what_was_shown_before(browser):
-    async with (
-        page_of(made_rows(14, 120)) as url,
-        browser.page(url, failing=UNKNOWN) as page,
-    ):
+    async with page_of(made_rows(14, 120)) as url, browser.page(url, failing=UNKNOWN) as page:
         panel = page.get_by_role("complementary")
         await page.locator("[data-node=edge-1]").focus()
         await page.keyboard.press("Enter")

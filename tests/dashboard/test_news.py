@@ -5,12 +5,7 @@ import json
 import msgspec
 import pytest
 
-from kubedsm.dashboard.rows import (
-    Changes,
-    NodeRow,
-    decode_message,
-    encode_message,
-)
+from kubedsm.dashboard.rows import Changes, NodeRow, decode_message, encode_message
 from kubedsm.dashboard.state.news import WrittenEvent, news_of_decisions, news_of_events
 from kubedsm.explain.decision_record import Entry, Kind
 from kubedsm.explain.explanation import Explanation

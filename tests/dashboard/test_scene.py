@@ -219,10 +219,7 @@ async def test_a_pod_whose_bind_is_refused_waits_and_says_why():
         await asyncio.sleep(0.5)
         viewer.look()
         [row] = viewer["pods"].values()
-        assert (row["state"], row["message"].partition(":")[0]) == (
-            "waiting",
-            "binding rejected",
-        )
+        assert (row["state"], row["message"].partition(":")[0]) == ("waiting", "binding rejected")
         assert "not on Mondays" in row["message"]
 
 

@@ -6,11 +6,7 @@ import pytest
 
 from kubedsm_lab.emulator.access.access import Access
 from kubedsm_lab.emulator.access.rbac import Attributes, Decision, User, decide, service_account
-from kubedsm_lab.emulator.api.resources import (
-    ROLE_BINDINGS,
-    ROLES,
-    SERVICE_ACCOUNTS,
-)
+from kubedsm_lab.emulator.api.resources import ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS
 from kubedsm_lab.emulator.http.routes import ApiRequest, Routes
 from support.api_requests import asked
 from support.rights import ADMIN_TOKEN

@@ -49,11 +49,7 @@ async def test_a_no_execute_taint_drives_out_what_does_not_tolerate_it():
         world.patch(PODS, "stays", {"spec": {"tolerations": tolerations}})
         world.pod("goes", on="n1")
         await world.pass_time()
-        taint = {
-            "key": "maintenance",
-            "effect": "NoExecute",
-            "timeAdded": "2026-01-01T00:00:01Z",
-        }
+        taint = {"key": "maintenance", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00:01Z"}
         world.patch(NODES, "n1", {"spec": {"taints": [taint]}})
         await world.pass_time()
         assert world.names(PODS) == ["stays"]

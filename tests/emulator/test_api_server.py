@@ -6,24 +6,8 @@ Those of a real one are replayed in `test_transcripts` and `test_contract`.
 import pytest
 
 from kubedsm_lab.emulator.api.patching import MERGE_PATCH
-from kubedsm_lab.emulator.api.resources import (
-    DEPLOYMENTS,
-    EVENTS,
-    NEW_EVENTS,
-    NODES,
-    PODS,
-    SERVICES,
-)
-from support.api_cases import bind, deployment, pod, refused
-
-
-def test_identity_is_the_servers(api):
-    given = pod(metadata={"uid": "mine", "creationTimestamp": "1999-01-01T00:00:00Z"})
-    metadata = api.create(PODS, given, namespace="shop")["metadata"]
-    assert metadata["uid"] != "mine"
-    assert metadata["creationTimestamp"] == "2026-01-01T00:00:00Z"
-    assert metadata["resourceVersion"] == str(api.store.revision)
-    assert (metadata["namespace"], metadata["generation"]) == ("shop", 1)
+from kubedsm_lab.emulator.api.resources import EVENTS, NEW_EVENTS, NODES, PODS, SERVICES
+from support.api_cases import bind, pod, refused
 
 
 def test_generated_names(api):
@@ -65,18 +49,6 @@ def test_a_gated_pod_says_so_and_is_not_bound(api):
     ungated = {"spec": {"schedulingGates": None, "nodeSelector": {"tier": "edge"}}}
     api.patch(PODS, "shop", "a", ungated, MERGE_PATCH)
     bind(api)
-
-
-def test_what_a_deployment_gets(api):
-    given = {**deployment(), "status": {"replicas": 9}}
-    created = api.create(DEPLOYMENTS, given, namespace="shop")
-    assert created["spec"]["replicas"] == 1
-    assert created["spec"]["strategy"] == {
-        "type": "RollingUpdate",
-        "rollingUpdate": {"maxUnavailable": "25%", "maxSurge": "25%"},
-    }
-    assert "serviceAccountName" not in created["spec"]["template"]["spec"]
-    assert created["status"] == {}
 
 
 def test_what_a_service_gets(api):

@@ -84,10 +84,7 @@ def test_the_default_scheduler_gets_new_pods_a_minute_after_the_last_renewal(ren
 
 def test_an_expression_that_fails_leaves_the_pod_to_the_default_scheduler():
     api = cluster()
-    api.update(
-        LEASES,
-        {**api.get(LEASES, "kubedsm", "kubedsm"), "spec": {"holderIdentity": "a"}},
-    )
+    api.update(LEASES, {**api.get(LEASES, "kubedsm", "kubedsm"), "spec": {"holderIdentity": "a"}})
     assert scheduler_of(api) == DEFAULT
 
 

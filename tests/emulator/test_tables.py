@@ -25,13 +25,7 @@ def test_durations_are_as_short_as_kubectl_has_them(seconds, text):
     assert human_duration(seconds) == text
 
 
-def pod(
-    phase="Running",
-    containers=None,
-    *,
-    deleting=False,
-    **status,
-):
+def pod(phase="Running", containers=None, *, deleting=False, **status):
     metadata = {"deletionTimestamp": CREATED} if deleting else {}
     return {
         "metadata": metadata,

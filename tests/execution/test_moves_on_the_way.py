@@ -188,10 +188,7 @@ def by_somebody_else(world, pod):
         "since": f"{world.clock.wall():.3f}",
     }
     metadata = {
-        "labels": {
-            "pod-template-hash": None,
-            "kubedsm.io/migrating": labels["pod-template-hash"],
-        },
+        "labels": {"pod-template-hash": None, "kubedsm.io/migrating": labels["pod-template-hash"]},
         "annotations": {"kubedsm.io/move": orjson.dumps(note).decode()},
     }
     world.patch(PODS, name(pod), {"metadata": metadata})

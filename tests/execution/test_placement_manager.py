@@ -141,8 +141,7 @@ async def test_a_refused_bind_gives_its_room_back_at_once(answer):
 
 
 @pytest.mark.parametrize(
-    "answer",
-    [OutcomeUnknown("timed out"), answer(500, "InternalError"), answer(409, "Conflict")],
+    "answer", [OutcomeUnknown("timed out"), answer(500, "InternalError"), answer(409, "Conflict")]
 )
 async def test_a_bind_that_may_have_been_applied_is_read_live(answer):
     cluster = ScriptedCluster([answer], [live_pod(node="n2")])

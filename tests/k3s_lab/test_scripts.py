@@ -256,8 +256,7 @@ def test_no_load_is_sent_that_nothing_records(by_k3d):
     ok(by_k3d("deploy"))
     by_k3d.calls()
     refused(
-        by_k3d("run", fails="kubedsm record"),
-        "lab: error: no recording: kubedsm was told to fail",
+        by_k3d("run", fails="kubedsm record"), "lab: error: no recording: kubedsm was told to fail"
     )
     assert not any(call.startswith("loadgen") for call in by_k3d.calls())
 

@@ -8,15 +8,7 @@ import pytest
 from loadgen.arrivals import Arrival
 from loadgen.hpa import Plan, Played, hpa_report, line_of, play, window_of
 from loadgen.measures import Outcome
-from loadgen.recovery import (
-    FIND,
-    Recovery,
-    Sla,
-    Window,
-    clients_to_hold,
-    ok_rate,
-    recovery,
-)
+from loadgen.recovery import FIND, Recovery, Sla, Window, clients_to_hold, ok_rate, recovery
 from loadgen.transport import Answer
 from support.printed import printed
 

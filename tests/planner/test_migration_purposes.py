@@ -36,19 +36,13 @@ CASES = {
         why(DOWN_B, UP_A),
         "to free edge capacity for a, 1 of 4 pods missing at the edge",
     ),
-    "to the cloud for several": (
-        why(DOWN_B, UP_A, UP_B),
-        "to free edge capacity for a and b",
-    ),
+    "to the cloud for several": (why(DOWN_B, UP_A, UP_B), "to free edge capacity for a and b"),
     "beside another group": (
         why(DOWN_B, attrs.evolve(UP_A, group=1)),
         "QoS score +0.000 per migration",
     ),
     "inside the edge": (why(INSIDE), "to join fragments of free edge capacity"),
-    "spread": (
-        why(attrs.evolve(INSIDE, rebalances=True)),
-        "to spread default/b over nodes",
-    ),
+    "spread": (why(attrs.evolve(INSIDE, rebalances=True)), "to spread default/b over nodes"),
 }
 
 

@@ -33,12 +33,7 @@ def asked(
     configuration = load(settings, "test")
     mirror = SimpleNamespace(snapshot=lambda: seen)
     known = PlanningContext(
-        mirror,
-        (),
-        lambda: configuration,
-        lambda: configuration.policy,
-        FixedClock(),
-        interrupted,
+        mirror, (), lambda: configuration, lambda: configuration.policy, FixedClock(), interrupted
     )
     waiting = {p.uid for p in seen.pods.values() if p.waits_for_node}
     about = {"moving": frozenset(), "resting": frozenset(), "away": Away(), **about}
