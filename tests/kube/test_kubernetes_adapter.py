@@ -245,11 +245,11 @@ async def test_a_stream_that_breaks_says_so_after_its_lines(tmp_path):
 
 async def test_a_stream_may_be_quiet_for_longer_than_its_headers_may_take(tmp_path):
     async def pause(_request):
-        await asyncio.sleep(0.5)
+        await asyncio.sleep(1.5)
 
     async with (
         talking(tmp_path, chunked(b"one\n", then=pause)) as (cluster, _),
-        cluster.stream(WATCH, timeout=0.2) as lines,
+        cluster.stream(WATCH, timeout=1) as lines,
     ):
         assert [line async for line in lines] == [b"one"]
 
