@@ -7,7 +7,7 @@ import attrs
 import pytest
 
 from kubedsm.model.model import Tier
-from kubedsm.objective.objective import Objective
+from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.placing.immediate import immediate_schedule
 from support import drawing
@@ -84,3 +84,16 @@ def test_more_priorities_than_64_bits_can_tell_apart():
     decision = decided(case)
     assert not decision.proven
     assert [b.pod.name for b in decision.bindings] == ["a-69"]
+
+
+def test_all_of_a_workload_count_with_its_highest():
+    # One pod of a is urgent, and so is the promise to a: its other pod takes the edge before b's.
+    urgent = pod("a-0", "a", resources(0.5, 1), priority=10)
+    other = pod("a-1", "a", resources(0.5, 1))
+    third = pod("b-0", "b", resources(0.5, 1), priority=5)
+    pods = (urgent, other, third)
+    case = Instance(
+        snapshot([EDGE, node("cloud", Tier.CLOUD, cpu=8)], pods), pods, {"b": QosTarget(weight=100)}
+    )
+    homes = {b.pod.name: b.node for b in decided(case).bindings}
+    assert homes == {"a-0": "edge", "a-1": "edge", "b-0": "cloud"}

@@ -17,7 +17,7 @@ from kubedsm.optimizer.placing.rule_keeping import keep_rules
 from kubedsm.optimizer.programming.in_order import NO_PROOF
 from kubedsm.plugins.feasibility import Feasibility
 from support import drawing
-from support.placement_instances import batch_of
+from support.placement_instances import batch_of, resources
 from support.placement_instances import drawn as plain_instance
 from support.placement_literal import is_allowed_in_turn, is_sound
 from support.rule_instances import app, cluster, drawn, drawn_batch, near, pod, zoned
@@ -123,3 +123,14 @@ def test_the_seed_of_hashing_changes_nothing():
     }
     assert len(outputs) == 1
     assert outputs.pop().count("\n") == 40
+
+
+def test_a_group_goes_to_the_domain_that_holds_all_of_it():
+    """Though nine others are larger, and full."""
+    together = near(app("a"), key="kubernetes.io/hostname")
+    pods = [pod(f"p{n}", {"app": "a"}, affinity=(together,)) for n in range(4)]
+    large = [zoned(f"e{n}", cpu=16) for n in range(9)]
+    there = [pod(f"old{n}", on=f"e{n}", requests=resources(14, 1)) for n in range(9)]
+    last = zoned("last", tier=Tier.CLOUD, cpu=5)
+    decision = scheduled(cluster([*large, last], [*there, *pods]), pods)
+    assert [binding.node for binding in decision.bindings] == ["last"] * 4
