@@ -54,6 +54,10 @@ def crossed(tier=edge, **uses):
     return busy([tier("n0"), tier("n1")], {**pods, **uses})
 
 
+def test_the_papers_form_knows_no_such_move():
+    assert moved(crossed(), algorithm="paper") == []
+
+
 def test_the_pod_that_gains_most_on_the_most_uneven_node_of_four_resources():
     """By hand, of 4 cores, 4 GiB, 100 bytes/s and 200 bytes/s."""
     shot = busy(

@@ -89,6 +89,14 @@ def test_room_for_a_pod_that_waits_is_made_at_any_price(targets):
     assert [awaited.pod.name for awaited in found.awaited] == ["a-1"]
 
 
+def test_the_papers_form_asks_for_no_price():
+    limits = SuggestLimits(price=1e5)
+    found = suggest_instances.suggested(
+        nodes(1), pods("a", cloud=1), limits=limits, algorithm="paper"
+    )
+    assert len(found.moves) == 1
+
+
 def drawn_lasting(seed):
     return lambda workload: float(5 + (7 * seed + 11 * sum(map(ord, workload.name))) % 90)
 

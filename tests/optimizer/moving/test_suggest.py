@@ -4,9 +4,10 @@ import attrs
 import pytest
 
 from kubedsm.model.model import SchedulingRules, Share, Taint, Tier, Workload
-from kubedsm.objective.objective import NANO
+from kubedsm.objective.objective import NANO, Objective, QosTarget
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.moving.movable import default_movable
+from kubedsm.optimizer.moving.suggest import suggest
 from kubedsm.optimizer.moving.suggestion import Cause, SuggestLimits
 from support.literal_moves import needed
 from support.placement_instances import NO_RULES, node, resources, snapshot
@@ -109,6 +110,13 @@ def test_nodes_that_do_not_take_the_pod_are_no_targets(algorithm):
         "no edge node accepts it: node(s) had untolerated taint {dedicated: ml},"
         " node(s) were unschedulable"
     )
+
+
+def test_of_an_over_committed_node_only_what_is_short_matters():
+    pods = [running("a-1", "a", resources(1, 0), "cloud")]
+    shot = snapshot([edge("e1", 2, 4), cloud()], pods, {"e1": resources(0, 6, 0)})
+    found = suggest(shot, lambda _: QosTarget(), Objective(), SuggestLimits())
+    assert [move.target for move in found.moves] == ["e1"]
 
 
 def test_max_moves_and_max_cloud_to_edge_are_named():
