@@ -4,7 +4,7 @@ import random
 import attrs
 import pytest
 
-from kubedsm.model.model import SchedulingRules, Tier
+from kubedsm.model.model import SchedulingRules, Share, Tier
 from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.moving.migration_graph import Order
 from kubedsm.optimizer.moving.move_order import order_migrations
@@ -75,6 +75,17 @@ def test_a_pod_goes_to_the_site_of_its_users():
     assert found.after.qos == pytest.approx(1e9 * qos(after(case, found)), abs=100)
     assert moved(suggested(after(case, found))) == []
     assert moved(suggested(case, bounds=SUGGEST_BOUNDS)) == []
+
+
+def test_two_pods_change_places_by_a_stopover_in_the_cloud():
+    pods = [ready("p", "one", "n-a", 4), ready("q", "two", "n-b", 4)]
+    promised = {"one": plain_target(b=1), "two": plain_target(a=1)}
+    case = cluster({"a": 4, "b": 4}, pods, promised)
+    found = suggested(case)
+    assert moved(found) == [("one", "n-a", "n-b"), ("two", "n-b", "n-a")]
+    assert count_legs(found.moves) == len(found.legs) == 3
+    assert moved(suggested(case, attrs.evolve(MANY, max_moves=2))) == []
+    assert moved(suggested(cluster({"a": 4, "b": 4}, pods, promised, cloud=1))) == []
 
 
 def test_migrations_of_both_kinds_break_no_rule_together():
@@ -273,6 +284,24 @@ def test_flapping_demand_causes_no_more_migrations_than_its_benefit_pays():
         assert migrations * price <= served + 1e-6, seed
         if period < price:
             assert not migrations
+
+
+@pytest.mark.parametrize("objective", [SHARE, Objective(evenness=0.65), Objective(kind="ecmus")])
+def test_a_workload_that_the_edge_slows_down_stays_below_its_cap(objective):
+    capped = attrs.evolve(plain_target(a=1), most=1)
+    pods = [ready("p", "cart", "n-a"), *(ready(f"q{n}", "cart", "cloud") for n in range(3))]
+    case = cluster({"a": 4, "b": 4}, pods, {"cart": capped})
+    found = suggest(
+        case.snapshot,
+        case.qos_targets,
+        objective,
+        MANY,
+        site_labels=LABELS,
+        bounds=SOLVED,
+        lasting=lambda _: 60.0,
+    )
+    assert moved(found) == []
+    assert objective.gain(Share(1, 4, (("a", 1),)), capped, 1, "a") <= 0
 
 
 def test_migrations_of_both_kinds_share_the_capacity_of_the_cloud():

@@ -8,9 +8,10 @@ from kubedsm.model.model import Tier
 from kubedsm.objective.fragmentation import Fragmentation, request_mix
 from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.matching.match import Bounds
-from kubedsm.optimizer.placing.batch_mip import PLACED, QOS
+from kubedsm.optimizer.placing.batch_mip import PLACED, QOS, list_amounts, list_shortfalls
 from kubedsm.optimizer.placing.immediate import immediate_schedule
-from kubedsm.optimizer.programming.in_order import NO_PROOF, Proof
+from kubedsm.optimizer.programming.in_order import NO_PROOF, Certificate, Proof
+from kubedsm.optimizer.programming.programme import Status
 from support import drawing
 from support.literal_match import literal_fragmentation
 from support.literal_rules import reasons, rejection
@@ -147,4 +148,12 @@ def test_the_oldest_pods_of_a_workload_go_to_the_edge():
         ("a-2", "e"),
         ("a-1", "e"),
         ("a-0", "c"),
+    ]
+
+
+def test_of_what_comes_after_a_goal_that_was_missed_nothing_is_known():
+    best = list_amounts({(10, 0): 3, (0, 0): 5}, {0: 700})
+    reached = list_amounts({(10, 0): 3, (0, 0): 4}, {0: 600})
+    assert list(list_shortfalls(reached, best, ())) == [
+        Certificate(PLACED, Status.FEASIBLE, 4, 5, of="priority 0")
     ]
