@@ -89,6 +89,16 @@ def test_room_for_a_pod_that_waits_is_made_at_any_price(targets):
     assert [awaited.pod.name for awaited in found.awaited] == ["a-1"]
 
 
+def test_nothing_is_moved_for_a_surplus_beyond_the_promise():
+    half = {"a": QosTarget(qos=0.5)}
+    found = suggested(nodes(8), pods("a", 2, 2), 20, qos_targets=half)
+    assert not found.moves
+    assert why(found) == {"a": "its workload meets its QoS target"}
+    assert not found.may_pay_later
+    assert told(suggested(nodes(8), pods("a", 1, 3), 20, qos_targets=half)) == {("a", "e0")}
+    assert len(suggested(nodes(8), pods("a", 2, 2), 0, qos_targets=half).moves) == 2
+
+
 def test_the_papers_form_asks_for_no_price():
     limits = SuggestLimits(price=1e5)
     found = suggest_instances.suggested(
