@@ -51,7 +51,7 @@ _HOSTILE = (
     b"GET /livez HTTP/1.1\r\nHost: localhost\r\n",
     b"GET /livez HTTP/1.1\r\nHost: localhost\r\n" + _LONG,
     b"GET /livez HTTP/9\r\nno header\r\n\r\n",
-    b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n" * 5,
+    b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n" * 20,
     b"GET /page/stream HTTP/1.1\r\nHost: localhost\r\n\r\n",
 )
 

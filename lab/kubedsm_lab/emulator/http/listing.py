@@ -64,10 +64,12 @@ def page_of(store: Store, resource: Resource, wanted: Selection, query: Mapping[
     _check_version_match(query)
     if token:
         revision, start = _decode_token(token)
-        objects = _as_of(store, resource, wanted, revision)
+        objects = _as_of(store, resource, wanted.namespace, revision)
         objects = objects[bisect_right(objects, start, key=key_of) :]
     else:
-        revision, objects = _first_objects(store, resource, wanted, query)
+        revision, objects = _first_objects(store, resource, wanted.namespace, query)
+    if wanted.selective:
+        objects = [obj for obj in objects if wanted.matches(obj)]
     page, rest = (objects[:limit], objects[limit:]) if limit else (objects, [])
     metadata: Object = {"resourceVersion": str(revision)}
     if rest:
@@ -158,7 +160,7 @@ def _check_version_match(query: Mapping[str, str]) -> None:
 
 
 def _first_objects(
-    store: Store, resource: Resource, wanted: Selection, query: Mapping[str, str]
+    store: Store, resource: Resource, namespace: str, query: Mapping[str, str]
 ) -> tuple[int, list[Object]]:
     try:
         version = resource_version(query)
@@ -169,19 +171,15 @@ def _first_objects(
         cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
         raise ApiError(504, "Timeout", message, {"causes": [cause], "retryAfterSeconds": 1})
     if version and query.get("resourceVersionMatch") == "Exact":
-        return version, _as_of(store, resource, wanted, version)
-    objects = store.list(resource, wanted.namespace)
-    if wanted.selective:
-        objects = [obj for obj in objects if wanted.matches(obj)]
-    return store.revision, objects
+        return version, _as_of(store, resource, namespace, version)
+    return store.revision, store.list(resource, namespace)
 
 
-def _as_of(store: Store, resource: Resource, wanted: Selection, revision: int) -> list[Object]:
+def _as_of(store: Store, resource: Resource, namespace: str, revision: int) -> list[Object]:
     try:
-        objects = store.list_at(resource, wanted.namespace, revision)
+        return store.list_at(resource, namespace, revision)
     except ExpiredError:
         raise ApiError(410, "Expired", _PAGE_TOO_OLD) from None
-    return [obj for obj in objects if wanted.matches(obj)] if wanted.selective else objects
 
 
 def _encode_token(revision: int, last: Object) -> str:
