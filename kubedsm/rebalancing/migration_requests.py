@@ -209,8 +209,10 @@ class MigrationRequests:
             if migrator.paused():
                 return RequestAnswer(request.id, "refused", "migrations are paused", "paused")
             if migrator.clock.monotonic() >= until:
-                why = "other plans are in progress"
-                return RequestAnswer(request.id, "refused", why, "busy")
+                if migrator.manager.migrations.groups or migrator.preemptor.busy:
+                    why = "other migrations or preemptions are in progress"
+                    return RequestAnswer(request.id, "refused", why, "busy")
+                break  # under constant binds: their capacity is reserved
             await migrator.clock.sleep(LOOK)
         # No await until the execution: the snapshot that is validated is current.
         snapshot, configuration = migrator.mirror.snapshot(), migrator.configuration.current
