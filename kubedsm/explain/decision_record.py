@@ -48,6 +48,8 @@ class Entry:
     #: seconds since the epoch
     at: float
     kind: Kind
+    #: in effect at the decision
+    configuration: Configuration
     #: QoS score of the workloads of a batch, or of all opted-in workloads
     qos_before: float
     qos_after: float
@@ -62,8 +64,6 @@ class Entry:
     looked_at: SampledNodes | None = None
     #: the time limit passed before the work limit
     out_of_time: bool = False
-    #: in effect when migrations were suggested; None for a batch
-    configuration: Configuration | None = None
 
     def facts(self) -> DecisionFacts:
         return DecisionFacts(
@@ -150,7 +150,13 @@ class DecisionRecord(Listener):
         """Number the next decisions above the decisions of earlier processes."""
         self._next = max(self._next, *(1 + number for number in known), 1)
 
-    def batch(self, snapshot: Snapshot, decision: Decision, messages: Mapping[Uid, str]) -> None:
+    def batch(
+        self,
+        snapshot: Snapshot,
+        decision: Decision,
+        messages: Mapping[Uid, str],
+        configuration: Configuration,
+    ) -> None:
         """Record the placement decision for a batch; `messages`: why pods are unschedulable.
 
         A batch that placed no pod replaces an earlier one about the same pods.
@@ -171,6 +177,7 @@ class DecisionRecord(Listener):
             self._next,
             self._clock.wall(),
             Kind.BATCH,
+            configuration,
             decision.score_before / NANO,
             decision.score_after / NANO,
             decision.proven,
@@ -199,6 +206,7 @@ class DecisionRecord(Listener):
             self._next,
             self._clock.wall(),
             Kind.SUGGESTION,
+            configuration,
             before.qos / NANO,
             after.qos / NANO,
             suggestion.proven,
@@ -206,7 +214,6 @@ class DecisionRecord(Listener):
             suggestion.worst_losses,
             moves=tuple(moves),
             out_of_time=suggestion.out_of_time,
-            configuration=configuration,
         )
         self._add(entry, Basis(snapshot, before.shares, after.shares))
         self._progress = {

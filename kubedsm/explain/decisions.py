@@ -217,7 +217,8 @@ class Decisions:
         workload = pod.workload
         if workload in basis.shares_before and workload in basis.shares_after:
             before, after = basis.shares_before[workload], basis.shares_after[workload]
-            qos_target = self.policy.qos_targets_in(basis.snapshot)(workload)
+            policy = chosen.entry.configuration.policy
+            qos_target = policy.qos_targets_in(basis.snapshot)(workload)
             parts.append(
                 f"edge share of {workload} {before.edge}/{before.total} ->"
                 f" {after.edge}/{after.total}, target {percent(qos_target.qos)}"
@@ -235,8 +236,7 @@ class Decisions:
 
     def _explainer_of(self, entry: Entry, basis: Basis) -> Explainer:
         if self._explainer is None or self._explainer[0] != entry.number:
-            explainer = Explainer(apply_decision(basis, entry), self.policy, basis.looked_at)
-            self._explainer = (entry.number, explainer)
+            self._explainer = (entry.number, build_explainer(basis, entry))
         return self._explainer[1]
 
     def explain(self, recalled: Recalled) -> PodFacts:
@@ -246,19 +246,16 @@ class Decisions:
         facts, basis, entry = recalled.facts, recalled.basis, recalled.chosen.entry
         if basis is None:
             return facts
-        explainer = Explainer(apply_decision(basis, entry), self.policy, basis.looked_at)
-        nodes = explainer.nodes(recalled.chosen.uid)
+        nodes = build_explainer(basis, entry).nodes(recalled.chosen.uid)
         placed = recalled.node is not None and recalled.node == recalled.chosen.node
-        reason = _reason(recalled, self.policy, basis, nodes) if placed else ()
+        reason = _reason(recalled, basis, nodes) if placed else ()
         return msgspec.structs.replace(facts, nodes=nodes, nodes_as_of="decision", reason=reason)
 
 
-def _reason(
-    recalled: Recalled, policy: KubeDSM, basis: Basis, nodes: Sequence[NodeVerdict]
-) -> Words:
+def _reason(recalled: Recalled, basis: Basis, nodes: Sequence[NodeVerdict]) -> Words:
     """Explain in short clauses why the decision selected the pod's node."""
     chosen, pod = recalled.chosen, recalled.pod
-    qos_targets = policy.qos_targets_in(basis.snapshot)
+    qos_targets = chosen.entry.configuration.policy.qos_targets_in(basis.snapshot)
     if chosen.move is not None:
         move = chosen.move
         moves = [outcome.move for outcome in chosen.entry.moves]
@@ -291,11 +288,14 @@ def _reason(
     return ()
 
 
-def apply_decision(basis: Basis, entry: Entry) -> Snapshot:
-    """Return a decision's input snapshot, with every pod placed or migrated as decided."""
+def build_explainer(basis: Basis, entry: Entry) -> Explainer:
+    """Return an explainer of the decision's input snapshot, by the configuration of that time, with
+    every pod placed or migrated as decided.
+    """
     targets = {each.uid: each.node for each in entry.pods if each.node is not None}
     targets |= {choice.move.pod.uid: choice.move.target for choice in entry.moves}
-    return basis.snapshot.with_placed(targets)
+    snapshot = basis.snapshot.with_placed(targets)
+    return Explainer(snapshot, entry.configuration.policy, basis.looked_at)
 
 
 @attrs.frozen(slots=True)

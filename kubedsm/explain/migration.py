@@ -101,8 +101,6 @@ class MigrationExplainer:
     progress: Progress
     state: str
     snapshot: Snapshot
-    #: as of the decision
-    configuration: Configuration
 
     @classmethod
     def find(
@@ -110,12 +108,12 @@ class MigrationExplainer:
     ) -> "MigrationExplainer | None":
         """Look up a recorded migration by key; None if not recorded."""
         found = record.migration(key)
-        if found is None or (configuration := found[0].configuration) is None:
+        if found is None:
             return None
         entry, outcome = found
         progress, basis = record.progress_of(outcome.id, snapshot.pods), record.basis(entry)
         state = record.state_of(outcome)
-        return cls(entry, outcome, basis, progress, state, snapshot, configuration)
+        return cls(entry, outcome, basis, progress, state, snapshot)
 
     def explain(self) -> Explanation[MigrationFacts]:
         title = f"Why {self.outcome.move.pod} {self._verb}"
@@ -136,7 +134,7 @@ class MigrationExplainer:
     def _purpose(self) -> str:
         if self.basis is None:
             return self.outcome.move.purpose
-        qos_targets = self.configuration.policy.qos_targets_in(self.basis.snapshot)
+        qos_targets = self.entry.configuration.policy.qos_targets_in(self.basis.snapshot)
         moves = [outcome.move for outcome in self.entry.moves]
         return describe_purpose(self.outcome.move, moves, self.basis.shares_before, qos_targets)
 
@@ -194,7 +192,7 @@ class MigrationExplainer:
 
     def _describe_cost(self) -> Iterator[Words]:
         move = self.outcome.move
-        if text := _MODES[migration_mode(move.pod, self.configuration)]:
+        if text := _MODES[migration_mode(move.pod, self.entry.configuration)]:
             yield (text,)
         began, ended = self.progress.began, self.progress.ended
         if began and ended:
@@ -203,7 +201,7 @@ class MigrationExplainer:
             yield ("It began at ", moment(began), ".")
         if not self.progress.ended and self.state in _VERBS:
             yield from describe_pull(move.pod, move.target, self.snapshot)
-        if price := self.configuration.migration.price:
+        if price := self.entry.configuration.migration.price:
             yield (f"Its benefit has to exceed {price:g} pod-seconds at the edge.",)
 
     def _describe_effect(self) -> Iterator[Words]:

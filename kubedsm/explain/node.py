@@ -9,8 +9,7 @@ from typing import Literal
 import attrs
 
 from kubedsm.explain.decision_record import Basis, DecisionRecord, Entry
-from kubedsm.explain.decisions import apply_decision
-from kubedsm.explain.explainer import Explainer
+from kubedsm.explain.decisions import build_explainer
 from kubedsm.explain.explanation import (
     Explanation,
     Section,
@@ -184,7 +183,7 @@ class NodeExplainer:
         for entry, basis in self.decided or ():
             if self.node.name not in basis.snapshot.nodes:
                 continue
-            explainer = Explainer(apply_decision(basis, entry), self.policy, basis.looked_at)
+            explainer = build_explainer(basis, entry)
             for choice in entry.pods[:_CHECKED]:
                 pod = basis.snapshot.pods.get(choice.uid)
                 if pod is None or choice.node == self.node.name:

@@ -108,6 +108,7 @@ class Application:
 
         After an invalidation, the remaining pods are replanned.
         """
+        configuration = self.scheduler.configuration.current
         valid = await self._apply_chunks(response)
         if valid and response.decision.looked_at is not None:
             self.scheduler.advance_sampling(response.decision.looked_at)
@@ -116,7 +117,7 @@ class Application:
             bindings=tuple(self._placed),
             unplaced={uid: {} for uid in self._messages},
         )
-        self.scheduler.record.batch(self.snapshot, self.decision, self._messages)
+        self.scheduler.record.batch(self.snapshot, self.decision, self._messages, configuration)
         return valid
 
     async def _apply_chunks(self, response: PlaceResponse) -> bool:

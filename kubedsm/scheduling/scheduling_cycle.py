@@ -263,7 +263,7 @@ class Scheduler(Controller):
             if stage.last and decision.unplaced:
                 messages = self.attempts.park_unschedulable(snapshot, decision.unplaced)
             self.bind(batch, decision.bindings)
-            self.record.batch(snapshot, decision, messages)
+            self.record.batch(snapshot, decision, messages, self.configuration.current)
             if stage.last and decision.late:
                 self.attempts.requeue_late(decision.late)
             done = {pod.uid for pod in (*awaiting_capacity, *(b.pod for b in decision.bindings))}

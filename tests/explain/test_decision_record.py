@@ -5,7 +5,7 @@ import asyncio
 import attrs
 import msgspec
 
-from kubedsm.config.settings import load
+from kubedsm.config.settings import Configuration, load
 from kubedsm.explain import decision_record as record_module
 from kubedsm.explain.decision import explain_decision
 from kubedsm.explain.decision_record import DecisionRecord, Kind
@@ -77,6 +77,7 @@ async def test_nodes_are_explained_as_they_were_when_it_was_decided():
         }
         [cloud_pod] = [p for p in world.pods() if p["spec"]["nodeName"] == "c1"]
         world.patch(NODES, "c1", {"spec": {"unschedulable": True}})
+        world.runtime.configuration.replace('services: {"*": {qos: 0.2}}', "test", 0.0)
         await asyncio.sleep(5)
         [said] = explanations(world, cloud_pod["metadata"]["name"])
         cloud, edge = said["nodes"]
@@ -88,6 +89,9 @@ async def test_nodes_are_explained_as_they_were_when_it_was_decided():
         assert said["nodesAsOf"] == "decision"
         assert said["decidedAt"] < "2026-01-01T00:00:02"
         assert said["summary"] in messages
+        edge_pod = next(p for p in world.pods() if p["spec"]["nodeName"] == "e1")
+        [said] = explanations(world, edge_pod["metadata"]["name"])
+        assert said["reason"][-1] == " targets 5 of its 5 pods at the edge (100%) and had 0"
 
 
 async def test_a_waiting_pod_is_explained_and_noted_once_however_often_it_is_tried():
@@ -220,7 +224,8 @@ def snapshot_with(number):
 def note(record, number, placed=True):
     snapshot, pod = snapshot_with(number)
     bindings = (Binding(pod, NodeName("e1"), Tier.EDGE),) if placed else ()
-    record.batch(snapshot, Decision(bindings), {} if placed else {pod.uid: "no room"})
+    messages = {} if placed else {pod.uid: "no room"}
+    record.batch(snapshot, Decision(bindings), messages, Configuration())
 
 
 async def test_it_is_bounded_and_large_snapshots_are_fewer(monkeypatch):
