@@ -293,7 +293,7 @@ class Elector:
                 self._failures += 1
                 self._throttle.log(log.warning, "lease not renewed", error, lease=str(self._name))
                 # Try again immediately: the window ends, or another client changed the Lease.
-                pause = 0.0 if pause else self._times.pause
+                pause = 0.0 if self._failures % 2 else self._times.pause
 
     def _seconds_to_renewal(self) -> float:
         return max(0.0, self._renewal_sent + self._times.pause - self._clock.monotonic())

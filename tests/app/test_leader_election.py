@@ -233,6 +233,18 @@ async def test_a_slow_api_server_leaves_the_gate_open(world, slow_election):
             assert mine.gate.is_open
 
 
+@pytest.mark.parametrize("latency", [0.01, 1.0])
+async def test_one_refused_renewal_is_repeated_at_once(world, latency):
+    sent = []
+    faults = EachLease(
+        lambda count: sent.append(world.clock.monotonic()) or count == 5, OUTCOMES["503"]
+    )
+    mine = candidate(world, faults=faults)
+    mine.elector._cluster._latency = latency
+    async with leading(mine, 20):
+        assert sent[6] - sent[5] <= latency + 0.01
+
+
 async def test_a_renewal_opens_the_gate_from_the_moment_it_was_sent(world):
     """Not from the answer: it may have been on its way for long."""
     sent = []
