@@ -5,7 +5,8 @@ Names follow kube-scheduler and client-go for equivalent measurements.
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from typing import get_args
+from functools import cache
+from typing import Any, get_args
 
 import attrs
 import structlog
@@ -91,6 +92,8 @@ class Instruments(Listener):
         self._profile = profile
         self._host = host
         self._waiting: dict[Uid, _Waiting] = {}
+        #: time series by metric and labels, for each request and pod: `labels` takes a lock
+        self._series: Callable[..., Any] = cache(lambda metric, *labels: metric.labels(*labels))
         self.registry = Registry()
         self._define_scheduling()
         self._define_rebalancing()
@@ -276,7 +279,7 @@ class Instruments(Listener):
                 if waited.attempts < MOST_ATTEMPTS:
                     attempts = str(waited.attempts)
                 seconds = self._clock.monotonic() - waited.since
-                self._pod_seconds.labels(attempts).observe(seconds)
+                self._series(self._pod_seconds, attempts).observe(seconds)
 
     def batch_begun(self, pods: Sequence[Pod]) -> None:
         now = self._clock.monotonic()
@@ -290,11 +293,11 @@ class Instruments(Listener):
         self._thought.labels("batch").observe(seconds)
 
     def attempt_ended(self, pod: Pod, result: Result) -> None:
-        self._attempts.labels(result, self._profile).inc()
+        self._series(self._attempts, result, self._profile).inc()
         waiting = self._waiting.get(pod.uid)
         if waiting is not None and waiting.began is not None:
             seconds = self._clock.monotonic() - waiting.began
-            self._attempt_seconds.labels(result, self._profile).observe(seconds)
+            self._series(self._attempt_seconds, result, self._profile).observe(seconds)
             waiting.began = None
 
     def preemption_begun(self, pod: Pod) -> None:  # noqa: ARG002  no label takes its name
@@ -327,12 +330,12 @@ class Instruments(Listener):
 
     def plan_ended(self, plan: Plan, seconds: float) -> None:
         kind = _plan_kind(plan)
-        self._plans.labels(kind, _plan_outcome(plan, kind)).inc()
+        self._series(self._plans, kind, _plan_outcome(plan, kind)).inc()
         steps: dict[tuple[str, str], int] = defaultdict(int)
         for step in plan.steps:
             steps[step.kind.value, step.state.value] += 1
         for labels, count in steps.items():
-            self._steps.labels(*labels).inc(count)
+            self._series(self._steps, *labels).inc(count)
         if kind == "migration":
             self._migration_seconds.observe(seconds)
 
@@ -360,8 +363,8 @@ class Instruments(Listener):
     def count_request(self, answered: Answered) -> None:
         """Count a finished API request by verb, resource and status."""
         method = answered.request.method
-        self._requests.labels(answered.code, method, self._host).inc()
-        self._request_seconds.labels(method, self._host).observe(answered.seconds)
+        self._series(self._requests, answered.code, method, self._host).inc()
+        self._series(self._request_seconds, method, self._host).observe(answered.seconds)
         if not answered.code.startswith(("2", "3")):
             right = answered.right
             self._errors.labels(right.verb, right.resource, answered.code).inc()
