@@ -15,7 +15,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable
-from functools import cache, partial
+from functools import partial
 from multiprocessing.connection import Connection
 from queue import SimpleQueue
 
@@ -70,7 +70,8 @@ def solve(library: str, request: Request, deadline: Deadline) -> Solved:
     if min(effort, seconds) < _LEAST_SECONDS:
         return Solved(Status.UNKNOWN)
     limited, begun = attrs.evolve(request, seconds=seconds, effort=effort), time.monotonic()
-    solved = _process_for(library).solve(limited, deadline)
+    process = _PROCESSES.setdefault(library, SolverProcess(library))
+    solved = process.solve(limited, deadline)
     deadline.meter.out_of_time |= time.monotonic() - begun >= seconds
     deadline.spend(round(solved.effort * STEPS_PER_SECOND))
     return solved
@@ -160,13 +161,6 @@ class SolverProcess:
             self._process.kill()
         self._line = self._process = None
 
-    def forget(self) -> None:
-        """Drop the inherited handle in a forked child, without terminating the parent's process."""
-        self._lock = threading.Lock()
-        if self._line is not None:
-            self._line.close()
-        self._line = self._process = None
-
 
 def _kill_after(seconds: float, process: ForkedProcess, late: threading.Event) -> threading.Timer:
     """Kill the solver process after the deadline, from a thread: even sending may block."""
@@ -181,36 +175,25 @@ def _kill_after(seconds: float, process: ForkedProcess, late: threading.Event) -
     return timer
 
 
-_PROCESSES: list[SolverProcess] = []
-
-
-@cache
-def _process_for(library: str) -> SolverProcess:
-    process = SolverProcess(library)
-    _PROCESSES.append(process)
-    return process
+#: by library
+_PROCESSES: dict[str, SolverProcess] = {}
 
 
 def pids() -> list[int]:
     """Return the process ids of the running solver processes."""
-    return [process.pid for process in _PROCESSES if process.pid is not None]
+    return [process.pid for process in list(_PROCESSES.values()) if process.pid is not None]
 
 
 def stop_all() -> None:
     """Kill the solver processes; the next request starts new ones."""
-    for process in _PROCESSES:
+    for process in list(_PROCESSES.values()):
         process.stop()
     _PROCESSES.clear()
-    _process_for.cache_clear()
-
-
-def _forget_all() -> None:
-    for process in _PROCESSES:
-        process.forget()
 
 
 atexit.register(stop_all)
-os.register_at_fork(after_in_child=_forget_all)
+# A forked child has no part in the solver processes of its parent.
+os.register_at_fork(after_in_child=_PROCESSES.clear)
 
 
 # In the solver process.
