@@ -9,11 +9,11 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 
 from kubedsm.model.events import Change
+from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import EVERY_ADDRESS, HostPort, NodeName, Resources
 from kubedsm.model.node_index import NodeIndex
 from kubedsm.model.quantities import format_amount
 from kubedsm.plugins.plugin import (
-    Cluster,
     EquivalenceClass,
     Plugin,
     RejectedNodes,
@@ -128,7 +128,7 @@ def node_ports(candidate: EquivalenceClass, scene: Scene) -> Iterator[RejectedNo
         yield RejectedNodes(scene.nodes.at(full), (NO_FREE_PORTS,))
 
 
-def _port_freed(change: Change, candidate: EquivalenceClass, _: Cluster) -> bool:
+def _port_freed(change: Change, candidate: EquivalenceClass, _: ClusterMirror) -> bool:
     return change.gone is not None and any(
         ports_clash(wanted, held)
         for wanted in candidate.rules.ports

@@ -7,20 +7,13 @@ KEP-4247; EventsToRegister of kube-scheduler's plugins.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Protocol, Self
+from typing import Self
 
 import attrs
 
 from kubedsm.model.events import Change, Matter
-from kubedsm.model.model import (
-    Node,
-    NodeName,
-    Pod,
-    PodAffinityTerm,
-    PodClass,
-    Resources,
-    SchedulingRules,
-)
+from kubedsm.model.mirror import ClusterMirror
+from kubedsm.model.model import Pod, PodAffinityTerm, PodClass, SchedulingRules
 from kubedsm.model.node_index import FreeCapacity, Mask, NodeIndex, Positions
 from kubedsm.model.residents import Residents, Selection
 from kubedsm.model.surroundings import Surroundings
@@ -111,24 +104,12 @@ def node_labels(rules: SchedulingRules) -> Iterator[str]:
         yield constraint.topology_key
 
 
-class Cluster(Protocol):
-    """Cluster state after a change, as the input of queueing hints."""
-
-    @property
-    def surroundings(self) -> Surroundings: ...
-
-    def node(self, name: NodeName) -> Node | None: ...
-
-    @property
-    def free(self) -> Mapping[NodeName, Resources]: ...
-
-
 #: Yields rejected nodes, in evaluation order.
 Filter = Callable[[EquivalenceClass, Scene], Iterable[RejectedNodes]]
 #: Returns 0..100 for each node; None if not applicable.
 Score = Callable[[EquivalenceClass, Scene, Positions], list[int] | None]
 #: None: evaluate the changed node, or the node with released capacity
-Hint = Callable[[Change, EquivalenceClass, Cluster], bool] | None
+Hint = Callable[[Change, EquivalenceClass, ClusterMirror], bool] | None
 
 
 @attrs.frozen(slots=True, kw_only=True, eq=False)
@@ -161,7 +142,7 @@ class Plugin:
     weight: int = 0
 
 
-def never(_change: Change, _candidate: EquivalenceClass, _cluster: Cluster) -> bool:
+def never(_change: Change, _candidate: EquivalenceClass, _cluster: ClusterMirror) -> bool:
     """Queueing hint that never requeues a pod, for plugins whose verdict depends only on the
     pod.
     """

@@ -8,13 +8,13 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from kubedsm.model.events import Change
+from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import Pod, PodAffinityTerm
 from kubedsm.model.node_index import MISSING, Mask, Positions
 from kubedsm.model.residents import Selection
 from kubedsm.model.surroundings import Namespace
 from kubedsm.plugins.plugin import (
     MAX_NODE_SCORE,
-    Cluster,
     EquivalenceClass,
     Plugin,
     RejectedNodes,
@@ -132,8 +132,8 @@ def _score_neighbours(
     return scale_neighbours(total[chosen].tolist()) if total.any() else None
 
 
-def _neighbours_changed(change: Change, candidate: EquivalenceClass, cluster: Cluster) -> bool:
-    rules, surroundings = candidate.rules, cluster.surroundings
+def _neighbours_changed(change: Change, candidate: EquivalenceClass, mirror: ClusterMirror) -> bool:
+    rules, surroundings = candidate.rules, mirror.surroundings
     thing = change.surrounding_after or change.surrounding_before
     if isinstance(thing, Namespace):
         terms = (*rules.affinity, *rules.anti_affinity)

@@ -14,13 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kubedsm.model.events import Change
+from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import Pod, SpreadConstraint
 from kubedsm.model.node_index import Column, Ints, Mask, Positions
 from kubedsm.model.residents import Selection
 from kubedsm.model.selectors import selects
 from kubedsm.plugins.plugin import (
     MAX_NODE_SCORE,
-    Cluster,
     EquivalenceClass,
     Plugin,
     RejectedNodes,
@@ -170,7 +170,7 @@ def _score_terms(
     return [(count, constraint.max_skew, size) for count in matching.tolist()]
 
 
-def _spread_changed(change: Change, candidate: EquivalenceClass, cluster: Cluster) -> bool:
+def _spread_changed(change: Change, candidate: EquivalenceClass, cluster: ClusterMirror) -> bool:
     node_before, node_after = change.node_before, change.node_after
     if node_before is not None or node_after is not None:
         if node_before is None or node_after is None:

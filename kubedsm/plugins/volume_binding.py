@@ -12,6 +12,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 import numpy as np
 
 from kubedsm.model.events import Change
+from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import ClaimReference, SchedulingRules
 from kubedsm.model.node_index import Mask
 from kubedsm.model.surroundings import (
@@ -23,7 +24,7 @@ from kubedsm.model.surroundings import (
     Surroundings,
     Volume,
 )
-from kubedsm.plugins.plugin import Cluster, EquivalenceClass, Plugin, RejectedNodes, Scene
+from kubedsm.plugins.plugin import EquivalenceClass, Plugin, RejectedNodes, Scene
 from kubedsm.plugins.storage import Assignment
 from kubedsm.plugins.volumes import count_attachable, has_own_volume_changed, is_reached_anywhere
 
@@ -196,7 +197,7 @@ def _match_volumes(claims: Sequence[Claim], taken: Collection[str], scene: Scene
             given[name] = given[name] | mask if name in given else mask
 
 
-def _may_bind(change: Change, candidate: EquivalenceClass, cluster: Cluster) -> bool:
+def _may_bind(change: Change, candidate: EquivalenceClass, cluster: ClusterMirror) -> bool:
     """Queueing hint: True after a change of the pod's claims, or of storage for waiting claims."""
     if change.node_relabelled or has_own_volume_changed(change, candidate, cluster):
         return True

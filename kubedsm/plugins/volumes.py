@@ -9,6 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from kubedsm.model.events import Change
+from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import Disk, NodeName, Pod, SchedulingRules
 from kubedsm.model.node_index import Column, Ints, Mask, NodeIndex
 from kubedsm.model.selectors import Requirement
@@ -22,7 +23,7 @@ from kubedsm.model.surroundings import (
     Surroundings,
     Volume,
 )
-from kubedsm.plugins.plugin import Cluster, EquivalenceClass, Plugin, RejectedNodes, Scene
+from kubedsm.plugins.plugin import EquivalenceClass, Plugin, RejectedNodes, Scene
 
 NO_DISK = "node(s) had no available disk"
 ONCE_PER_POD = (
@@ -101,7 +102,7 @@ def _in_zone(nodes: NodeIndex, allowed: Requirement, also: str) -> Mask:
     return named.match_requirement(allowed) | (~named.present & other.match_requirement(allowed))
 
 
-def _volume_left(change: Change, candidate: EquivalenceClass, cluster: Cluster) -> bool:
+def _volume_left(change: Change, candidate: EquivalenceClass, cluster: ClusterMirror) -> bool:
     if change.node_left or _volumes_changed(change, candidate, cluster):
         return True
     gone, rules = change.gone, candidate.rules
@@ -113,11 +114,13 @@ def _volume_left(change: Change, candidate: EquivalenceClass, cluster: Cluster) 
     return shared or not set(theirs.claim_keys).isdisjoint(rules.claim_keys)
 
 
-def _volumes_changed(change: Change, candidate: EquivalenceClass, cluster: Cluster) -> bool:
+def _volumes_changed(change: Change, candidate: EquivalenceClass, cluster: ClusterMirror) -> bool:
     return change.node_relabelled or has_own_volume_changed(change, candidate, cluster)
 
 
-def has_own_volume_changed(change: Change, candidate: EquivalenceClass, cluster: Cluster) -> bool:
+def has_own_volume_changed(
+    change: Change, candidate: EquivalenceClass, cluster: ClusterMirror
+) -> bool:
     keys = candidate.rules.claim_keys
     known = list(cluster.surroundings.claims_at(keys))
     match change.surrounding_after or change.surrounding_before:
@@ -174,7 +177,7 @@ def count_attachable(driver: str, scene: Scene) -> Ints:
     return left
 
 
-def _may_attach(change: Change, candidate: EquivalenceClass, cluster: Cluster) -> bool:
+def _may_attach(change: Change, candidate: EquivalenceClass, cluster: ClusterMirror) -> bool:
     """Queueing hint: True after a detachment, an increased limit, or attachment of the volume."""
     if has_own_volume_changed(change, candidate, cluster):
         return True

@@ -27,7 +27,7 @@ from kubedsm.model.events import Change, Matter
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import Node, Pod, Resources, Uid, Workload, serving_order
 from kubedsm.plugins.fit import shortages
-from kubedsm.plugins.plugin import Cluster, EquivalenceClass, Hint
+from kubedsm.plugins.plugin import EquivalenceClass, Hint
 from kubedsm.plugins.plugins import BY_NAME, PLUGINS, accepts, rejection
 from kubedsm.process.backoff import Doubling
 from kubedsm.process.clock import RESOLUTION, Clock
@@ -411,7 +411,7 @@ class Unschedulable:
         return cls(EquivalenceClass(pod.pod_class, pod.namespace, labels), rules)
 
 
-def node_now_accepts(change: Change, candidate: EquivalenceClass, cluster: Cluster) -> bool:
+def node_now_accepts(change: Change, candidate: EquivalenceClass, cluster: ClusterMirror) -> bool:
     """Return True if the changed node rejected such pods before, and accepts them now."""
     pod_class, freed = candidate.pod_class, change.freed
     before, after = change.node_before, change.node_after
@@ -429,7 +429,7 @@ def node_now_accepts(change: Change, candidate: EquivalenceClass, cluster: Clust
 
 
 def count_helped(
-    hint: Hint, unschedulable: Unschedulable, change: Change, cluster: Cluster, *, more: bool
+    hint: Hint, unschedulable: Unschedulable, change: Change, cluster: ClusterMirror, *, more: bool
 ) -> int:
     """Return an upper bound on the unschedulable pods that may become schedulable by the change.
 
@@ -452,7 +452,7 @@ def room_for(unschedulable: Unschedulable, free: Resources) -> int:
 
 
 def still_unschedulable(
-    unschedulable: Unschedulable, node: Node, cluster: Cluster
+    unschedulable: Unschedulable, node: Node, cluster: ClusterMirror
 ) -> Unschedulable | None:
     """Add the plugin by which a new node rejects a class of unschedulable pods to its rejecting
     plugins; return None if the node accepts the pods.
