@@ -6,11 +6,11 @@ Elected at once, it has not listed any pods yet, so one list is enough.
 """
 
 import asyncio
-from collections.abc import Awaitable
 
 from kubedsm.app.assembly import Runtime
 from kubedsm.app.leader_election import Elector
 from kubedsm.execution.migrations import STARTS, WAITS_FOR_REPLACEMENT
+from kubedsm.process.clock import ends_within
 
 STOPPING = "the scheduler stops"
 #: fractions of the grace period for finishing migrations, and for rolling back the others
@@ -68,16 +68,7 @@ async def wind_down(runtime: Runtime, grace: float) -> None:
     """
     manager = runtime.manager
     manager.abort_steps(STARTS, STOPPING)
-    if not await _ends_within(grace * FINISHING, manager.quiet.wait()):
+    if not await ends_within(grace * FINISHING, manager.quiet.wait()):
         manager.abort_steps(WAITS_FOR_REPLACEMENT, STOPPING)
-        await _ends_within(grace * TAKING_BACK, manager.quiet.wait())
-    await _ends_within(min(grace, FLUSHING), runtime.flush_writes())
-
-
-async def _ends_within(seconds: float, done: Awaitable[object]) -> bool:
-    try:
-        async with asyncio.timeout(seconds):
-            await done
-    except TimeoutError:
-        return False
-    return True
+        await ends_within(grace * TAKING_BACK, manager.quiet.wait())
+    await ends_within(min(grace, FLUSHING), runtime.flush_writes())

@@ -8,7 +8,6 @@ Only the leader queries: a new leader has all results immediately after the elec
 """
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
@@ -35,7 +34,7 @@ from kubedsm.kube.watching.config_map import FollowedConfigMap
 from kubedsm.model.events import MeasuredApplied
 from kubedsm.model.measured import NOTHING_MEASURED, Measured
 from kubedsm.model.snapshot import Snapshot
-from kubedsm.process.clock import RESOLUTION
+from kubedsm.process.clock import RESOLUTION, ends_within
 
 log = structlog.get_logger()
 
@@ -190,9 +189,8 @@ class LoadMonitor(Controller):
             if load.prometheus:
                 await self._run_queries()
             pause = load.period - (self.clock.monotonic() - began) if load.prometheus else None
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(pause if pause is None else max(pause, RESOLUTION)):
-                    await self._reconfigured.wait()
+            pause = pause if pause is None else max(pause, RESOLUTION)
+            await ends_within(pause, self._reconfigured.wait())
 
     async def _run_queries(self) -> None:
         configuration = self.configuration.current

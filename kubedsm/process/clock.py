@@ -5,7 +5,7 @@ In simulations and tests with virtual time, both clocks follow the event loop.
 
 import asyncio
 import time
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Coroutine
 from datetime import UTC, datetime
 from typing import Any, Protocol
 
@@ -33,3 +33,13 @@ class SystemClock:
     monotonic = staticmethod(time.monotonic)
     wall = staticmethod(time.time)
     sleep = staticmethod(asyncio.sleep)
+
+
+async def ends_within(seconds: float | None, work: Awaitable[object]) -> bool:
+    """Await work, for up to some seconds (None: without limit); return False if cut short."""
+    try:
+        async with asyncio.timeout(seconds):
+            await work
+    except TimeoutError:
+        return False
+    return True

@@ -16,7 +16,7 @@ from kubedsm.model.events import Change
 from kubedsm.model.model import Node, NodeName, Pod, Uid, Workload
 from kubedsm.model.sites import NOTHING_AWAY, Away, is_partitioned, sites_of
 from kubedsm.process.backoff import Doubling
-from kubedsm.process.clock import RESOLUTION
+from kubedsm.process.clock import RESOLUTION, ends_within
 
 log = structlog.get_logger()
 
@@ -79,11 +79,7 @@ class Sites(Controller):
                 on_partition(partitioned - reported)
             reported = partitioned
             wait = None if self._due == math.inf else max(0.0, self._due - self.clock.monotonic())
-            try:
-                async with asyncio.timeout(wait):
-                    await self._news.wait()
-            except TimeoutError:
-                continue
+            await ends_within(wait, self._news.wait())
 
     def away(self) -> Away:
         """Return the edge sites that are partitioned or in the stabilisation period afterwards,

@@ -5,7 +5,6 @@ messages; viewers without reads cost nothing.
 """
 
 import asyncio
-import contextlib
 import re
 import secrets
 from collections.abc import AsyncGenerator, Callable, Collection, Mapping
@@ -16,7 +15,7 @@ import msgspec
 from kubedsm.dashboard.recording import Recording
 from kubedsm.dashboard.rows import Changes, Message, Snapshot, encode_message
 from kubedsm.dashboard.server.leader import LeaderPage
-from kubedsm.process.clock import Clock
+from kubedsm.process.clock import Clock, ends_within
 from kubedsm.process.supervisor import Supervisor
 
 #: seconds between two evaluations: with viewers, without, and when something may soon be over
@@ -135,9 +134,7 @@ class Stream:
 
     async def _await_look(self) -> None:
         await self._clock.sleep(AT_ONCE)
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout((LOOK if self.viewers else GLANCE) - AT_ONCE):
-                await self._stirred.wait()
+        await ends_within((LOOK if self.viewers else GLANCE) - AT_ONCE, self._stirred.wait())
 
     def _publish(self, message: Message | None) -> None:
         """Record the next message, if any, and notify the viewers."""

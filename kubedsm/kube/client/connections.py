@@ -26,7 +26,7 @@ import httptools
 from yarl import URL
 
 from kubedsm.kube.client.port import ClusterError, Response, Unreachable
-from kubedsm.process.clock import Clock
+from kubedsm.process.clock import Clock, ends_within
 
 #: kept open, one for each bind in flight: with half as many a burst takes a sixth longer
 FEW = 64
@@ -187,7 +187,8 @@ class Connections:
                     connection = self._pop_idle()
                 if connection is None:
                     async with asyncio.timeout(within):
-                        is_of_few = is_of_few or await self._acquire_place(min(SOON, within / 2))
+                        soon = min(SOON, within / 2)
+                        is_of_few = is_of_few or await ends_within(soon, self._few.acquire())
                         connection = self._pop_idle() or await self._open_connection()
             except TimeoutError:
                 raise unreachable(self.url, f"no connection within {within:g} s") from None
@@ -221,14 +222,6 @@ class Connections:
     async def aclose(self) -> None:
         """Close all connections."""
         await _close_all(list(self._all))
-
-    async def _acquire_place(self, within: float) -> bool:
-        """Wait until the pool has a free slot; return False after `within` seconds."""
-        try:
-            async with asyncio.timeout(within):
-                return await self._few.acquire()
-        except TimeoutError:
-            return False
 
     def _pop_idle(self) -> Connection | None:
         while self._idle:

@@ -15,7 +15,7 @@ import aiohttp
 import attrs
 import orjson
 
-from kubedsm.process.clock import Clock
+from kubedsm.process.clock import Clock, ends_within
 
 #: Bytes of the longest log line, which may contain a traceback.
 LONGEST_LINE = 2**24
@@ -342,9 +342,7 @@ async def end_process(process: asyncio.subprocess.Process) -> None:
     """Send SIGTERM to the process, and SIGKILL after the grace period."""
     if process.returncode is None:
         process.terminate()
-        with suppress(TimeoutError):
-            async with asyncio.timeout(_GRACE):
-                await process.wait()
+        await ends_within(_GRACE, process.wait())
     if process.returncode is None:
         process.kill()
     await process.wait()

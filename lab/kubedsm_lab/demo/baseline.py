@@ -14,6 +14,7 @@ from multiprocessing.connection import Connection
 
 import attrs
 
+from kubedsm.process.clock import ends_within
 from kubedsm_lab.demo.setting import (
     CONFIGURATION,
     STABILIZATION_SECONDS,
@@ -58,9 +59,7 @@ class Baseline:
 
     async def wait(self, seconds: float) -> None:
         """Wait until kube-scheduler's replay of the demo's load ends, for at most `seconds`."""
-        with suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                await self.over.wait()
+        await ends_within(seconds, self.over.wait())
 
 
 @asynccontextmanager
