@@ -84,7 +84,7 @@ class Runtime:
         # An independent generator: a policy's draws depend on nothing else.
         policy_rng = random.Random(rng.getrandbits(64))
         listener, limits = listener or Listener(), DRY_RUN if dry_run else Limits()
-        timeout, name = limits.request_timeout, configuration.scheduler_name
+        name = configuration.scheduler_name
 
         # State.
         self.dry_run, self.synced = dry_run, asyncio.Event()
@@ -117,9 +117,8 @@ class Runtime:
         )
 
         # Events, and the handle of all controllers.
-        at_once = limits.binds_in_flight
-        binds = BindCalls(cluster, mirror, throttle, at_once=at_once, timeout=timeout)
-        writer = EventWriter(cluster, clock, throttle, instance, timeout, listener)
+        binds = BindCalls(cluster, mirror, throttle, at_once=limits.binds_in_flight)
+        writer = EventWriter(cluster, clock, throttle, instance, listener)
         why = self.decisions.summary
         self.recorder = EventRecorder(
             mirror,
@@ -140,7 +139,6 @@ class Runtime:
             listener,
             self.supervisor,
             throttle,
-            timeout,
         )
 
         # Execution of plans, and records of their ends.

@@ -30,7 +30,6 @@ from kubedsm.kube.calls import leases
 from kubedsm.kube.calls.leases import Lease, Term
 from kubedsm.kube.client.port import Cluster, ClusterError, Conflict, NotFound, ObjectName
 from kubedsm.kube.client.write_gate import WriteGate
-from kubedsm.kube.wire.errors import WireError
 from kubedsm.process.clock import Clock
 from kubedsm.process.log_throttle import LogThrottle
 from kubedsm.terminal.problems import Problem
@@ -155,7 +154,7 @@ class Elector:
         """Context manager: acquire the Lease for the block, and release the Lease afterwards.
 
         If the holder seems dead, wait for the end of the Lease, and report that by `tell`. Raises
-        NotLeadingError if the holder is alive or another takes over, ClusterError, and WireError.
+        NotLeadingError if the holder is alive or another takes over, and ClusterError.
         """
         seen: Term | None = None
         while (wait := await self._try_acquire()) > 0:
@@ -190,7 +189,7 @@ class Elector:
                 term = lease.term.release_at(self._clock.wall())
                 await self._write_term(lease, term)
                 log.info("lease released", lease=str(self._name))
-        except (ClusterError, WireError) as error:
+        except ClusterError as error:
             log.warning("lease not released", lease=str(self._name), error=str(error))
         self.since = None
 
@@ -201,7 +200,7 @@ class Elector:
             wait = self._times.look
             try:
                 free_in = await self._try_acquire()
-            except (ClusterError, WireError, NotLeadingError) as error:
+            except (ClusterError, NotLeadingError) as error:
                 self._failures += 1
                 self._throttle.log(log.warning, "not elected", error, lease=str(self._name))
             else:
@@ -289,7 +288,7 @@ class Elector:
             try:
                 await self._renew_lease()
                 pause = self._seconds_to_renewal()
-            except (ClusterError, WireError) as error:
+            except ClusterError as error:
                 self._failures += 1
                 self._throttle.log(log.warning, "lease not renewed", error, lease=str(self._name))
                 # Try again immediately: the window ends, or another client changed the Lease.
@@ -325,15 +324,12 @@ class Elector:
         )
 
     async def _read_lease(self) -> Lease | None:
-        """Read the Lease; None if absent. Raises ClusterError, WireError."""
+        """Read the Lease; None if absent. Raises ClusterError."""
         timeout = self._times.patience(self._failures)
-        try:
-            return await leases.read(self._cluster, self._name, timeout=timeout)
-        except NotFound:
-            return None
+        return await leases.read(self._cluster, self._name, timeout=timeout)
 
     async def _write_term(self, known: Lease | None, term: Term) -> None:
-        """Write a term to the Lease with optimistic concurrency. Raises ClusterError, WireError."""
+        """Write a term to the Lease with optimistic concurrency. Raises ClusterError."""
         timeout = self._times.patience(self._failures)
         self._lease = await leases.write(self._cluster, self._name, known, term, timeout=timeout)
         self._seen, self.holder = term, term.holder

@@ -18,7 +18,7 @@ from kubedsm.config.documents import DocumentError
 from kubedsm.config.settings import KEY, list_deprecated, text_at
 from kubedsm.events.controller import Handle
 from kubedsm.kube.calls.reads import get_config_map
-from kubedsm.kube.client.port import Cluster, NotFound, ObjectName
+from kubedsm.kube.client.port import Cluster, ObjectName
 from kubedsm.kube.watching.config_map import FollowedConfigMap
 from kubedsm.kube.wire.decoding import ConfigMap
 from kubedsm.process.clock import Clock
@@ -28,19 +28,14 @@ log = structlog.get_logger()
 
 #: seconds between two polls of a file; reading waits for an unchanged period
 POLL = 0.5
-TIMEOUT = 10.0
 
 
 async def find_document_in(cluster: Cluster, name: ObjectName) -> tuple[str | None, str]:
     """Return the configuration document in the ConfigMap, None without one, and the source's name
-    for messages. Raises ClusterError, WireError.
+    for messages. Raises ClusterError.
     """
-    source = f"ConfigMap {name}, {KEY}"
-    try:
-        found = await get_config_map(cluster, name.namespace, name.name, timeout=TIMEOUT)
-    except NotFound:
-        return None, source
-    return found.data.get(KEY), source
+    found = await get_config_map(cluster, name)
+    return None if found is None else found.data.get(KEY), f"ConfigMap {name}, {KEY}"
 
 
 @attrs.define

@@ -17,7 +17,6 @@ from kubedsm.events.event_writer import WorkloadEvents
 from kubedsm.explain.event_notes import Note
 from kubedsm.kube.calls import reads
 from kubedsm.kube.client.port import ClusterError, Forbidden
-from kubedsm.kube.wire.errors import WireError
 from kubedsm.model.model import Workload
 from kubedsm.model.selecting import Service
 from kubedsm.model.snapshot import Snapshot
@@ -72,10 +71,10 @@ class ServiceRouting(Controller):
             self.spreading = frozenset()
             return
         try:
-            services = await reads.list_services(self.cluster, timeout=self.timeout)
+            services = await reads.list_services(self.cluster)
         except Forbidden:
             return  # the right belongs to migrations, which may be off
-        except (ClusterError, WireError) as error:
+        except ClusterError as error:
             self.throttle.log(log.warning, "services not listed", error)
             return
         found = set[tuple[str, Workload]]()

@@ -1,7 +1,6 @@
 """Opting namespaces and workloads in to the scheduler, and out again."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
 
 import attrs
 import click
@@ -13,9 +12,7 @@ from kubedsm.cli.options import AdoptionOptions
 from kubedsm.config.settings import load
 from kubedsm.kube.calls import adoption, leases
 from kubedsm.kube.calls.adoption import DEFAULT_SCHEDULER, EXEMPT_NAMESPACES, KINDS, Template
-from kubedsm.kube.client.port import Cluster, ClusterError, NotFound, ObjectName, is_name
-from kubedsm.kube.joining import TIMEOUT
-from kubedsm.kube.wire.errors import WireError
+from kubedsm.kube.client.port import Cluster, ClusterError, ObjectName, is_name
 from kubedsm.model.model import Workload
 from kubedsm.process.clock import Clock, SystemClock, rfc3339
 from kubedsm.terminal.echo import echo
@@ -100,7 +97,7 @@ class Adoption:
                 )
         if not self.options.force:
             await self._require_leader(self.options.config_map)
-        if namespaces and await adoption.has_policy(self.cluster, timeout=TIMEOUT) is False:
+        if namespaces and await adoption.has_policy(self.cluster) is False:
             raise click.ClickException(
                 f"the admission policy {adoption.POLICY_NAME} is absent: kubectl apply -k {_POLICY}"
                 " (Kubernetes 1.36 or newer). Without the policy, name each workload, such as"
@@ -132,7 +129,7 @@ class Adoption:
             else:
                 namespace = target.namespace
                 exempt = namespace not in targets and await adoption.is_opted_in(
-                    self.cluster, namespace, timeout=TIMEOUT
+                    self.cluster, namespace
                 )
                 await self._set_scheduler(target, DEFAULT_SCHEDULER, exempt=exempt)
 
@@ -141,7 +138,7 @@ class Adoption:
     async def _opt_in_namespace(self, name: str) -> None:
         await self._label(name, "true")
         self._say(f"namespace/{name} opted in")
-        templates = await adoption.list_templates(self.cluster, name, timeout=TIMEOUT)
+        templates = await adoption.list_templates(self.cluster, name)
         for found in templates:
             if found.scheduler_name != DEFAULT_SCHEDULER or found.refuses_policy:
                 self._say(f"{found} keeps the scheduler of its pod template")
@@ -152,16 +149,14 @@ class Adoption:
     async def _opt_out_namespace(self, name: str) -> None:
         await self._label(name, None)
         self._say(f"namespace/{name} opted out")
-        templates = await adoption.list_templates(self.cluster, name, timeout=TIMEOUT)
+        templates = await adoption.list_templates(self.cluster, name)
         for found in templates:
             if found.scheduler_name != DEFAULT_SCHEDULER:
                 self._say(f"{found} keeps the scheduler of its pod template; opt it out by name")
         await self._restart_all(templates)
 
     async def _label(self, name: str, value: str | None) -> None:
-        await adoption.label_namespace(
-            self.cluster, name, value, dry_run=self.options.dry_run, timeout=TIMEOUT
-        )
+        await adoption.label_namespace(self.cluster, name, value, dry_run=self.options.dry_run)
 
     async def _restart_all(self, templates: Sequence[Template]) -> None:
         """Restart workloads whose scheduler the admission policy sets, if requested."""
@@ -170,16 +165,16 @@ class Adoption:
             if found.scheduler_name == DEFAULT_SCHEDULER and not found.refuses_policy:
                 self._say(found.describe_rollout())
                 if not self.options.dry_run:
-                    await adoption.restart(self.cluster, found, at, timeout=TIMEOUT)
+                    await adoption.restart(self.cluster, found, at)
 
     async def _set_scheduler(self, workload: Workload, name: str, *, exempt: bool) -> None:
-        found = await adoption.get_template(self.cluster, workload, timeout=TIMEOUT)
+        found = await adoption.get_template(self.cluster, workload)
         if (found.scheduler_name, found.refuses_policy) == (name, exempt):
             self._say(f"{found} has the scheduler {name} already")
             return
         self._say(found.describe_rollout())
         if not self.options.dry_run:
-            await adoption.set_scheduler(self.cluster, found, name, exempt=exempt, timeout=TIMEOUT)
+            await adoption.set_scheduler(self.cluster, found, name, exempt=exempt)
         self._say(f"{found} {'opted out' if name == DEFAULT_SCHEDULER else 'opted in'}")
 
     def _say(self, text: str) -> None:
@@ -187,14 +182,12 @@ class Adoption:
 
     async def _require_leader(self, name: ObjectName) -> None:
         """Raise ClickException unless a leader renews the Lease: opted-in pods would wait."""
-        terms = []
-        with suppress(NotFound):
-            terms.append((await leases.read(self.cluster, name, timeout=TIMEOUT)).term)
-            if terms[0].holder:
-                await self.clock.sleep(ALIVE)
-                terms.append((await leases.read(self.cluster, name, timeout=TIMEOUT)).term)
-        if terms[1:] and terms[1].holder and terms[0] != terms[1]:
-            return
+        found = await leases.read(self.cluster, name)
+        if found is not None and found.term.holder:
+            await self.clock.sleep(ALIVE)
+            later = await leases.read(self.cluster, name)
+            if later is not None and later.term.holder and later.term != found.term:
+                return
         raise click.ClickException(
             f"no KubeDSM leads by the Lease {name}, and opted-in pods would wait: start the"
             f" scheduler (kubectl -n {name.namespace} get pods), or opt in ahead of it by --force"
@@ -209,7 +202,7 @@ async def _change_each(
     for target in targets:
         try:
             await change(target)
-        except (ClusterError, WireError) as error:
+        except ClusterError as error:
             remark(f"{target}: {error}")
             code = NOT_ALL
     return code

@@ -27,10 +27,9 @@ from kubedsm.kube.client.port import (
     OutcomeUnknown,
     Unreachable,
 )
-from kubedsm.kube.joining import PATIENCE, TIMEOUT
+from kubedsm.kube.joining import PATIENCE
 from kubedsm.kube.watching.reflector import Reflector
 from kubedsm.kube.wire.decoding import NODES, PODS, SURROUNDINGS, Watched
-from kubedsm.kube.wire.errors import WireError
 from kubedsm.model.events import ClusterEvent, KindKnown
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.snapshot import Snapshot
@@ -74,7 +73,7 @@ async def require_namespace(cluster: Cluster, name: str | None) -> None:
     if name is None:
         return
     try:
-        await namespace_uid(cluster, name, timeout=TIMEOUT)
+        await namespace_uid(cluster, name)
     except Forbidden:
         return
     except NotFound:
@@ -93,10 +92,10 @@ async def find_scheduler(server: str, cluster: ExplainedCluster) -> Answering | 
     if found is None:
         return None
     try:
-        uid = await namespace_uid(cluster, timeout=TIMEOUT)
+        uid = await namespace_uid(cluster)
     except Unreachable:
         raise
-    except (ClusterError, WireError) as error:
+    except ClusterError as error:
         raise click.ClickException(
             f"cannot tell whether the scheduler at {server} serves {cluster.server}: {error}"
         ) from None
@@ -110,7 +109,7 @@ async def find_scheduler(server: str, cluster: ExplainedCluster) -> Answering | 
 async def read_snapshot(
     cluster: Cluster, configuration: Configuration, clock: Clock, rng: random.Random
 ) -> Snapshot:
-    """List the cluster once. Raises ClusterError or WireError if nodes or pods cannot be listed."""
+    """List the cluster once. Raises ClusterError if nodes or pods cannot be listed."""
     mirror = ClusterMirror(configuration.scheduler_name, configuration.tiers)
 
     def apply(event: ClusterEvent) -> None:
@@ -118,7 +117,7 @@ async def read_snapshot(
 
     async def list_kind(watched: Watched[Any, ClusterEvent]) -> None:
         reflector = Reflector(cluster, watched, clock, rng, apply, lambda: None, remark)
-        await reflector.list_once(timeout=TIMEOUT)
+        await reflector.list_once()
 
     for watched in (NODES, PODS):
         await list_kind(watched)
@@ -153,7 +152,7 @@ async def read_configuration(
     cluster: Cluster, name: ObjectName, warn: Callable[..., None] = _warn_of_defaults
 ) -> Configuration:
     """Read the configuration in the ConfigMap; with a warning, the defaults without one, or without
-    the right to read it. Raises ClusterError, WireError, DocumentError.
+    the right to read it. Raises ClusterError, DocumentError.
     """
     try:
         text, source = await find_document_in(cluster, name)

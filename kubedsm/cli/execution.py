@@ -21,7 +21,7 @@ from kubedsm.explain.facts import Answering
 from kubedsm.explain.listener import Listener
 from kubedsm.explain.migration_outcome import MoveOutcome, Outcome
 from kubedsm.kube.client.port import Cluster
-from kubedsm.kube.joining import TIMEOUT, greet
+from kubedsm.kube.joining import greet
 from kubedsm.kube.wire.annotations import RequestedMove
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.process.clock import Clock, SystemClock
@@ -49,14 +49,14 @@ def ask_cluster(
     """Read the cluster, compute migrations, and execute them if requested; return the exit code.
 
     `decide` gets this cluster's scheduler responding at `options.server`, if any.
-    Raises NotLeadingError, ClusterError, WireError or ClickException if the errand is refused.
+    Raises NotLeadingError, ClusterError or ClickException if the errand is refused.
     """
     stop = Stop()
 
     async def ask() -> int:
         clock, rng = SystemClock(), random.Random()
         async with connect_cluster(options.kubeconfig_path, options.context) as cluster:
-            await greet(cluster, timeout=TIMEOUT)
+            await greet(cluster)
             scheduler = await find_scheduler(options.server, cluster)
             requests = Requests(cluster, options.config_map, clock)
             if options.wait and await requests.is_paused(options.wait):

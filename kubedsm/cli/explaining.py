@@ -45,9 +45,8 @@ from kubedsm.explain.workload import WorkloadExplainer
 from kubedsm.kube.calls.explained_cluster import ExplainedCluster
 from kubedsm.kube.calls.inspection import list_selected
 from kubedsm.kube.client.port import ClusterError, ObjectName
-from kubedsm.kube.joining import TIMEOUT, greet
+from kubedsm.kube.joining import greet
 from kubedsm.kube.wire.dump import Malformed
-from kubedsm.kube.wire.errors import WireError
 from kubedsm.model.model import NodeName, Pod
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.process.clock import SystemClock
@@ -178,8 +177,8 @@ async def _select_pods(
     """Return the names of the pods that match a label selector, as `namespace/name`."""
     async with connect_cluster(kubeconfig, context) as cluster:
         try:
-            return set((await list_selected(cluster, selector, timeout=TIMEOUT)).values())
-        except (ClusterError, WireError, OSError) as error:
+            return set((await list_selected(cluster, selector)).values())
+        except (ClusterError, OSError) as error:
             raise click.ClickException(f"-l {selector}: {error}") from None
 
 
@@ -222,7 +221,7 @@ async def _ask_cluster(
 ) -> Explanations:
     clock, rng = SystemClock(), random.Random()
     try:
-        await greet(cluster, timeout=TIMEOUT)
+        await greet(cluster)
         if configuration is None:
             configuration = await read_configuration(cluster, ObjectName())
         snapshot = await read_snapshot(cluster, configuration, clock, rng)
@@ -233,7 +232,7 @@ async def _ask_cluster(
         facts = [await client.facts_from_cluster(cluster, explainer, pod) for pod in pods]
         known = zip(facts, pods, strict=True)
         return [explain_pod(with_mobility(f, p, snapshot, configuration)) for f, p in known]
-    except (ClusterError, WireError, OSError) as error:
+    except (ClusterError, OSError) as error:
         raise click.ClickException(
             f"no running scheduler at {server} knows it; from the cluster: {error}"
         ) from None

@@ -17,11 +17,18 @@ from kubedsm.cli.console import log_to, print_document, remark, until_interrupte
 from kubedsm.cli.installation import Installation
 from kubedsm.config.settings import Configuration
 from kubedsm.inspection.checks import Result, parts_needed, run_checks
-from kubedsm.inspection.gathering import TIMEOUT, ClusterState, Gatherer
+from kubedsm.inspection.gathering import ClusterState, Gatherer
 from kubedsm.inspection.overview import PARTS, Overview, Scope, summarise
 from kubedsm.kube.calls.inspection import list_selected
-from kubedsm.kube.client.port import CORE, ClusterError, NotFound, Request, Unreachable, path_of
-from kubedsm.kube.wire.errors import WireError
+from kubedsm.kube.client.port import (
+    CORE,
+    TIMEOUT,
+    ClusterError,
+    NotFound,
+    Request,
+    Unreachable,
+    path_of,
+)
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.planner.plurals import counted
 from kubedsm.process.clock import SystemClock
@@ -133,7 +140,7 @@ def report_status(
                 began = clock.monotonic()
                 try:
                     overview = await _read_overview(gatherer, namespace, selector)
-                except (ClusterError, WireError, click.ClickException) as error:
+                except (ClusterError, click.ClickException) as error:
                     if repeat is None:
                         raise
                     remark(f"{error}; trying again")
@@ -153,7 +160,7 @@ async def _read_overview(
     gatherer: Gatherer, namespace: str | None, selector: str | None
 ) -> Overview:
     """Read the overview of the namespace and the selected pods. Raises ClickException if nodes and
-    pods, from which health follows, cannot be read; ClusterError, WireError.
+    pods, from which health follows, cannot be read; ClusterError.
     """
     await require_namespace(gatherer.cluster, namespace)
     state = await gatherer.gather(PARTS)
@@ -161,7 +168,7 @@ async def _read_overview(
         raise click.ClickException(f"health unknown, nodes and pods not read: {why}")
     selected = None
     if selector is not None:
-        selected = await list_selected(gatherer.cluster, selector, timeout=TIMEOUT)
+        selected = await list_selected(gatherer.cluster, selector)
     return summarise(state, Scope(namespace, selected))
 
 
@@ -254,7 +261,7 @@ def report_versions(installation: Installation, output: str, *, only_client: boo
         try:
             async with open_gatherer(installation) as gatherer:
                 state = await gatherer.gather(("user", "lease", "deployment", "scheduler"))
-        except (ClusterError, WireError) as error:
+        except ClusterError as error:
             remark(f"cluster not read: {error}")
             return 1
         versions["scheduler"] = found = _find_scheduler_version(state)

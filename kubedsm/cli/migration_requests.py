@@ -17,7 +17,6 @@ from kubedsm.kube.client.port import (
     ClusterError,
     Conflict,
     Forbidden,
-    NotFound,
     ObjectName,
     OutcomeUnknown,
     ServerError,
@@ -33,13 +32,11 @@ from kubedsm.kube.wire.annotations import (
     request_in,
 )
 from kubedsm.kube.wire.decoding import ConfigMap
-from kubedsm.kube.wire.errors import WireError
 from kubedsm.process.clock import Clock
 from kubedsm.rebalancing.migration_requests import LOST, OLDEST
 
 #: exit codes, next to 0 for success, 1 for an error and 2 for usage
 NOT_ALL, PAUSED, STALE = 3, 4, 5
-TIMEOUT = 10.0
 #: seconds: limits for acceptance and for completion of a request, and polling interval
 TAKEN_WITHIN, OVER_WITHIN, POLL = 30.0, 1800.0, 0.5
 #: seconds for acceptance if no scheduler leads: one without leader election may run
@@ -60,7 +57,7 @@ class Requests:
     async def is_paused(self, wait: float = 0.0) -> bool:
         """Return True if the pause switch stays set for `wait` seconds; report the pause."""
         until = self.clock.monotonic() + wait
-        while why := explain_pause(await self._find(self.name)):
+        while why := explain_pause(await get_config_map(self.cluster, self.name)):
             if self.clock.monotonic() >= until:
                 after = f" still, after {wait:g} s" if wait else ""
                 remark(
@@ -108,29 +105,20 @@ class Requests:
     async def _is_led(self) -> bool:
         """Return True if a scheduler holds the Lease, or the user may not read it."""
         try:
-            return bool((await leases.read(self.cluster, self.name, timeout=TIMEOUT)).term.holder)
+            lease = await leases.read(self.cluster, self.name)
         except Forbidden:
             return True
-        except NotFound:
-            return False
-
-    async def _find(self, where: ObjectName) -> ConfigMap | None:
-        try:
-            return await get_config_map(self.cluster, where.namespace, where.name, timeout=TIMEOUT)
-        except NotFound:
-            return None
+        return lease is not None and bool(lease.term.holder)
 
     async def _put(self, request: MoveRequest, where: ObjectName) -> ConfigMap:
         """Write the migration request, unless the ConfigMap holds another client's request."""
         for _ in range(TRIES):
-            found = await self._find(where)
+            found = await get_config_map(self.cluster, where)
             try:
                 if found is None:
-                    found = await create_config_map(
-                        self.cluster, where.namespace, where.name, timeout=TIMEOUT
-                    )
+                    found = await create_config_map(self.cluster, where.namespace, where.name)
                 await self._refuse_beside_another(found, request.id)
-                await put_request(self.cluster, found, str(request), timeout=TIMEOUT)
+                await put_request(self.cluster, found, str(request))
             except Conflict:
                 continue
             return found
@@ -143,7 +131,7 @@ class Requests:
         except UnreadableRequestError:
             standing = MoveRequest(mine, 0.0, "")
         # Read in any case: a missing right must show before anything is done.
-        answers = await answers_to(self.cluster, found, standing.id, timeout=TIMEOUT)
+        answers = await answers_to(self.cluster, found, standing.id)
         seconds = self.clock.wall() - standing.at
         if abs(seconds) > OLDEST or any(answer.state != "taken" for answer in answers):
             return
@@ -160,7 +148,7 @@ class Requests:
         while True:
             waited = self.clock.monotonic() - began
             try:
-                answers = await answers_to(self.cluster, holder, request.id, timeout=TIMEOUT)
+                answers = await answers_to(self.cluster, holder, request.id)
             except _TRANSIENT:
                 if waited > OVER_WITHIN or not (taken or waited < taken_within):
                     raise
@@ -182,15 +170,15 @@ class Requests:
         """Remove the migration request from the ConfigMap; schedulers ignore expired requests."""
         try:
             for _ in range(TRIES):
-                found = await self._find(where)
+                found = await get_config_map(self.cluster, where)
                 if found is None or found.requested_moves != str(request):
                     return
                 try:
-                    await put_request(self.cluster, found, None, timeout=TIMEOUT)
+                    await put_request(self.cluster, found, None)
                 except Conflict:
                     continue
                 return
-        except (ClusterError, WireError) as error:
+        except ClusterError as error:
             remark(f"request {request.id} is still on ConfigMap {where}: {error}")
 
 

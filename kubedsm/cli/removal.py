@@ -29,7 +29,7 @@ from kubedsm.kube.calls import adoption, leases, writes
 from kubedsm.kube.calls.adoption import Template
 from kubedsm.kube.client.port import Cluster, ClusterError, Invalid, NotFound, ObjectName
 from kubedsm.kube.client.write_gate import WriteGate
-from kubedsm.kube.joining import TIMEOUT, greet
+from kubedsm.kube.joining import greet
 from kubedsm.model.model import MIGRATING_LABEL, PULL_LABEL, Pod, Workload
 from kubedsm.planner.plurals import counted, named
 from kubedsm.process.clock import Clock, SystemClock
@@ -118,11 +118,11 @@ class Traces:
 async def find_traces(
     cluster: Cluster, configuration: Configuration, clock: Clock, rng: random.Random
 ) -> Traces:
-    """List all labels, annotations and settings of KubeDSM on cluster objects. Raises ClusterError,
-    WireError.
+    """List all labels, annotations and settings of KubeDSM on cluster objects. Raises
+    ClusterError.
     """
     snapshot = await read_snapshot(cluster, configuration, clock, rng)
-    templates = await adoption.list_templates(cluster, timeout=TIMEOUT)
+    templates = await adoption.list_templates(cluster)
     ours = configuration.scheduler_name
     of = {each.workload: each for each in templates}
     pods = sorted(snapshot.pods.values(), key=str)
@@ -132,7 +132,7 @@ async def find_traces(
         tuple(_list_marked(mine, of)),
         tuple(pod for pod in pods if MIGRATING_LABEL in pod.labels and not pod.terminating),
         tuple(pod for pod in pods if PULL_LABEL in pod.labels and not pod.terminating),
-        tuple(await adoption.list_opted_in(cluster, timeout=TIMEOUT)),
+        tuple(await adoption.list_opted_in(cluster)),
         tuple(each for each in templates if each.scheduler_name == ours or each.refuses_policy),
         tuple(f"{owner.kind.lower()}/{owner}" for owner in owners),
         find_stranded(pods, templates, ours),
@@ -160,7 +160,7 @@ def uninstall(options: RemovalOptions) -> int:
 
     async def act() -> int:
         async with connect_cluster(options.kubeconfig_path, options.context) as cluster:
-            await greet(cluster, timeout=TIMEOUT)
+            await greet(cluster)
             return await remove_traces(cluster, options, SystemClock(), random.Random())
 
     return until_interrupted(act())
@@ -171,7 +171,7 @@ async def remove_traces(
 ) -> int:
     """List the traces of KubeDSM, remove them if requested, and report the remaining traces.
 
-    Raises NotLeadingError if a scheduler keeps leading, ClusterError, WireError.
+    Raises NotLeadingError if a scheduler keeps leading, ClusterError.
     """
     text, source = await find_document_in(cluster, options.config_map)
     configuration = load(text or "", source)
@@ -231,18 +231,15 @@ def _print_removable(traces: Traces, options: RemovalOptions, verdict: str) -> N
 async def _stop_scheduler(cluster: Cluster, lease: ObjectName, clock: Clock) -> None:
     """Scale the scheduler's Deployment to zero, and wait until its leader releases the Lease."""
     try:
-        await adoption.scale_to_zero(cluster, lease, timeout=TIMEOUT)
+        await adoption.scale_to_zero(cluster, lease)
     except NotFound:
         remark(f"there is no Deployment {lease}: a scheduler elsewhere has to be stopped by hand")
     else:
         remark(f"Deployment {lease} is scaled to zero; its migrations finish or are rolled back")
     until = clock.monotonic() + STOPPING
     while clock.monotonic() < until:
-        try:
-            found = await leases.read(cluster, lease, timeout=TIMEOUT)
-        except NotFound:
-            return
-        if not found.term.holder:
+        found = await leases.read(cluster, lease)
+        if found is None or not found.term.holder:
             return
         await clock.sleep(POLL)
 
@@ -266,7 +263,7 @@ async def _remove_pullers(cluster: Cluster, pods: Iterable[Pod]) -> None:
     """Evict the pods that only pull images; report refusals."""
     for pod in pods:
         try:
-            await writes.evict(cluster, pod, timeout=TIMEOUT)
+            await writes.evict(cluster, pod)
         except NotFound:
             pass
         except ClusterError as error:
@@ -277,15 +274,13 @@ async def _opt_out_all(cluster: Cluster, traces: Traces) -> None:
     """Opt out all namespaces, then all workloads with a rollout each; report refusals."""
     for name in traces.namespaces:
         try:
-            await adoption.label_namespace(cluster, name, None, timeout=TIMEOUT)
+            await adoption.label_namespace(cluster, name, None)
         except ClusterError as error:
             remark(f"namespace/{name} not opted out: {error}")
     for found in traces.templates:
         remark(found.describe_rollout())
         try:
-            await adoption.set_scheduler(
-                cluster, found, adoption.DEFAULT_SCHEDULER, exempt=False, timeout=TIMEOUT
-            )
+            await adoption.set_scheduler(cluster, found, adoption.DEFAULT_SCHEDULER, exempt=False)
         except ClusterError as error:
             remark(f"{found} not opted out: {error}")
 
@@ -300,11 +295,7 @@ async def _clear_marks(
         async with slots:
             try:
                 await writes.annotate(
-                    cluster,
-                    pod,
-                    dict.fromkeys(labels),
-                    dict.fromkeys(annotations),
-                    timeout=TIMEOUT,
+                    cluster, pod, dict.fromkeys(labels), dict.fromkeys(annotations)
                 )
             except (NotFound, Invalid):
                 pass  # deleted or replaced meanwhile

@@ -34,9 +34,15 @@ from kubedsm.kube.calls.explained_cluster import ExplainedCluster
 from kubedsm.kube.calls.reads import namespace_uid
 from kubedsm.kube.client.dry_run import DryRun
 from kubedsm.kube.client.kubernetes import KubernetesCluster
-from kubedsm.kube.client.port import Cluster, ClusterError, Forbidden, NotFound, ObjectName
-from kubedsm.kube.joining import TIMEOUT, join
-from kubedsm.kube.wire.errors import WireError
+from kubedsm.kube.client.port import (
+    TIMEOUT,
+    Cluster,
+    ClusterError,
+    Forbidden,
+    NotFound,
+    ObjectName,
+)
+from kubedsm.kube.joining import join
 from kubedsm.observability.instruments import Instruments, watch_the_loop
 from kubedsm.observability.measured_cluster import MeasuredCluster
 from kubedsm.observability.reading import Leadership
@@ -223,10 +229,10 @@ async def _identify_cluster(
     """
     while not diagnostics.cluster_uid:
         try:
-            diagnostics.cluster_uid = await namespace_uid(cluster, timeout=TIMEOUT)
+            diagnostics.cluster_uid = await namespace_uid(cluster)
             scene.cluster = scene.cluster or diagnostics.cluster_uid[:8]
         except (Forbidden, NotFound) as error:
             structlog.get_logger().warning("cluster not identified", error=str(error))
             return
-        except (ClusterError, WireError):
+        except ClusterError:
             await clock.sleep(TIMEOUT)

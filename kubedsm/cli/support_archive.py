@@ -15,7 +15,7 @@ from kubedsm.cli.console import remark
 from kubedsm.cli.installation import Installation
 from kubedsm.cli.installation_report import describe_results, open_gatherer, run_to_code
 from kubedsm.inspection.checks import parts_needed, run_checks
-from kubedsm.inspection.gathering import TIMEOUT, ClusterState, Gatherer
+from kubedsm.inspection.gathering import ClusterState, Gatherer
 from kubedsm.inspection.overview import PARTS, Scope, summarise
 from kubedsm.inspection.redaction import redact_node, redact_pod, redact_text
 from kubedsm.kube.client.api_errors import send
@@ -23,11 +23,11 @@ from kubedsm.kube.client.port import (
     CORE,
     EVENTS,
     LEASES,
+    TIMEOUT,
     ClusterError,
     Request,
     path_of,
 )
-from kubedsm.kube.wire.errors import WireError
 from kubedsm.terminal.echo import echo
 from kubedsm.terminal.whole_files import whole_file
 
@@ -90,12 +90,12 @@ class _Bundle:
     async def _read(self, file: str, content: Awaitable[bytes]) -> None:
         try:
             self.files[file] = await content
-        except (ClusterError, WireError) as error:
+        except ClusterError as error:
             self.errors[file] = str(error)
 
     async def _get(self, path: str, **query: str) -> Any:
         cluster = self.gatherer.cluster
-        return orjson.loads(await send(cluster, "GET", path, TIMEOUT, query=query))
+        return orjson.loads(await send(cluster, "GET", path, query=query))
 
     async def _get_field(self, path: str, field: str) -> bytes:
         return _to_json((await self._get(path)).get(field) or {})
@@ -123,7 +123,7 @@ class _Bundle:
         label = f"app.kubernetes.io/name={name.name}"
         try:
             found = await self._get(path, labelSelector=label)
-        except (ClusterError, WireError) as error:
+        except ClusterError as error:
             self.errors["logs"] = str(error)
             return []
         return [pod["metadata"]["name"] for pod in found.get("items") or ()]

@@ -18,9 +18,8 @@ from kubedsm.process.supervisor import Supervisor
 
 @attrs.frozen(slots=True)
 class Handle:
-    """Access of a scheduler's controllers to their cluster, and to the observers of their activity.
-
-    `timeout`: seconds of each API request.
+    """Access of a scheduler's controllers to their cluster, and to the observers of their
+    activity.
     """
 
     cluster: Cluster
@@ -33,7 +32,6 @@ class Handle:
     listener: Listener
     supervisor: Supervisor
     throttle: LogThrottle
-    timeout: float
 
 
 def _of_handle(name: str) -> Any:
@@ -56,4 +54,3 @@ class Controller:
     listener: ClassVar[Listener] = _of_handle("listener")
     supervisor: ClassVar[Supervisor] = _of_handle("supervisor")
     throttle: ClassVar[LogThrottle] = _of_handle("throttle")
-    timeout: ClassVar[float] = _of_handle("timeout")

@@ -25,7 +25,6 @@ from kubedsm.kube.client.port import (
     NotFound,
 )
 from kubedsm.kube.wire.decoding import ConfigMap
-from kubedsm.kube.wire.errors import WireError
 from kubedsm.model.events import Change
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import MIGRATING_LABEL, NodeName, Pod, Uid
@@ -320,7 +319,7 @@ class EventRecorder:
             return
         try:
             is_written = await self._write(entry)
-        except (ClusterError, WireError) as error:
+        except ClusterError as error:
             about = entry.reason if isinstance(entry, Notice) else "Retiered"
             self._events.throttle.log(
                 log.warning, "not written", error, pod=str(entry.about), about=about
@@ -366,16 +365,11 @@ class EventRecorder:
     async def _write(self, entry: Entry) -> bool:
         """Write the entry; return True if visible to users. Raises ClusterError before a retry."""
         if isinstance(entry, Retiered):
-            timeout = self._events.timeout
             await self._await_rate()
-            known_by = await reads.owner_knows_by(
-                self._events.cluster, entry.about, timeout=timeout
-            )
-            known_by = known_by or frozenset()
+            known_by = await reads.owner_knows_by(self._events.cluster, entry.about) or frozenset()
             labels = {key: value for key, value in entry.labels.items() if key not in known_by}
-            await writes.annotate(
-                self._events.cluster, entry.about, labels, dict(entry.annotations), timeout=timeout
-            )
+            annotations = dict(entry.annotations)
+            await writes.annotate(self._events.cluster, entry.about, labels, annotations)
             return True
         pod, text, is_shown = entry.about, entry.text, False
         if isinstance(pod, Pod) and entry.node is not None:
@@ -411,9 +405,7 @@ class EventRecorder:
         since = self._since.setdefault(pod.uid, self._events.clock.wall())
         await self._await_rate()
         try:
-            await writes.set_pod_condition(
-                self._events.cluster, pod, reason, text, since=since, timeout=self._events.timeout
-            )
+            await writes.set_pod_condition(self._events.cluster, pod, reason, text, since=since)
         except Forbidden as error:
             self._events.throttle.log(log.warning, "condition not written", error, pod=str(pod))
             return False

@@ -16,7 +16,6 @@ from kubedsm.explain.listener import Listener
 from kubedsm.explain.migration_outcome import MoveOutcome
 from kubedsm.kube.calls import reads, writes
 from kubedsm.kube.client.port import Cluster, ClusterError, Forbidden, NotFound
-from kubedsm.kube.wire.errors import WireError
 from kubedsm.model.model import Workload
 from kubedsm.process.backoff import TokenBucket
 from kubedsm.process.clock import Clock
@@ -114,8 +113,6 @@ class EventWriter:
     clock: Clock
     throttle: LogThrottle
     instance: str
-    #: timeout of each request, in seconds
-    timeout: float
     listener: Listener
     series: EventSeries = attrs.field(factory=EventSeries, init=False)
     #: number of Events dropped without writing
@@ -140,7 +137,7 @@ class EventWriter:
         try:
             if not (series.name and await self._update_counter(about, series)):
                 series.name = await self._create_event(occurred, series)
-        except (ClusterError, WireError) as error:
+        except ClusterError as error:
             self.record_loss(
                 about.kind, f"{about.namespace}/{about.name}", error, reason=occurred.reason
             )
@@ -158,12 +155,7 @@ class EventWriter:
         """Increment the counter of an existing Event; return False if the Event has expired."""
         try:
             await writes.count_event(
-                self.cluster,
-                about.namespace,
-                series.name,
-                count=series.count,
-                at=self.clock.wall(),
-                timeout=self.timeout,
+                self.cluster, about.namespace, series.name, count=series.count, at=self.clock.wall()
             )
         except NotFound:
             return False
@@ -180,7 +172,6 @@ class EventWriter:
             instance=self.instance,
             at=self.clock.wall(),
             warning=occurred.warning,
-            timeout=self.timeout,
         )
         self.listener.event_written(about, reason, note, occurred.warning)
         return name
@@ -236,8 +227,8 @@ class WorkloadEvents:
     async def _write(self, workload: Workload, notes: Iterable[Note]) -> None:
         writer, kind = self.writer, workload.kind
         try:
-            uid = await reads.uid_of(writer.cluster, workload, timeout=writer.timeout)
-        except (ClusterError, WireError) as error:
+            uid = await reads.uid_of(writer.cluster, workload)
+        except ClusterError as error:
             writer.record_loss(kind, str(workload), error)
             return
         if uid is None:

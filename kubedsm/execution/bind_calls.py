@@ -9,6 +9,7 @@ import structlog
 from kubedsm.events.controller import Controller
 from kubedsm.kube.calls import reads, writes
 from kubedsm.kube.client.port import (
+    TIMEOUT,
     ApiStatusError,
     Cluster,
     ClusterError,
@@ -17,7 +18,6 @@ from kubedsm.kube.client.port import (
     ServerError,
     Unreachable,
 )
-from kubedsm.kube.wire.errors import WireError
 from kubedsm.model.events import Change
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import DELETION_COST_ANNOTATION, Node, NodeName, Pod, Tier, Uid, Workload
@@ -55,13 +55,12 @@ TIER_LABEL = "kubedsm.io/tier"
 
 @attrs.define(eq=False, repr=False, slots=False)
 class BindCalls:
-    """Bind calls and live reads, up to `at_once` binds in flight, `timeout` seconds for each."""
+    """Bind calls and live reads, up to `at_once` binds in flight."""
 
     _cluster: Cluster
     _mirror: ClusterMirror
     _throttle: LogThrottle
     at_once: int = attrs.field(kw_only=True)
-    _timeout: float = attrs.field(kw_only=True)
     _slots: asyncio.Semaphore = attrs.field(init=False)
     #: number of binds in flight, or waiting for a slot
     _under_way: int = attrs.field(default=0, init=False)
@@ -95,7 +94,7 @@ class BindCalls:
         """Return the longest wait for a slot, in seconds, of a bind after `number` further binds:
         each earlier round of `at_once` binds may take a request's whole time limit.
         """
-        return (self._under_way + number) // self.at_once * self._timeout
+        return (self._under_way + number) // self.at_once * TIMEOUT
 
     async def bind(self, step: Step, is_pending: IsPending, report: Report) -> None:
         """Bind the pod to its node once fewer than `at_once` binds are in flight, unless the plan
@@ -132,8 +131,8 @@ class BindCalls:
         users may have taken the released pod out of service.
         """
         try:
-            known_by = await reads.owner_knows_by(self._cluster, pod, timeout=self._timeout)
-        except (ClusterError, WireError) as error:
+            known_by = await reads.owner_knows_by(self._cluster, pod)
+        except ClusterError as error:
             self._throttle.log(log.info, "owner unreadable", error, pod=str(pod))
             return
         if known_by is not None and pod.workload in self._suspected:
@@ -170,7 +169,6 @@ class BindCalls:
                 NodeName(step.node),
                 annotations=annotations,
                 labels={} if pod.workload in self._unlabelled else labels,
-                timeout=self._timeout,
             )
         except (Conflict, OutcomeUnknown, ServerError) as error:
             # A conflict can be our own bind whose response got lost: only a live read can tell.
@@ -186,10 +184,8 @@ class BindCalls:
         if pod is None:
             return PodGone(step.pod)
         try:
-            live = await reads.get_pod(
-                self._cluster, pod.namespace, pod.name, timeout=self._timeout
-            )
-        except (ClusterError, WireError) as error:
+            live = await reads.get_pod(self._cluster, pod.namespace, pod.name)
+        except ClusterError as error:
             self._throttle.log(log.warning, "pod unreadable", error, pod=str(pod))
             return None  # the step is verified again, unless the watch shows the pod before
         if live.uid != step.pod or self._mirror.pod(Uid(step.pod)) is None:

@@ -23,7 +23,6 @@ from kubedsm.kube.calls.image_pulls import (
     read_pull_spec,
 )
 from kubedsm.kube.client.port import ClusterError, NotFound
-from kubedsm.kube.wire.errors import WireError
 from kubedsm.model.images import LEAST_OBSERVED, estimate_pull, list_missing, with_tag
 from kubedsm.model.model import PULL_LABEL, NodeName, Pod, Uid
 from plans.steps import Step, StepKind, StepState
@@ -102,7 +101,7 @@ class ImagePulls(Controller):
         within = min(SLACK * pull + _STARTING, LONGEST_START)
         try:
             puller = await self._create_puller(pod, node, missing, within)
-        except (ClusterError, WireError) as error:
+        except ClusterError as error:
             self.throttle.log(log.info, "images not pulled ahead", error, pod=str(pod), node=node)
             return True
         self._ahead.add(puller.uid)
@@ -131,18 +130,14 @@ class ImagePulls(Controller):
         """Return True if the ended pod's images are pulled: its node may report them only later."""
         known = self.mirror.pod(puller.uid)
         try:
-            return (
-                known is not None
-                and known.finished
-                and await has_pulled(self.cluster, puller, timeout=self.timeout)
-            )
-        except (ClusterError, WireError):
+            return known is not None and known.finished and await has_pulled(self.cluster, puller)
+        except ClusterError:
             return False
 
     async def _create_puller(
         self, pod: Pod, node: NodeName, missing: Mapping[str, int], within: float
     ) -> Pod:
-        spec = await read_pull_spec(self.cluster, pod, timeout=self.timeout)
+        spec = await read_pull_spec(self.cluster, pod)
         images = dict.fromkeys(each.image for each in (*spec.init_containers, *spec.containers))
         return await create_pull_pod(
             self.cluster,
@@ -151,14 +146,13 @@ class ImagePulls(Controller):
             [image for image in images if with_tag(image) in missing],
             spec,
             within=within + _STARTING,
-            timeout=self.timeout,
         )
 
     async def _remove(self, puller: Pod) -> None:
         """Evict a pod that pulled images; after a few failures the orphan sweep does."""
         for _ in range(_ATTEMPTS):
             try:
-                await writes.evict(self.cluster, puller, timeout=self.timeout)
+                await writes.evict(self.cluster, puller)
             except NotFound:
                 return
             except ClusterError as error:
@@ -188,8 +182,8 @@ class ImagePulls(Controller):
     async def _remove_orphan(self, pod: Pod) -> None:
         """Evict an orphaned pod that pulls images, unless its label is forged."""
         try:
-            spec = await read_pull_spec(self.cluster, pod, timeout=self.timeout)
-        except (ClusterError, WireError) as error:
+            spec = await read_pull_spec(self.cluster, pod)
+        except ClusterError as error:
             self.throttle.log(log.info, "image pull unreadable", error, pod=str(pod))
             self._checked.discard(pod.uid)
             return

@@ -28,7 +28,6 @@ class Limits:
     """Limits of concurrent binds and migrations, and deadlines of API calls in seconds."""
 
     binds_in_flight: int = 64
-    request_timeout: float = 10.0
     #: from the bind call to a live read, if the watch has not shown the bind; the longest wait for
     #: the call is added
     bind_deadline: float = 15.0

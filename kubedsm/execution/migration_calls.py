@@ -19,7 +19,6 @@ from kubedsm.execution.bind_calls import TIER_LABEL, IsPending, Report, observat
 from kubedsm.kube.calls import reads, writes
 from kubedsm.kube.calls.reads import LiveOwner, LivePod
 from kubedsm.kube.client.port import (
-    ApiStatusError,
     ClusterError,
     Conflict,
     DisruptionBudgetExceeded,
@@ -28,10 +27,8 @@ from kubedsm.kube.client.port import (
     NotFound,
     OutcomeUnknown,
     ServerError,
-    Unreachable,
 )
 from kubedsm.kube.wire.annotations import MoveMark
-from kubedsm.kube.wire.errors import WireError
 from kubedsm.model.model import MIGRATING_LABEL, Pod
 from kubedsm.model.selecting import Budget, Service
 from kubedsm.process.backoff import Doubling
@@ -74,15 +71,15 @@ class MigrationCalls(Controller):
         reason of a refusal.
         """
         try:
-            found = await reads.read_pod(self.cluster, pod, timeout=self.timeout)
+            found = await reads.read_pod(self.cluster, pod)
             if found.pod.uid != pod.uid:
                 return "the pod is gone"
             if found.pod.terminating or found.pod.detached or not found.pod.ready:
                 return "the pod is not Ready, or already leaving"
-            owner = await reads.read_owner(self.cluster, found, timeout=self.timeout)
-            services = await reads.list_services(self.cluster, pod.namespace, timeout=self.timeout)
-            budgets = await reads.list_budgets(self.cluster, pod.namespace, timeout=self.timeout)
-        except (ClusterError, WireError) as error:
+            owner = await reads.read_owner(self.cluster, found)
+            services = await reads.list_services(self.cluster, pod.namespace)
+            budgets = await reads.list_budgets(self.cluster, pod.namespace)
+        except ClusterError as error:
             self._warn_of_denial("migration not checked", error, pod)
             return f"it cannot be checked: {error}"
         covering = [budget for budget in budgets if budget.covers(found.pod)]
@@ -96,7 +93,7 @@ class MigrationCalls(Controller):
     ) -> None:
         """Detach the pod in the present state; the API server refuses after concurrent changes."""
         try:
-            found = await reads.read_pod(self.cluster, pod, timeout=self.timeout)
+            found = await reads.read_pod(self.cluster, pod)
             if found.pod.uid != pod.uid:
                 report(PodGone(pod.uid))
                 return
@@ -109,13 +106,11 @@ class MigrationCalls(Controller):
                 target=step.node,
                 since=f"{self.clock.wall():.3f}",
             )
-            await writes.detach(
-                self.cluster, found.pod, found.template_hash, mark, timeout=self.timeout
-            )
+            await writes.detach(self.cluster, found.pod, found.template_hash, mark)
         except (OutcomeUnknown, ServerError) as error:
             self.throttle.log(log.warning, "detach unanswered", error, pod=str(pod))
             report(OutcomeLost(step.id, f"detaching: {error}"))
-        except (ApiStatusError, Unreachable, WireError) as error:
+        except ClusterError as error:
             self._warn_of_denial("detach refused", error, pod)
             report(CallRefused(step.id, f"detaching: {error}"))
 
@@ -129,8 +124,8 @@ class MigrationCalls(Controller):
         await self.clock.sleep(RETRY)
         while accepted is not None and is_pending():
             try:
-                owner = await reads.read_owner(self.cluster, accepted.found, timeout=self.timeout)
-            except (ClusterError, WireError):
+                owner = await reads.read_owner(self.cluster, accepted.found)
+            except ClusterError:
                 owner = None
             if owner is not None and is_pending():
                 reason = _no_replacement(owner)
@@ -154,17 +149,15 @@ class MigrationCalls(Controller):
         while is_pending():
             pause, refused = REFUSED.delay_after(refusals), ""
             try:
-                found = await reads.read_pod(self.cluster, pod, timeout=self.timeout)
-                owner = await reads.read_owner(self.cluster, found, timeout=self.timeout)
+                found = await reads.read_pod(self.cluster, pod)
+                owner = await reads.read_owner(self.cluster, found)
                 if owner.gone:
                     report(CallRefused(step.id, "the owner is gone"))  # a detached pod is restored
                     return
                 if owner.ready_others < min(ready_to_keep, owner.wanted):
                     refused = f"only {owner.ready_others} other pods of its owner are Ready"
                 elif found.pod.uid == pod.uid and is_pending():
-                    await writes.evict(
-                        self.cluster, found.pod, timeout=self.timeout, unchanged=True
-                    )
+                    await writes.evict(self.cluster, found.pod, unchanged=True)
             except NotFound as error:
                 self.throttle.log(
                     log.info, "pod not found, waiting for the watch", error, pod=str(pod)
@@ -174,7 +167,7 @@ class MigrationCalls(Controller):
             except (Forbidden, Invalid) as error:
                 self._warn_of_denial("eviction refused", error, pod)
                 report(CallRefused(step.id, f"evicting: {error}"))
-            except (ClusterError, WireError) as error:
+            except ClusterError as error:
                 self.throttle.log(log.warning, "eviction unanswered", error, pod=str(pod))
             if refused and self._too_late(step, pause):
                 report(CallRefused(step.id, f"evicting: {refused}"))
@@ -195,12 +188,12 @@ class MigrationCalls(Controller):
         """Read the migration annotation of a pod detached from its ReplicaSet by a migration.
 
         None if the pod is not detached now. False if the annotation is forged: its owner exists and
-        has not released the pod. Raises ClusterError, WireError.
+        has not released the pod. Raises ClusterError.
         """
-        found = await reads.read_pod(self.cluster, pod, timeout=self.timeout)
+        found = await reads.read_pod(self.cluster, pod)
         if found.pod.uid != pod.uid or not found.pod.detached:
             return None
-        owner = await reads.read_owner(self.cluster, found, timeout=self.timeout)
+        owner = await reads.read_owner(self.cluster, found)
         return found.mark if owner.gone or owner.lets_go else False
 
     async def restore(
@@ -212,7 +205,7 @@ class MigrationCalls(Controller):
             if not is_pending():
                 return
             try:
-                found = await reads.read_pod(self.cluster, pod, timeout=self.timeout)
+                found = await reads.read_pod(self.cluster, pod)
                 if found.pod.uid != pod.uid:
                     report(PodGone(pod.uid))
                     return
@@ -221,7 +214,7 @@ class MigrationCalls(Controller):
                     return
                 refused = await self._restore_once(found, refused)
                 reason = refused or reason
-            except (ClusterError, WireError) as error:
+            except ClusterError as error:
                 self._warn_of_denial("detached pod not restored", error, pod)
                 reason, refused = f"{refused}; {error}".removeprefix("; "), ""
             if self._too_late(step, pause):
@@ -235,35 +228,24 @@ class MigrationCalls(Controller):
         `refused`: that reason of the last attempt. After a refusal the pod is better reattached, or
         left to the garbage collector, than left detached for ever.
         """
-        owner = await reads.read_owner(self.cluster, found, timeout=self.timeout)
+        owner = await reads.read_owner(self.cluster, found)
         match fate(owner, eviction_refused=bool(refused)):
             case Fate.EVICT:
                 try:
-                    await writes.evict(
-                        self.cluster, found.pod, timeout=self.timeout, unchanged=True
-                    )
+                    await writes.evict(self.cluster, found.pod, unchanged=True)
                 except _MAY_LAST as error:
                     self._warn_of_denial("eviction refused", error, found.pod)
                     return error.message
             case Fate.COLLECT:
                 await writes.leave_to_collector(
-                    self.cluster,
-                    found.pod,
-                    found.owner_name,
-                    found.owner_uid,
-                    timeout=self.timeout,
+                    self.cluster, found.pod, found.owner_name, found.owner_uid
                 )
                 event, pod = "detached pod left to garbage collector", str(found.pod)
                 self.throttle.log(log.info, event, refused, pod=pod)
                 self.recorder.record_collection(found.pod, refused)
             case Fate.REATTACH:
                 await writes.reattach(
-                    self.cluster,
-                    found.pod,
-                    found.template_hash,
-                    found.owner_name,
-                    found.owner_uid,
-                    timeout=self.timeout,
+                    self.cluster, found.pod, found.template_hash, found.owner_name, found.owner_uid
                 )
             case Fate.WAIT:
                 pass

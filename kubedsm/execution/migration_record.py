@@ -6,7 +6,6 @@ begin. The rights and the optimistic concurrency are those of leader election: a
 cannot overwrite the record of its successor.
 """
 
-import asyncio
 from collections.abc import Sequence
 
 import attrs
@@ -23,8 +22,8 @@ from kubedsm.kube.client.port import (
     NotFound,
     ObjectName,
 )
-from kubedsm.kube.wire.errors import WireError
 from kubedsm.model.model import Workload
+from kubedsm.process.clock import ends_within
 
 log = structlog.get_logger()
 
@@ -85,24 +84,20 @@ class MigrationRecord(Controller):
             if self.configuration.current.migration.budget.limited:
                 try:
                     await self._synchronise()
-                except (ClusterError, WireError) as error:
+                except ClusterError as error:
                     self.throttle.log(log.warning, "record of migrations unavailable", error)
                     wait = RETRY
-            try:
-                async with asyncio.timeout(wait):
-                    await changed.wait()
-            except TimeoutError:
-                continue
+            await ends_within(wait, changed.wait())
 
     async def _synchronise(self) -> None:
         """Read the record once, and write it if a migration has begun since.
 
         Without the right to read, the budget counts from the start of this process. Raises
-        ClusterError, WireError.
+        ClusterError.
         """
         if not self._is_read:
             try:
-                self._found = await self._read_lease()
+                self._found = await leases.read(self.cluster, self.name)
             except Forbidden:
                 self.deferrals.restore(())
                 raise
@@ -127,21 +122,9 @@ class MigrationRecord(Controller):
         term = leases.term_of(self.instance, DAY, self.clock.wall(), 0)
         try:
             self._found = await leases.write(
-                self.cluster,
-                self.name,
-                self._found,
-                term,
-                timeout=self.timeout,
-                annotations={ANNOTATION: text},
+                self.cluster, self.name, self._found, term, annotations={ANNOTATION: text}
             )
         except (Conflict, NotFound):  # changed or deleted since, by a user
-            self._found = await self._read_lease()
+            self._found = await leases.read(self.cluster, self.name)
             raise
         self._written = begun
-
-    async def _read_lease(self) -> leases.Lease | None:
-        """Read the Lease; None if absent. Raises ClusterError, WireError."""
-        try:
-            return await leases.read(self.cluster, self.name, timeout=self.timeout)
-        except NotFound:
-            return None

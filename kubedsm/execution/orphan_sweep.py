@@ -16,7 +16,6 @@ from kubedsm.events.controller import Controller
 from kubedsm.execution.migration_calls import MigrationCalls
 from kubedsm.kube.client.port import ClusterError
 from kubedsm.kube.wire.annotations import MoveMark
-from kubedsm.kube.wire.errors import WireError
 from kubedsm.model.model import MIGRATING_LABEL, NodeName, Pod, Uid
 from kubedsm.process.backoff import Doubling
 from kubedsm.process.supervisor import Work
@@ -165,7 +164,7 @@ class OrphanSweep(Controller):
             return None
         try:
             mark = await self._calls.read_mark(pod)
-        except (ClusterError, WireError) as error:
+        except ClusterError as error:
             self.throttle.log(log.warning, "detached pod unreadable", error, pod=str(pod))
             return None  # until the next sweep
         now = self.mirror.pod(uid)

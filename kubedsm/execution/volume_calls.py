@@ -17,7 +17,6 @@ from kubedsm.events.controller import Controller
 from kubedsm.execution.bind_calls import IsPending, Report
 from kubedsm.kube.calls import reads, writes
 from kubedsm.kube.client.port import (
-    ApiStatusError,
     ClusterError,
     Conflict,
     OutcomeUnknown,
@@ -25,7 +24,6 @@ from kubedsm.kube.client.port import (
     TooManyRequests,
     Unreachable,
 )
-from kubedsm.kube.wire.errors import WireError
 from kubedsm.model.events import Change, ClusterEvent, NodeAvoided, SurroundingApplied
 from kubedsm.model.model import NodeName, Pod, Uid
 from kubedsm.model.node_index import NodeIndex
@@ -197,7 +195,7 @@ class VolumeCalls(Controller):
                 self.throttle.log(log.warning, "volume not bound yet", error, pod=step.pod)
                 await self.clock.sleep(pause)
                 await self.read(step)
-            except (ApiStatusError, WireError) as error:
+            except ClusterError as error:
                 self.throttle.log(log.warning, "volume refused", error, pod=step.pod)
                 report(CallRefused(step.id, f"binding volumes: {error}"))
                 return
@@ -218,11 +216,11 @@ class VolumeCalls(Controller):
         if volume is None:
             await self._select_node(claim, node)
             return
-        reserved = await writes.reserve_volume(self.cluster, volume, claim, timeout=self.timeout)
+        reserved = await writes.reserve_volume(self.cluster, volume, claim)
         self._on_event(SurroundingApplied(reserved))
 
     async def _select_node(self, claim: Claim, node: NodeName | None) -> None:
-        self._apply(await writes.select_node(self.cluster, claim, node, timeout=self.timeout))
+        self._apply(await writes.select_node(self.cluster, claim, node))
 
     def _apply(self, claim: Claim) -> None:
         """Apply the response to a call, unless the watch has shown the claim's deletion since."""
@@ -233,15 +231,14 @@ class VolumeCalls(Controller):
         """Read the claims of the step's pod, and their volumes, from the API server; return None if
         unreadable.
         """
-        cluster, timeout = self.cluster, self.timeout
         try:
             for namespace, name in self._list_keys(step):
-                claim = await reads.get_claim(cluster, namespace, name, timeout=timeout)
+                claim = await reads.get_claim(self.cluster, namespace, name)
                 self._apply(claim)
                 if claim.bound:
-                    volume = await reads.get_volume(cluster, claim.volume, timeout=timeout)
+                    volume = await reads.get_volume(self.cluster, claim.volume)
                     self._on_event(SurroundingApplied(volume))
-        except (ClusterError, WireError) as error:
+        except ClusterError as error:
             self.throttle.log(log.warning, "claim unreadable", error, pod=step.pod)
             return None
         return self.observation(step, live=True)

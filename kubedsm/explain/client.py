@@ -24,7 +24,6 @@ _TIMEOUT = aiohttp.ClientTimeout(total=60.0, sock_connect=2.0, sock_read=SILENCE
 #: an explanation may begin after a search for migrations (`suggester.budget`), or after all pending
 #: pods are evaluated; whether a scheduler listens is known before
 _PATIENT = aiohttp.ClientTimeout(total=60.0, sock_connect=2.0, sock_read=20.0)
-_EVENTS_TIMEOUT = 10.0
 _DECIDED = ("Scheduled", "FailedScheduling")
 _MOVED = ("Migrated", "MigrationFailed", "MigrationProposed")
 
@@ -118,9 +117,9 @@ async def _get(
 async def facts_from_cluster(cluster: Cluster, explainer: Explainer, pod: Pod) -> PodFacts:
     """Return the facts about a pod: decisions by its Events, verdicts of nodes as they are now.
 
-    Raise ClusterError, and WireError if the Events cannot be read.
+    Raise ClusterError if the Events cannot be read.
     """
-    events = await events_about(cluster, pod, timeout=_EVENTS_TIMEOUT)
+    events = await events_about(cluster, pod)
     moves = _migrations(str(pod), events)
     facts = msgspec.structs.replace(explainer.explain(pod, "now"), moves=moves)
     if facts.left_to is not None:

@@ -22,8 +22,7 @@ from kubedsm.kube.calls.explained_cluster import ExplainedCluster
 from kubedsm.kube.calls.inspection import DetachedPod, Installed, WaitingPod
 from kubedsm.kube.calls.leases import Term
 from kubedsm.kube.calls.permissions import FEATURES, Right, unused_features
-from kubedsm.kube.client.port import ClusterError, NotFound, ObjectName
-from kubedsm.kube.wire.errors import WireError
+from kubedsm.kube.client.port import TIMEOUT, ClusterError, NotFound, ObjectName
 from kubedsm.model.model import Workload
 from kubedsm.model.selecting import Budget, Service
 from kubedsm.model.snapshot import Snapshot
@@ -47,7 +46,6 @@ Part = Literal[
     "adoption",
 ]
 #: seconds for each response
-TIMEOUT = 10.0
 #: seconds, longer than a leader's pause between two renewals
 RENEWAL = 3.0
 #: access reviews in flight
@@ -185,7 +183,7 @@ class Gatherer:
         installing: `rights` are this user's rights to install, not the scheduler's.
         """
         state = ClusterState(self.cluster.server, self.name, self.clock.wall(), self.client)
-        version = await reads.version(self.cluster, timeout=TIMEOUT)
+        version = await reads.version(self.cluster)
         state = attrs.evolve(state, version=version)
         # The configuration determines tiers and features; the leader is in the Lease.
         first: tuple[Part, ...] = ("user", "configuration", "lease")
@@ -212,7 +210,7 @@ class Gatherer:
             "snapshot": lambda: _name_field("snapshot", self.read_snapshot(state.configuration)),
             "rights": lambda: self._review_rights(state, installing=installing),
             "deployment": lambda: _name_field(
-                "installed", inspection.read_installed(cluster, name, timeout=TIMEOUT)
+                "installed", inspection.read_installed(cluster, name)
             ),
             "scheduler": lambda: self._read_scheduler(state),
             "adoption": self._read_adoption,
@@ -223,10 +221,10 @@ class Gatherer:
         async def read(part: Part) -> None:
             try:
                 if part in lists:
-                    fields.update(await _name_field(part, lists[part](cluster, timeout=TIMEOUT)))
+                    fields.update(await _name_field(part, lists[part](cluster)))
                 else:
                     fields.update(await readers[part]())
-            except (ClusterError, WireError, OSError, TimeoutError) as error:
+            except (ClusterError, OSError, TimeoutError) as error:
                 errors[part] = " ".join(str(error).split()) or type(error).__name__
 
         async with asyncio.TaskGroup() as tasks:
@@ -236,17 +234,15 @@ class Gatherer:
 
     async def _read_user(self) -> Fields:
         try:
-            user, at = await inspection.identify(self.cluster, timeout=TIMEOUT)
+            user, at = await inspection.identify(self.cluster)
         except NotFound:  # before Kubernetes 1.28
             return {}
         # The API server's time has whole seconds.
         return {"user": user, "skew": None if at is None else at + 0.5 - self.clock.wall()}
 
     async def _read_configuration(self) -> Fields:
-        namespace, name = self.name.namespace, self.name.name
-        try:
-            found = await reads.get_config_map(self.cluster, namespace, name, timeout=TIMEOUT)
-        except NotFound:
+        found = await reads.get_config_map(self.cluster, self.name)
+        if found is None:
             return {}
         fields: Fields = {"configured": KEY in found.data, "pause": explain_pause(found)}
         if KEY not in found.data:
@@ -259,10 +255,8 @@ class Gatherer:
         return {**fields, "configuration": configuration, "deprecated": deprecated}
 
     async def _read_lease(self) -> Fields:
-        try:
-            return {"term": (await leases.read(self.cluster, self.name, timeout=TIMEOUT)).term}
-        except NotFound:
-            return {}
+        found = await leases.read(self.cluster, self.name)
+        return {} if found is None else {"term": found.term}
 
     async def _await_renewal(self, state: ClusterState, term: Term) -> ClusterState:
         """Read an old Lease again: its holder may have a slow clock."""
@@ -291,9 +285,9 @@ class Gatherer:
                     return
                 try:
                     allowed[right] = await inspection.is_allowed(
-                        self.cluster, right, self.name, user, timeout=TIMEOUT
+                        self.cluster, right, self.name, user
                     )
-                except (ClusterError, WireError) as error:
+                except ClusterError as error:
                     errors.append(error)
 
         async with asyncio.TaskGroup() as tasks:
@@ -310,14 +304,14 @@ class Gatherer:
 
     async def _read_adoption(self) -> Fields:
         return {
-            "opted_in": await adoption.list_opted_in(self.cluster, timeout=TIMEOUT),
-            "has_policy": await adoption.has_policy(self.cluster, timeout=TIMEOUT),
+            "opted_in": await adoption.list_opted_in(self.cluster),
+            "has_policy": await adoption.has_policy(self.cluster),
         }
 
     async def _read_begun(self, state: ClusterState) -> list[tuple[Workload, float]]:
         if not state.configuration.migration.budget.limited:
             return []
-        found = await leases.read(self.cluster, self.name.migrations, timeout=TIMEOUT)
+        found = await leases.read(self.cluster, self.name.migrations)
         try:
             return read_begun(found, state.now)
         except UNREADABLE:
@@ -332,7 +326,7 @@ class Gatherer:
         async def get(path: str) -> tuple[int, str]:
             # Not explained: the answer of a scheduler is no API object.
             return await inspection.read_of_scheduler(
-                self.cluster.cluster, self.name.namespace, state.leader, path, timeout=TIMEOUT
+                self.cluster.cluster, self.name.namespace, state.leader, path
             )
 
         return {"scheduler": await _read_process(f"pod {state.leader}", get)}

@@ -14,13 +14,10 @@ from kubedsm.kube.calls.explained_cluster import MissingRightError, missing_righ
 from kubedsm.kube.client.api_errors import send
 from kubedsm.kube.client.port import Cluster, ClusterError, Forbidden, Request, Unauthorized
 from kubedsm.kube.wire.decoding import NODES, PODS
-from kubedsm.kube.wire.errors import WireError
 from kubedsm.process.backoff import Backoff
 from kubedsm.process.clock import Clock
 from kubedsm.process.log_throttle import cause_of
 
-#: seconds for each response
-TIMEOUT = 10.0
 #: seconds; inside a pod only for a missing right, which may be granted soon
 PATIENCE = 30.0
 #: seconds, less than the first pause: a single retry with reloaded credentials
@@ -37,18 +34,18 @@ class NotJoinedError(ClusterError):
     """Error: the API server refused access, or did not respond before the deadline."""
 
 
-async def greet(cluster: Cluster, *, timeout: float) -> str:
+async def greet(cluster: Cluster) -> str:
     """Check rights to list nodes and pods; return the API server's version, if readable.
 
-    Raises MissingRightError, ClusterError, or WireError for servers other than API servers.
+    Raises MissingRightError, ClusterError.
     """
     try:
-        version = await reads.version(cluster, timeout=timeout)
+        version = await reads.version(cluster)
     except Forbidden:
         version = "unknown"
     for kind in (NODES, PODS):
         try:
-            await send(cluster, "GET", kind.path, timeout, query={"limit": "1"})
+            await send(cluster, "GET", kind.path, query={"limit": "1"})
         except Forbidden as error:
             raise missing_right(Request("GET", kind.path), error) from None
     return version
@@ -72,8 +69,8 @@ async def join(
     sort, cause = None, ""
     while True:
         try:
-            return await greet(cluster, timeout=TIMEOUT)
-        except (ClusterError, WireError) as error:
+            return await greet(cluster)
+        except ClusterError as error:
             now = clock.monotonic()
             if type(error) is not sort:
                 sort, since = type(error), now
@@ -88,7 +85,7 @@ async def join(
         await clock.sleep(backoff.count_failure())
 
 
-def _patience_for(error: ClusterError | WireError, *, in_pod: bool) -> float:
+def _patience_for(error: ClusterError, *, in_pod: bool) -> float:
     """Return the number of seconds during which to retry after the error."""
     if isinstance(error, MissingRightError):
         return PATIENCE if in_pod else 0.0

@@ -150,7 +150,6 @@ class ClusterMirror:
         self._claims: dict[str, ReplacementClaim] = {}
         #: migration that claimed each replacement; for others to read
         self.claimed: dict[Uid, str] = {}
-        #: pods with the migration label
         #: pods with a label of migrations or image pulls
         self._labelled: dict[Uid, None] = {}
         #: number of changes of any kind

@@ -38,7 +38,6 @@ from kubedsm.kube.wire.annotations import (
     request_in,
 )
 from kubedsm.kube.wire.decoding import ConfigMap
-from kubedsm.kube.wire.errors import WireError
 from kubedsm.model.model import NodeName, Uid
 from kubedsm.model.sites import Away
 from kubedsm.model.snapshot import Snapshot
@@ -67,7 +66,6 @@ log = structlog.get_logger()
 OLDEST = 120.0
 #: seconds that a request waits for other plans, and between two checks
 PATIENCE, LOOK = 30.0, 0.2
-TIMEOUT = 10.0
 #: attempts to write an answer, and their back-off
 TRIES, RETRY = 5, Doubling(0.5, 5.0)
 FINAL = (Forbidden, Invalid, NotFound)
@@ -135,8 +133,8 @@ class MigrationRequests:
             log.info("migration request too old", request=request.id, seconds=round(age))
             return
         try:
-            known = await answers_to(self.cluster, found, request.id, timeout=TIMEOUT)
-        except (ClusterError, WireError) as error:
+            known = await answers_to(self.cluster, found, request.id)
+        except ClusterError as error:
             why = f"cannot determine whether another scheduler accepted it: {error}"
             await self._refuse_request(found, request, "busy", why)
             return
@@ -269,9 +267,8 @@ class MigrationRequests:
                     at=self.migrator.clock.wall(),
                     warning=answer.state in ("refused", "lost") or not done,
                     annotations={ANSWER_ANNOTATION: str(answer)},
-                    timeout=TIMEOUT,
                 )
-            except (ClusterError, WireError) as error:
+            except ClusterError as error:
                 log.warning("request not answered", request=answer.request, error=str(error))
                 if isinstance(error, FINAL):
                     return False

@@ -22,7 +22,6 @@ from kubedsm.kube.client.port import (
     Forbidden,
     NotFound,
 )
-from kubedsm.kube.wire.errors import WireError
 from kubedsm.model.events import Change
 from kubedsm.model.model import NodeName, Pod, PodClass, Resources, Uid, Workload, serving_order
 from kubedsm.model.selecting import Budget
@@ -236,8 +235,8 @@ class Preemptor(Controller):
     async def _list_budgets(self) -> tuple[Budget, ...]:
         """Read the PodDisruptionBudgets; none if unreadable, as the API server enforces them."""
         try:
-            listed = await reads.list_budgets(self.cluster, timeout=self.timeout)
-        except (ClusterError, WireError) as error:
+            listed = await reads.list_budgets(self.cluster)
+        except ClusterError as error:
             self.throttle.log(log.warning, "budgets unreadable", error)
             return ()
         # As in kube-scheduler, an empty selector protects no pod.
@@ -381,7 +380,7 @@ class Preemptor(Controller):
         error: ClusterError | None = None
         for _ in range(TRIES):
             try:
-                await writes.evict(self.cluster, victim, timeout=self.timeout, dry_run=dry_run)
+                await writes.evict(self.cluster, victim, dry_run=dry_run)
             except DisruptionBudgetExceeded as refusal:
                 raise EvictionRefusedError(f"{victim}: {refusal.message}") from None
             except Forbidden as refusal:

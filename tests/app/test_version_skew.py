@@ -87,8 +87,8 @@ async def test_an_older_leader_keeps_annotations_of_a_newer_one_on_the_lease():
         newer = {"name": "kubedsm", "annotations": {"kubedsm.io/future": "1"}}
         world.api.create(LEASES, {"metadata": newer}, namespace="kubedsm")
         front, name = EmulatedFront(world.cluster.routes, world.clock), ObjectName()
-        found = await leases.read(front, name, timeout=1)
+        found = await leases.read(front, name)
         term = leases.term_of("us", 15.0, world.clock.wall(), 0)
-        await leases.write(front, name, found, term, timeout=1, annotations={ANNOTATION: "[]"})
+        await leases.write(front, name, found, term, annotations={ANNOTATION: "[]"})
         kept = world.api.get(LEASES, "kubedsm", "kubedsm")["metadata"]["annotations"]
         assert kept == {"kubedsm.io/future": "1", ANNOTATION: "[]"}

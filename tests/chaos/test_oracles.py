@@ -78,11 +78,7 @@ def unrest(monkeypatch):
 
 
 def binds_one_at_a_time(monkeypatch):
-    limits = attrs.fields(Limits)
-    monkeypatch.setattr(
-        "kubedsm.app.assembly.Limits",
-        lambda: Limits(1, limits.request_timeout.default, limits.bind_deadline.default),
-    )
+    monkeypatch.setattr("kubedsm.app.assembly.Limits", lambda: Limits(1))
 
 
 def a_bug(monkeypatch):

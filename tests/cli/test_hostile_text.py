@@ -165,9 +165,9 @@ async def test_events_and_conditions_are_written_escaped():
     cluster = AnsweringCluster({"metadata": {"name": "e"}}, 201)
     await writes.create_event(
         cluster, writes.Regarding.of(POD), reason="r", action="a", note=HOSTILE,
-        instance="i", at=1.0, timeout=1.0,
+        instance="i", at=1.0,
     )  # fmt: skip
-    await writes.set_pod_condition(cluster, POD, "Unschedulable", HOSTILE, since=1.0, timeout=1.0)
+    await writes.set_pod_condition(cluster, POD, "Unschedulable", HOSTILE, since=1.0)
     event, condition = (request.body for request in cluster.asked)
     for text in (event["note"], condition["status"]["conditions"][0]["message"]):
         assert is_clean(text)

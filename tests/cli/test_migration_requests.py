@@ -120,7 +120,7 @@ async def test_requests_that_nobody_takes_or_that_say_too_much_are_withdrawn(cap
         for holder, within in ((None, UNLED_WITHIN), ("gone", TAKEN_WITHIN)):
             if holder:
                 term = leases.term_of(holder, 15.0, 0, 0)
-                await leases.write(beside(world).cluster, ObjectName(), None, term, timeout=1.0)
+                await leases.write(beside(world).cluster, ObjectName(), None, term)
             began = world.clock.monotonic()
             why = f"no scheduler accepted the request within {within:g} s"
             with pytest.raises(click.ClickException, match=why):

@@ -107,7 +107,7 @@ async def test_the_page_reads_the_budgets_of_a_drain(monkeypatch):
         titles, lines = await ask("lose=e1")
         assert "PodDisruptionBudgets" not in titles
 
-        async def refuse(cluster, *, timeout):
+        async def refuse(cluster):
             raise Forbidden(403, "Forbidden", "no right")
 
         monkeypatch.setattr("kubedsm.dashboard.server.questions.list_budgets", refuse)

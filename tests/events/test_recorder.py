@@ -109,7 +109,7 @@ async def recording(answer=lambda request: None, clock=None):
         parts.followed.keys(),
         lambda: not parts.binds.none_under_way.is_set(),
         parts.supervisor,
-        EventWriter(paper, clock, parts.throttle, "test", 10.0, Listener()),
+        EventWriter(paper, clock, parts.throttle, "test", Listener()),
         lambda pod: "",
     )
     async with asyncio.TaskGroup() as tasks:

@@ -230,12 +230,12 @@ async def test_a_detached_pod_that_can_never_be_evicted_is_given_back(denial):
 
 
 WRITES = {
-    "detach": lambda *at: writes.detach(*at, "h1", MARK, timeout=1),
-    "reattach": lambda *at: writes.reattach(*at, "h1", "web", "u1", timeout=1),
-    "annotate": lambda *at: writes.annotate(*at, {"a": "b"}, {}, timeout=1),
-    "evict": lambda *at: writes.evict(*at, timeout=1),
-    "bind": lambda *at: writes.bind(*at, "n1", annotations={}, labels={}, timeout=1),
-    "condition": lambda *at: writes.set_pod_condition(*at, "r", "m", since=0.0, timeout=1),
+    "detach": lambda *at: writes.detach(*at, "h1", MARK),
+    "reattach": lambda *at: writes.reattach(*at, "h1", "web", "u1"),
+    "annotate": lambda *at: writes.annotate(*at, {"a": "b"}, {}),
+    "evict": writes.evict,
+    "bind": lambda *at: writes.bind(*at, "n1", annotations={}, labels={}),
+    "condition": lambda *at: writes.set_pod_condition(*at, "r", "m", since=0.0),
 }
 
 

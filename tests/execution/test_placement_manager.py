@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from kubedsm.execution.limits import Limits
-from kubedsm.kube.client.port import OutcomeUnknown, Response, Unreachable
+from kubedsm.kube.client.port import TIMEOUT, OutcomeUnknown, Response, Unreachable
 from kubedsm.model.events import Change, NodeApplied, NodeDeleted, PodApplied, PodDeleted
 from kubedsm.model.mirror import ClusterMirror, ReservationError
 from kubedsm.model.model import Node, NodeName, Resources, Tier, Uid, Workload
@@ -21,7 +21,7 @@ from support.pods import made_pod
 
 POD = made_pod("web-1", uid="u1", cpu=1000, resource_version="5")
 EDGE = Node(NodeName("n2"), {"kubedsm.io/tier": "edge"}, Resources(4000, 2**30, 10))
-LIMITS = Limits(binds_in_flight=2, request_timeout=3.0, bind_deadline=10.0)
+LIMITS = Limits(binds_in_flight=2, bind_deadline=10.0)
 
 
 def live_pod(node=None, uid="u1", version="9"):
@@ -40,7 +40,7 @@ class ScriptedCluster:
         self.requests = []
 
     async def request(self, request, *, timeout):
-        assert timeout == LIMITS.request_timeout
+        assert timeout == TIMEOUT
         self.requests.append(request)
         script = self.binds if request.method == "POST" else self.reads
         answer = script.pop(0) if len(script) > 1 else script[0]

@@ -46,10 +46,10 @@ async def look_from_outside(world):
 
     term = leases.term_of("kubedsm-0_1", 15.0, world.clock.wall(), 0)
     try:
-        known = await leases.read(cluster, ObjectName(), timeout=1.0)
+        known = await leases.read(cluster, ObjectName())
     except NotFound:
         known = None
-    await leases.write(cluster, ObjectName(), known, term, timeout=1.0)
+    await leases.write(cluster, ObjectName(), known, term)
     gatherer = Gatherer(cluster, ObjectName(), world.clock, __version__, read)
     return summarise(await gatherer.gather(PARTS), Scope())
 

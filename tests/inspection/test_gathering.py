@@ -56,7 +56,7 @@ async def test_an_administrator_reads_everything_of_an_installation():
             world.deploy("huge", 1, cpu="64")
             await world.until_bound(2, 5)
             term = leases.term_of("kubedsm-0_1", 15.0, world.clock.wall(), 0)
-            await leases.write(gatherer(world).cluster, ObjectName(), None, term, timeout=1.0)
+            await leases.write(gatherer(world).cluster, ObjectName(), None, term)
             state = await gatherer(world).gather(parts_needed())
     assert state.user == "admin"
     assert abs(state.skew) < 1
@@ -127,7 +127,7 @@ async def through_proxy(world, ready=200, metrics=METRICS):
     own = gatherer(world)
     world.namespace(OWN)
     term = leases.term_of("kubedsm-0_1", 15.0, world.clock.wall(), 0)
-    await leases.write(own.cluster, ObjectName(), None, term, timeout=1.0)
+    await leases.write(own.cluster, ObjectName(), None, term)
     answers = {"readyz": Response(ready, b"[+]synced ok\n"), "metrics": Response(ready, metrics)}
     own.cluster.cluster = Proxied(own.cluster.cluster, answers.__getitem__)
     return await own.gather(["user", "lease", "scheduler"])
@@ -163,14 +163,14 @@ async def test_a_leader_with_a_slow_clock_leads_and_a_dead_one_does_not():
         own = gatherer(world)
         world.namespace(OWN)
         term = leases.term_of("kubedsm-0_1", 15.0, world.clock.wall() - 100, 0)
-        lease = await leases.write(own.cluster, ObjectName(), None, term, timeout=1.0)
+        lease = await leases.write(own.cluster, ObjectName(), None, term)
         state = await own.gather(["user", "lease"])
         assert (state.is_led, state.leader) == (False, "")
 
         async def renew():
             await world.clock.sleep(1.0)
             again = term.renew_at(world.clock.wall() - 100)
-            await leases.write(own.cluster, ObjectName(), lease, again, timeout=1.0)
+            await leases.write(own.cluster, ObjectName(), lease, again)
 
         async with asyncio.TaskGroup() as tasks:
             tasks.create_task(renew())
@@ -188,8 +188,8 @@ async def test_an_unreachable_server_and_a_bad_selector_are_errors():
         with pytest.raises(Unreachable, match="refused"):
             await lost.gather(PARTS)
         with pytest.raises(Invalid, match="unable to parse"):
-            await list_selected(gatherer(world).cluster, "a=b=c", timeout=1.0)
+            await list_selected(gatherer(world).cluster, "a=b=c")
         world.deploy("web", 2)
-        chosen = await list_selected(gatherer(world).cluster, "app=web", timeout=1.0)
+        chosen = await list_selected(gatherer(world).cluster, "app=web")
         assert len(chosen) == 2
         assert all(name.startswith("default/web-") for name in chosen.values())

@@ -175,7 +175,7 @@ async def explaining():
         [pod] = map(decoding.pod, world.pods())
         explainer = Explainer(world.runtime.mirror.snapshot(), QUIET.policy)
         await client.facts_from_cluster(world.front, explainer, pod)
-        assert await namespace_uid(world.front, timeout=10)
+        assert await namespace_uid(world.front)
     return seen
 
 

@@ -63,7 +63,7 @@ async def test_budgets_are_read_with_whom_they_cover():
     ]
     cluster = AnsweringCluster({"items": items})
     both = (Requirement("app", "In", ("a",)), Requirement("tier", "NotIn", ("x",)))
-    assert await reads.list_budgets(cluster, timeout=3) == (
+    assert await reads.list_budgets(cluster) == (
         Budget("shop", "a", both, allowed=2),
         Budget("shop", "new", (Requirement("app", "Exists"),)),
         Budget("shop", "empty", (), allowed=1),
@@ -71,13 +71,13 @@ async def test_budgets_are_read_with_whom_they_cover():
     )
     assert cluster.asked[0].path == "/apis/policy/v1/poddisruptionbudgets"
     with pytest.raises(WireError):
-        await reads.list_budgets(AnsweringCluster({"items": [{"metadata": 1}]}), timeout=3)
+        await reads.list_budgets(AnsweringCluster({"items": [{"metadata": 1}]}))
 
 
 @pytest.mark.parametrize("dry_run", [False, True])
 async def test_an_eviction_may_only_ask(dry_run):
     cluster = AnsweringCluster({"kind": "Status"}, 201)
-    await writes.evict(cluster, POD, timeout=3, dry_run=dry_run)
+    await writes.evict(cluster, POD, dry_run=dry_run)
     [request] = cluster.asked
     assert request.path.endswith("/pods/cart-1/eviction")
     options = request.body["deleteOptions"]
@@ -94,10 +94,10 @@ async def test_events_are_ours_and_in_their_order():
          "reportingComponent": "kubedsm"},
     ]  # fmt: skip
     cluster = AnsweringCluster({"items": items})
-    assert await events_about(cluster, POD, timeout=3) == [
+    assert await events_about(cluster, POD) == [
         PodEvent("2026-01-01T00:00:00Z", "Scheduled", "to c1"),
         PodEvent("2026-01-02T00:00:00Z", "Migrated", "Moved to e1"),
     ]
     assert cluster.asked[0].query == {"fieldSelector": "involvedObject.uid=u1"}
     with pytest.raises(WireError):
-        await events_about(AnsweringCluster({"items": [1]}), POD, timeout=3)
+        await events_about(AnsweringCluster({"items": [1]}), POD)

@@ -8,6 +8,7 @@ import pytest
 from kubedsm.kube.calls import reads, writes
 from kubedsm.kube.client.api_errors import api_error
 from kubedsm.kube.client.port import (
+    TIMEOUT,
     ApiStatusError,
     Conflict,
     DisruptionBudgetExceeded,
@@ -15,6 +16,7 @@ from kubedsm.kube.client.port import (
     Forbidden,
     Invalid,
     NotFound,
+    ObjectName,
     OutcomeUnknown,
     Response,
     ServerError,
@@ -59,17 +61,16 @@ async def test_binds_as_recorded():
         exchange["body"]["target"]["name"],
         annotations=metadata["annotations"],
         labels=metadata["labels"],
-        timeout=5.0,
     )
     (request,) = cluster.asked
     assert (request.method, request.path) == ("POST", exchange["path"])
     assert request.body == exchange["body"]
-    assert cluster.timeouts == [5.0]
+    assert cluster.timeouts == [TIMEOUT]
 
 
 async def test_a_binding_names_the_pods_uid_and_nothing_it_does_not_need():
     cluster = AnsweringCluster({}, 201)
-    await writes.bind(cluster, POD, "n2", annotations={}, labels={}, timeout=5.0)
+    await writes.bind(cluster, POD, "n2", annotations={}, labels={})
     assert cluster.asked[0].body["metadata"] == {
         "name": "cart-1",
         "namespace": "shop",
@@ -92,7 +93,7 @@ async def test_a_reserved_volume_tells_the_controller_whether_a_user_reserved_it
     cluster = AnsweringCluster({"metadata": {"name": "disk"}})
     volume = Volume("disk", claim=reserved, resource_version="7")
     claim = Claim("shop", "data", uid="c1")
-    await writes.reserve_volume(cluster, volume, claim, timeout=5.0)
+    await writes.reserve_volume(cluster, volume, claim)
     (request,) = cluster.asked
     assert request.body["metadata"] == {"resourceVersion": "7", **annotations}
     assert request.body["spec"]["claimRef"]["uid"] == "c1"
@@ -102,16 +103,14 @@ async def test_a_refused_binding_says_why():
     exchange = exchange_of("pod-lifecycle", "POST", "/binding", 409)
     cluster = AnsweringCluster(exchange["response"], 409)
     with pytest.raises(Conflict, match=r"^409 Conflict: Operation cannot be fulfilled on pods"):
-        await writes.bind(cluster, POD, "n2", annotations={}, labels={}, timeout=5.0)
+        await writes.bind(cluster, POD, "n2", annotations={}, labels={})
 
 
 async def test_sets_the_condition_as_recorded():
     exchange = exchange_of("pod-status", "PATCH", "/status")
     cluster = AnsweringCluster(exchange["response"])
     message = exchange["body"]["status"]["conditions"][0]["message"]
-    await writes.set_pod_condition(
-        cluster, POD, "Unschedulable", message, since=1_767_225_600.9, timeout=5.0
-    )
+    await writes.set_pod_condition(cluster, POD, "Unschedulable", message, since=1_767_225_600.9)
     (request,) = cluster.asked
     assert request.method == "PATCH"
     assert request.path == "/api/v1/namespaces/shop/pods/cart-1/status"
@@ -134,7 +133,6 @@ async def test_creates_an_event_as_recorded():
         note="assigned to n2",
         instance="kubedsm-1",
         at=1_767_225_600.25,
-        timeout=5.0,
     )
     (request,) = cluster.asked
     assert request.path == "/apis/events.k8s.io/v1/namespaces/shop/events"
@@ -157,7 +155,7 @@ async def test_long_notes_are_cut_to_what_the_api_takes(letter):
     cluster = AnsweringCluster({"metadata": {"name": "cart-1-x"}}, 201)
     await writes.create_event(
         cluster, writes.Regarding.of(POD), reason="FailedScheduling", action="Scheduling",
-        note="x" + letter * 1024, instance="i", at=0.0, warning=True, timeout=5.0,
+        note="x" + letter * 1024, instance="i", at=0.0, warning=True,
     )  # fmt: skip
     event = cluster.asked[0].body
     assert 1018 <= len(event["note"].encode()) <= 1024
@@ -170,29 +168,28 @@ async def test_a_name_never_leaves_its_place_in_the_path():
     for name in ("../../nodes?x=1", "..", "", "a/b", "a%2Fb", "A", "-a", "a..b", "a" * 254, "a\n"):
         for namespace, pod in (("shop", name), (name, "a")):
             with pytest.raises(Invalid, match="is not the name of an object"):
-                await reads.get_pod(cluster, namespace, pod, timeout=5.0)
+                await reads.get_pod(cluster, namespace, pod)
     assert not cluster.asked
-    await reads.get_pod(cluster, "shop", "web.v2-0", timeout=5.0)
+    await reads.get_pod(cluster, "shop", "web.v2-0")
     assert cluster.asked[0].path == "/api/v1/namespaces/shop/pods/web.v2-0"
 
 
 async def test_a_missing_config_map_is_not_found_and_another_is_read():
     missing = AnsweringCluster({"reason": "NotFound", "message": "no", "code": 404}, 404)
-    with pytest.raises(NotFound):
-        await reads.get_config_map(missing, "kube-system", "kubedsm", timeout=5.0)
+    assert await reads.get_config_map(missing, ObjectName("kube-system", "kubedsm")) is None
     there = AnsweringCluster(exchange_of("configmap", "POST", "/configmaps")["response"])
-    read = await reads.get_config_map(there, "kube-system", "kubedsm", timeout=5.0)
+    read = await reads.get_config_map(there, ObjectName("kube-system", "kubedsm"))
     assert read.data
     assert there.asked[0].path == "/api/v1/namespaces/kube-system/configmaps/kubedsm"
 
 
 async def test_the_version_shows_whether_an_api_server_answers():
     cluster = AnsweringCluster(exchange_of("discovery", "GET", "/version")["response"])
-    assert await reads.version(cluster, timeout=5.0) == "v1.36.2"
+    assert await reads.version(cluster) == "v1.36.2"
     with pytest.raises(OutcomeUnknown, match="200 with no JSON object: is it an API server"):
-        await reads.version(AnsweringCluster(b"<html>Welcome</html>"), timeout=5.0)
+        await reads.version(AnsweringCluster(b"<html>Welcome</html>"))
     with pytest.raises(WireError):
-        await reads.version(AnsweringCluster(b"{}"), timeout=5.0)
+        await reads.version(AnsweringCluster(b"{}"))
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,7 @@ class SilentRecorder:
         return lambda *arguments: self.calls.append((name, *arguments))
 
 
-def handle_of(clock, *, cluster=None, mirror=None, configuration=None, recorder=None, timeout=10.0):
+def handle_of(clock, *, cluster=None, mirror=None, configuration=None, recorder=None):
     return Handle(
         cluster,
         mirror or ClusterMirror(),
@@ -43,7 +43,6 @@ def handle_of(clock, *, cluster=None, mirror=None, configuration=None, recorder=
         Listener(),
         Supervisor(clock, random.Random(0)),
         LogThrottle(clock),
-        timeout,
     )
 
 
@@ -65,12 +64,9 @@ def plan_runner(cluster, mirror, clock, on_bound=nothing, limits=None):
     configuration = CurrentConfiguration(
         Configuration(migration=MigrationSettings(drain_delay=0.0))
     )
-    timeout = limits.request_timeout
-    handle = handle_of(
-        clock, cluster=cluster, mirror=mirror, configuration=configuration, timeout=timeout
-    )
+    handle = handle_of(clock, cluster=cluster, mirror=mirror, configuration=configuration)
     throttle, supervisor = handle.throttle, handle.supervisor
-    binds = BindCalls(cluster, mirror, throttle, at_once=limits.binds_in_flight, timeout=timeout)
+    binds = BindCalls(cluster, mirror, throttle, at_once=limits.binds_in_flight)
     calls = MigrationCalls(handle)
     manager = PlacementManager(
         handle,

@@ -115,8 +115,8 @@ class Still:
         return await self.step_calls.check(self.known(), mode)
 
     async def read_owner(self):
-        found = await reads.read_pod(self.front, self.known(), timeout=10)
-        return await reads.read_owner(self.front, found, timeout=10)
+        found = await reads.read_pod(self.front, self.known())
+        return await reads.read_owner(self.front, found)
 
 
 def _reference(kind, owner):

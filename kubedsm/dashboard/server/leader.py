@@ -16,7 +16,6 @@ from kubedsm.dashboard.rows import Message, decode_message
 from kubedsm.dashboard.server.access import TokenFile
 from kubedsm.kube.calls.reads import pod_address
 from kubedsm.kube.client.port import Cluster, ClusterError
-from kubedsm.kube.wire.errors import WireError
 from kubedsm.observability.reading import Leadership
 
 #: seconds for a request to the API server
@@ -59,7 +58,7 @@ class LeaderPage:
                 address = await pod_address(
                     self._cluster, leadership.namespace, leader, timeout=_API_TIMEOUT
                 )
-            except (ClusterError, WireError):
+            except ClusterError:
                 return ""  # such as a leader outside of the cluster
             host = f"[{address}]" if ":" in address else address
             self._found = (leader, f"http://{host}:{self._port}") if address else ("", "")

@@ -18,7 +18,6 @@ from kubedsm.explain.explanation import Explanation
 from kubedsm.explain.server import explain_query, refuse_request
 from kubedsm.kube.calls.reads import list_budgets
 from kubedsm.kube.client.port import ClusterError
-from kubedsm.kube.wire.errors import WireError
 from kubedsm.observability.reading import Leadership
 from kubedsm.planner.hypothesis import Hypothesis
 from kubedsm.planner.requests import NoResponseError
@@ -123,8 +122,8 @@ async def _read_budgets(suggester: Migrator, hypothesis: Hypothesis) -> DrainBud
     if not hypothesis.drained:
         return DrainBudgets()
     try:
-        return DrainBudgets(await list_budgets(suggester.cluster, timeout=suggester.timeout))
-    except (ClusterError, WireError) as error:
+        return DrainBudgets(await list_budgets(suggester.cluster))
+    except ClusterError as error:
         return DrainBudgets(unread=" ".join(str(error).split()).rstrip("."))
 
 

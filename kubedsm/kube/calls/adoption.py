@@ -64,26 +64,24 @@ class Template:
         return self.labels.get(OPT_IN_LABEL) == "false"
 
 
-async def list_templates(
-    cluster: Cluster, namespace: str = "", *, timeout: float
-) -> list[Template]:
+async def list_templates(cluster: Cluster, namespace: str = "") -> list[Template]:
     """List the pod templates of workloads in the namespace, or in the whole cluster.
 
-    Raises ClusterError, WireError.
+    Raises ClusterError.
     """
     found = []
     for kind, plural in KINDS.items():
         path = path_of(APPS, namespace, plural) if namespace else f"{APPS}/{plural}"
-        body = await send(cluster, "GET", path, timeout)
+        body = await send(cluster, "GET", path)
         items = read_json(f"{kind}List", body, Items[schema.Workload]).items or ()
         found += [_read_template(kind, item) for item in items]
     return found
 
 
-async def get_template(cluster: Cluster, workload: Workload, *, timeout: float) -> Template:
+async def get_template(cluster: Cluster, workload: Workload) -> Template:
     """Read the pod template of a workload. Raises NotFound if absent."""
     path = path_of(APPS, workload.namespace, KINDS[workload.kind], workload.name)
-    shape = read_json(workload.kind, await send(cluster, "GET", path, timeout), schema.Workload)
+    shape = read_json(workload.kind, await send(cluster, "GET", path), schema.Workload)
     return _read_template(workload.kind, shape)
 
 
@@ -100,7 +98,7 @@ def _read_template(kind: str, shape: schema.Workload) -> Template:
 
 
 async def set_scheduler(
-    cluster: Cluster, found: Template, scheduler_name: str, *, exempt: bool, timeout: float
+    cluster: Cluster, found: Template, scheduler_name: str, *, exempt: bool
 ) -> None:
     """Set schedulerName in the pod template, and exempt its pods from the admission policy or not.
 
@@ -111,47 +109,45 @@ async def set_scheduler(
     if exempt is not found.refuses_policy:
         template["metadata"] = {"labels": {OPT_IN_LABEL: "false" if exempt else None}}
     patch = {"metadata": {"uid": found.uid}, "spec": {"template": template}}
-    await _patch_workload(cluster, found.workload, patch, timeout)
+    await _patch_workload(cluster, found.workload, patch)
 
 
-async def restart(cluster: Cluster, found: Template, at: str, *, timeout: float) -> None:
+async def restart(cluster: Cluster, found: Template, at: str) -> None:
     """Have the controller replace all pods of the workload, as `kubectl rollout restart` does."""
     annotations = {"kubectl.kubernetes.io/restartedAt": at}
     template = {"metadata": {"annotations": annotations}}
     patch = {"metadata": {"uid": found.uid}, "spec": {"template": template}}
-    await _patch_workload(cluster, found.workload, patch, timeout)
+    await _patch_workload(cluster, found.workload, patch)
 
 
-async def scale_to_zero(cluster: Cluster, name: ObjectName, *, timeout: float) -> None:
+async def scale_to_zero(cluster: Cluster, name: ObjectName) -> None:
     """Scale a Deployment to zero replicas. Raises NotFound if absent."""
     workload = Workload(name.namespace, "Deployment", name.name)
-    await _patch_workload(cluster, workload, {"spec": {"replicas": 0}}, timeout)
+    await _patch_workload(cluster, workload, {"spec": {"replicas": 0}})
 
 
-async def _patch_workload(
-    cluster: Cluster, workload: Workload, patch: dict[str, Any], timeout: float
-) -> None:
+async def _patch_workload(cluster: Cluster, workload: Workload, patch: dict[str, Any]) -> None:
     path = path_of(APPS, workload.namespace, KINDS[workload.kind], workload.name)
-    await send(cluster, "PATCH", path, timeout, patch, content_type=MERGE)
+    await send(cluster, "PATCH", path, patch, content_type=MERGE)
 
 
-async def list_opted_in(cluster: Cluster, *, timeout: float) -> list[str]:
+async def list_opted_in(cluster: Cluster) -> list[str]:
     """Return the names of the namespaces with the label for opting in."""
     query = {"labelSelector": f"{OPT_IN_LABEL}=true"}
-    body = await send(cluster, "GET", f"{CORE}/namespaces", timeout, query=query)
+    body = await send(cluster, "GET", f"{CORE}/namespaces", query=query)
     listed = read_json("NamespaceList", body, Items[schema.AnyObject]).items or ()
     return [namespace.metadata.name for namespace in listed]
 
 
-async def is_opted_in(cluster: Cluster, namespace: str, *, timeout: float) -> bool:
+async def is_opted_in(cluster: Cluster, namespace: str) -> bool:
     """Return True if the namespace has the label for opting in. Raises NotFound if absent."""
-    body = await send(cluster, "GET", f"{CORE}/namespaces/{namespace}", timeout)
+    body = await send(cluster, "GET", f"{CORE}/namespaces/{namespace}")
     shape = read_json("Namespace", body, schema.AnyObject)
     return (shape.metadata.labels or {}).get(OPT_IN_LABEL) == "true"
 
 
 async def label_namespace(
-    cluster: Cluster, name: str, value: str | None, *, dry_run: bool = False, timeout: float
+    cluster: Cluster, name: str, value: str | None, *, dry_run: bool = False
 ) -> None:
     """Set or remove the namespace's label for opting in; with `dry_run` the API server only
     validates. Raises NotFound without the namespace.
@@ -159,17 +155,17 @@ async def label_namespace(
     path = f"{CORE}/namespaces/{name}"
     patch = {"metadata": {"labels": {OPT_IN_LABEL: value}}}
     query = {"dryRun": "All"} if dry_run else {}
-    await send(cluster, "PATCH", path, timeout, patch, query=query, content_type=MERGE)
+    await send(cluster, "PATCH", path, patch, query=query, content_type=MERGE)
 
 
-async def has_policy(cluster: Cluster, *, timeout: float) -> bool | None:
+async def has_policy(cluster: Cluster) -> bool | None:
     """Return True if the admission policy for opting in is bound; None without the right to read.
 
     Returns False for API servers without MutatingAdmissionPolicies, too.
     """
     path = f"{ADMISSION}/mutatingadmissionpolicybindings/{POLICY_NAME}"
     try:
-        await send(cluster, "GET", path, timeout)
+        await send(cluster, "GET", path)
     except NotFound:
         return False
     except Forbidden:

@@ -47,11 +47,9 @@ class _Pulling(msgspec.Struct, frozen=True):
     spec: PullSpec
 
 
-async def read_pull_spec(cluster: Cluster, pod: Pod, *, timeout: float) -> PullSpec:
-    """Read the images of the pod, with pull secrets and tolerations. Raises ClusterError,
-    WireError.
-    """
-    body = await send(cluster, "GET", path_of(CORE, pod.namespace, "pods", pod.name), timeout)
+async def read_pull_spec(cluster: Cluster, pod: Pod) -> PullSpec:
+    """Read the images of the pod, with pull secrets and tolerations. Raises ClusterError."""
+    body = await send(cluster, "GET", path_of(CORE, pod.namespace, "pods", pod.name))
     return read_json("Pod", body, _Pulling).spec
 
 
@@ -63,11 +61,11 @@ class _Pulled(msgspec.Struct, frozen=True):
     status: _PullStatus = _PullStatus()
 
 
-async def has_pulled(cluster: Cluster, pod: Pod, *, timeout: float) -> bool:
+async def has_pulled(cluster: Cluster, pod: Pod) -> bool:
     """Return True if a finished pod has pulled its images; False if the kubelet rejected it, or
-    ended it at its deadline: only then its status has a reason. Raises ClusterError, WireError.
+    ended it at its deadline: only then its status has a reason. Raises ClusterError.
     """
-    body = await send(cluster, "GET", path_of(CORE, pod.namespace, "pods", pod.name), timeout)
+    body = await send(cluster, "GET", path_of(CORE, pod.namespace, "pods", pod.name))
     return not read_json("Pod", body, _Pulled).status.reason
 
 
@@ -79,7 +77,6 @@ async def create_pull_pod(
     spec: PullSpec,
     *,
     within: float,
-    timeout: float,
 ) -> Pod:
     """Create a pod on the node that pulls the images with the credentials of another pod, and runs
     nothing: its command does not exist.
@@ -125,4 +122,4 @@ async def create_pull_pod(
     }
     body = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": made}
     path = path_of(CORE, pod.namespace, "pods")
-    return decoding.pod(await send(cluster, "POST", path, timeout, body))
+    return decoding.pod(await send(cluster, "POST", path, body))

@@ -14,6 +14,7 @@ from kubedsm.kube.client.api_errors import api_error, send
 from kubedsm.kube.client.port import (
     APPS,
     CORE,
+    TIMEOUT,
     Cluster,
     ObjectName,
     Request,
@@ -60,10 +61,10 @@ class _SelfReview(msgspec.Struct, frozen=True):
     status: _SelfStatus = _SelfStatus()
 
 
-async def identify(cluster: Cluster, *, timeout: float) -> tuple[str, float | None]:
+async def identify(cluster: Cluster) -> tuple[str, float | None]:
     """Return the name of this user, and the API server's clock in seconds since the epoch."""
     body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
-    answer = await send(cluster, "POST", f"{_AUTHENTICATION}/selfsubjectreviews", timeout, body)
+    answer = await send(cluster, "POST", f"{_AUTHENTICATION}/selfsubjectreviews", body)
     review = read_json("SelfSubjectReview", answer, _SelfReview)
     at = review.metadata.creation_timestamp
     return review.status.user_info.username, at.timestamp() if at else None
@@ -73,9 +74,7 @@ def service_account_name(name: ObjectName) -> str:
     return f"system:serviceaccount:{name.namespace}:{name.name}"
 
 
-async def is_allowed(
-    cluster: Cluster, right: Right, name: ObjectName, user: str, *, timeout: float
-) -> bool:
+async def is_allowed(cluster: Cluster, right: Right, name: ObjectName, user: str) -> bool:
     """Ask the API server whether a ServiceAccount has a right; empty `user`: this client itself.
 
     name: of the scheduler; a right of its own is about objects of this name.
@@ -96,7 +95,7 @@ async def is_allowed(
         spec |= {"user": user, "groups": [*groups, "system:authenticated"]}
     body = {"apiVersion": "authorization.k8s.io/v1", "kind": kind, "spec": spec}
     path = f"{_AUTHORIZATION}/{kind.lower()}s"
-    answer = await send(cluster, "POST", path, timeout, body)
+    answer = await send(cluster, "POST", path, body)
     return read_json(kind, answer, _Review).status.allowed
 
 
@@ -109,10 +108,10 @@ class Installed:
     ready: int = 0
 
 
-async def read_installed(cluster: Cluster, name: ObjectName, *, timeout: float) -> Installed:
+async def read_installed(cluster: Cluster, name: ObjectName) -> Installed:
     """Read the scheduler's Deployment. Raises NotFound."""
     path = path_of(APPS, name.namespace, "deployments", name.name)
-    found = read_json("Deployment", await send(cluster, "GET", path, timeout), schema.Workload)
+    found = read_json("Deployment", await send(cluster, "GET", path), schema.Workload)
     images = tuple(each.image or "" for each in found.spec.template.spec.containers or ())
     return Installed(images, found.wanted, found.status.ready_replicas or 0)
 
@@ -134,10 +133,10 @@ class WaitingPod:
         return f"{self.namespace}/{self.name}"
 
 
-async def list_waiting(cluster: Cluster, *, timeout: float) -> tuple[WaitingPod, ...]:
+async def list_waiting(cluster: Cluster) -> tuple[WaitingPod, ...]:
     """List the pods without a node, except finished, terminating and gated pods."""
     query = {"fieldSelector": "spec.nodeName="}
-    body = await send(cluster, "GET", f"{CORE}/pods", timeout, query=query)
+    body = await send(cluster, "GET", f"{CORE}/pods", query=query)
     pods = read_json("PodList", body, Items[schema.Pod]).items or ()
     return tuple(_waiting_pod(pod) for pod in pods if _is_waiting(pod))
 
@@ -179,10 +178,10 @@ class DetachedPod:
         return f"{self.namespace}/{self.name}"
 
 
-async def list_detached(cluster: Cluster, *, timeout: float) -> tuple[DetachedPod, ...]:
+async def list_detached(cluster: Cluster) -> tuple[DetachedPod, ...]:
     """List the pods with the label of a migration, the oldest migration first."""
     query = {"labelSelector": MIGRATING_LABEL}
-    body = await send(cluster, "GET", f"{CORE}/pods", timeout, query=query)
+    body = await send(cluster, "GET", f"{CORE}/pods", query=query)
     found = []
     for pod in read_json("PodList", body, Items[schema.Pod]).items or ():
         metadata, mark = pod.metadata, mark_on(pod.metadata)
@@ -193,20 +192,20 @@ async def list_detached(cluster: Cluster, *, timeout: float) -> tuple[DetachedPo
     return tuple(sorted(found, key=lambda pod: (pod.since, pod.name)))
 
 
-async def list_selected(cluster: Cluster, selector: str, *, timeout: float) -> dict[str, str]:
+async def list_selected(cluster: Cluster, selector: str) -> dict[str, str]:
     """Return the pods that match a label selector: `namespace/name` by uid.
 
     Raises Invalid for a malformed selector.
     """
     query = {"labelSelector": selector}
-    body = await send(cluster, "GET", f"{CORE}/pods", timeout, query=query)
+    body = await send(cluster, "GET", f"{CORE}/pods", query=query)
     items = read_json("PodList", body, Items[schema.AnyObject]).items or ()
     found = (each.metadata for each in items)
     return {each.uid or "": f"{each.namespace}/{each.name}" for each in found}
 
 
 async def read_of_scheduler(
-    cluster: Cluster, namespace: str, pod: str, path: str, *, timeout: float
+    cluster: Cluster, namespace: str, pod: str, path: str
 ) -> tuple[int, str]:
     """Get a path of a scheduler pod's metrics port through the API server's proxy.
 
@@ -214,7 +213,7 @@ async def read_of_scheduler(
     """
     proxied = f"{path_of(CORE, namespace, 'pods', pod)}:{METRICS_PORT}/proxy/{path}"
     query = {"verbose": ""} if path == "readyz" else {}
-    answer = await cluster.request(Request("GET", proxied, query), timeout=timeout)
+    answer = await cluster.request(Request("GET", proxied, query), timeout=TIMEOUT)
     if answer.body.lstrip().startswith(b"{"):
         raise api_error(answer)
     return answer.status, answer.body.decode(errors="replace")

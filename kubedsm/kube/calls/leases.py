@@ -12,7 +12,7 @@ import attrs
 import msgspec
 
 from kubedsm.kube.client.api_errors import send
-from kubedsm.kube.client.port import LEASES, Cluster, ObjectName, path_of
+from kubedsm.kube.client.port import LEASES, TIMEOUT, Cluster, NotFound, ObjectName, path_of
 from kubedsm.kube.wire.decoding import read_json
 from kubedsm.process.clock import rfc3339
 
@@ -73,10 +73,13 @@ def term_of(holder: str, seconds: float, wall: float, transitions: int) -> Term:
     return Term(holder, math.ceil(seconds), now, now, transitions)
 
 
-async def read(cluster: Cluster, name: ObjectName, *, timeout: float) -> Lease:
-    """Read the Lease. Raises NotFound, WireError."""
+async def read(cluster: Cluster, name: ObjectName, *, timeout: float = TIMEOUT) -> Lease | None:
+    """Read the Lease; None if absent."""
     path = path_of(LEASES, name.namespace, "leases", name.name)
-    return _read_lease(await send(cluster, "GET", path, timeout))
+    try:
+        return _read_lease(await send(cluster, "GET", path, timeout=timeout))
+    except NotFound:
+        return None
 
 
 async def write(
@@ -85,7 +88,7 @@ async def write(
     known: Lease | None,
     term: Term,
     *,
-    timeout: float,
+    timeout: float = TIMEOUT,
     annotations: Mapping[str, str] | None = None,
 ) -> Lease:
     """Update the Lease, or create the Lease if absent at the last read; set annotations, if any.
@@ -96,10 +99,10 @@ async def write(
         path = path_of(LEASES, name.namespace, "leases")
         metadata = {"name": name.name, "namespace": name.namespace}
         body = _write_body(_annotate(metadata, annotations), term)
-        return _read_lease(await send(cluster, "POST", path, timeout, body))
+        return _read_lease(await send(cluster, "POST", path, body, timeout=timeout))
     path = path_of(LEASES, name.namespace, "leases", name.name)
     body = _write_body(_annotate(known.metadata, annotations), term)
-    return _read_lease(await send(cluster, "PUT", path, timeout, body))
+    return _read_lease(await send(cluster, "PUT", path, body, timeout=timeout))
 
 
 def _annotate(metadata: dict[str, Any], new: Mapping[str, str] | None) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from kubedsm.kube.client.port import (
     Cluster,
     Conflict,
     NotFound,
+    ObjectName,
     path_of,
 )
 from kubedsm.kube.wire import decoding, schema
@@ -42,9 +43,9 @@ APPS_RESOURCES = {
 }
 
 
-async def get_pod(cluster: Cluster, namespace: str, name: str, *, timeout: float) -> Pod:
+async def get_pod(cluster: Cluster, namespace: str, name: str) -> Pod:
     """Read a pod. Raises NotFound if absent."""
-    return decoding.pod(await send(cluster, "GET", path_of(CORE, namespace, "pods", name), timeout))
+    return decoding.pod(await send(cluster, "GET", path_of(CORE, namespace, "pods", name)))
 
 
 class _PodStatus(msgspec.Struct, frozen=True):
@@ -57,42 +58,44 @@ class _Addressed(msgspec.Struct, frozen=True):
 
 async def pod_address(cluster: Cluster, namespace: str, name: str, *, timeout: float) -> str:
     """Read the IP address of a pod; empty before it has one. Raises NotFound if absent."""
-    body = await send(cluster, "GET", path_of(CORE, namespace, "pods", name), timeout)
+    path = path_of(CORE, namespace, "pods", name)
+    body = await send(cluster, "GET", path, timeout=timeout)
     return read_json("Pod", body, _Addressed).status.address or ""
 
 
-async def get_config_map(
-    cluster: Cluster, namespace: str, name: str, *, timeout: float
-) -> decoding.ConfigMap:
-    """Read a ConfigMap. Raises NotFound if absent."""
-    path = path_of(CORE, namespace, "configmaps", name)
-    return decoding.config_map(await send(cluster, "GET", path, timeout))
+async def get_config_map(cluster: Cluster, name: ObjectName) -> decoding.ConfigMap | None:
+    """Read a ConfigMap; None if absent."""
+    path = path_of(CORE, name.namespace, "configmaps", name.name)
+    try:
+        return decoding.config_map(await send(cluster, "GET", path))
+    except NotFound:
+        return None
 
 
-async def get_claim(cluster: Cluster, namespace: str, name: str, *, timeout: float) -> Claim:
+async def get_claim(cluster: Cluster, namespace: str, name: str) -> Claim:
     """Read a PersistentVolumeClaim. Raises NotFound if absent."""
     path = path_of(CORE, namespace, "persistentvolumeclaims", name)
-    return decoding.claim(await send(cluster, "GET", path, timeout))
+    return decoding.claim(await send(cluster, "GET", path))
 
 
-async def get_volume(cluster: Cluster, name: str, *, timeout: float) -> Volume:
+async def get_volume(cluster: Cluster, name: str) -> Volume:
     """Read a PersistentVolume. Raises NotFound if absent."""
     path = path_of(CORE, None, "persistentvolumes", name)
-    return decoding.volume(await send(cluster, "GET", path, timeout))
+    return decoding.volume(await send(cluster, "GET", path))
 
 
-async def version(cluster: Cluster, *, timeout: float) -> str:
+async def version(cluster: Cluster) -> str:
     """Read the API server's version, such as v1.36.2, as a check of address and credentials."""
-    return decoding.server_version(await send(cluster, "GET", "/version", timeout))
+    return decoding.server_version(await send(cluster, "GET", "/version"))
 
 
-async def namespace_uid(cluster: Cluster, name: str = "kube-system", *, timeout: float) -> str:
+async def namespace_uid(cluster: Cluster, name: str = "kube-system") -> str:
     """Return the uid of a namespace; that of kube-system identifies a cluster.
 
     Requires the right to list namespaces. Raises NotFound without the namespace.
     """
     query = {"fieldSelector": f"metadata.name={name}"}
-    body = await send(cluster, "GET", f"{CORE}/namespaces", timeout, query=query)
+    body = await send(cluster, "GET", f"{CORE}/namespaces", query=query)
     listed = read_json("NamespaceList", body, Items[schema.AnyObject]).items
     if not listed:
         raise NotFound(HTTPStatus.NOT_FOUND, "NotFound", f"there is no namespace {name}")
@@ -122,28 +125,28 @@ class PodEvent:
     message: str
 
 
-async def events_about(cluster: Cluster, pod: Pod, *, timeout: float) -> list[PodEvent]:
+async def events_about(cluster: Cluster, pod: Pod) -> list[PodEvent]:
     """Return the Events about the pod that KubeDSM wrote, oldest first."""
     ours = [
         PodEvent(e.event_time or e.last_timestamp or "", e.reason or "", e.message or "")
-        for e in await _our_events(cluster, pod.namespace, pod.uid, timeout)
+        for e in await _our_events(cluster, pod.namespace, pod.uid)
     ]
     return sorted(ours, key=lambda event: event.at)
 
 
 async def answers_to(
-    cluster: Cluster, about: decoding.ConfigMap, request: str, *, timeout: float
+    cluster: Cluster, about: decoding.ConfigMap, request: str
 ) -> list[RequestAnswer]:
     """Return the schedulers' responses to a migration request, from Events on the ConfigMap."""
     identity = about.identity
-    written = await _our_events(cluster, identity.namespace, identity.uid, timeout)
+    written = await _our_events(cluster, identity.namespace, identity.uid)
     said = [answer_in((e.metadata.annotations or {}).get(ANSWER_ANNOTATION, "")) for e in written]
     return [answer for answer in said if answer is not None and answer.request == request]
 
 
-async def _our_events(cluster: Cluster, namespace: str, uid: str, timeout: float) -> list[_Event]:
+async def _our_events(cluster: Cluster, namespace: str, uid: str) -> list[_Event]:
     query = {"fieldSelector": f"involvedObject.uid={uid}"}
-    body = await send(cluster, "GET", path_of(CORE, namespace, "events"), timeout, query=query)
+    body = await send(cluster, "GET", path_of(CORE, namespace, "events"), query=query)
     listed = read_json("EventList", body, Items[_Event]).items or ()
     return [event for event in listed if event.reporting_component == CONTROLLER]
 
@@ -189,9 +192,9 @@ class LiveOwner:
     lets_go: bool = False
 
 
-async def read_pod(cluster: Cluster, pod: Pod, *, timeout: float) -> LivePod:
+async def read_pod(cluster: Cluster, pod: Pod) -> LivePod:
     """Read a pod by name from the API server, with its owner. Raises NotFound if absent."""
-    body = await send(cluster, "GET", path_of(CORE, pod.namespace, "pods", pod.name), timeout)
+    body = await send(cluster, "GET", path_of(CORE, pod.namespace, "pods", pod.name))
     live, start = _PODS.value(body), read_json("Pod", body, _Start)
     containers = (start.spec and start.spec.containers) or ()
     return attrs.evolve(
@@ -277,7 +280,7 @@ def _live_pod(shape: schema.Pod) -> LivePod:
 _PODS = Reader("Pod", schema.Pod, _live_pod)
 
 
-async def read_owner(cluster: Cluster, live: LivePod, *, timeout: float) -> LiveOwner:
+async def read_owner(cluster: Cluster, live: LivePod) -> LiveOwner:
     """Read the pod's owner from the API server, and count the owner's other pods.
 
     Raises NotFound for a pod without an owner; a deleted owner is reported as `gone`. An API server
@@ -287,16 +290,14 @@ async def read_owner(cluster: Cluster, live: LivePod, *, timeout: float) -> Live
         raise NotFound(404, "NotFound", f"pod {live.pod} names no owner")
     namespace = live.pod.namespace
     kind = "StatefulSet" if live.owner_kind == "StatefulSet" else "ReplicaSet"
-    owner = await _get_workload(
-        cluster, namespace, kind, live.owner_name, live.owner_uid, timeout, live
-    )
+    owner = await _get_workload(cluster, namespace, kind, live.owner_name, live.owner_uid, live)
     if owner is None:
         return LiveOwner(gone=True)
     above = controller_of(owner.metadata)
     top = owner
     if above is not None and above.kind == "Deployment":
         found = await _get_workload(
-            cluster, namespace, above.kind, above.name, above.uid or "", timeout, live
+            cluster, namespace, above.kind, above.name, above.uid or "", live
         )
         if found is None:
             return LiveOwner(gone=True)
@@ -314,7 +315,7 @@ async def read_owner(cluster: Cluster, live: LivePod, *, timeout: float) -> Live
         gone=False,
         wanted=top.wanted,
         owner_wants=owner.wanted,
-        ready_others=await _count_ready_others(cluster, live, of_top, timeout),
+        ready_others=await _count_ready_others(cluster, live, of_top),
         rolling_out=_is_rolling_out(top, is_deployment=top is not owner),
         min_ready_seconds=float(top.spec.min_ready_seconds or 0),
         shrinking=owner.shrinking or top.shrinking,
@@ -325,22 +326,20 @@ async def read_owner(cluster: Cluster, live: LivePod, *, timeout: float) -> Live
     )
 
 
-async def uid_of(cluster: Cluster, workload: Workload, *, timeout: float) -> str | None:
+async def uid_of(cluster: Cluster, workload: Workload) -> str | None:
     """Return the uid of a workload such as a Deployment; None if deleted or terminating."""
-    found = await _get_workload(
-        cluster, workload.namespace, workload.kind, workload.name, None, timeout
-    )
+    found = await _get_workload(cluster, workload.namespace, workload.kind, workload.name, None)
     return found.metadata.uid if found else None
 
 
-async def owner_knows_by(cluster: Cluster, pod: Pod, *, timeout: float) -> frozenset[str] | None:
+async def owner_knows_by(cluster: Cluster, pod: Pod) -> frozenset[str] | None:
     """Return the label keys in the selector of the pod's owner: changing such a label detaches the
     pod. None without an owner, or if the owner's kind is unknown.
     """
-    live = await read_pod(cluster, pod, timeout=timeout)
+    live = await read_pod(cluster, pod)
     if live.owner_kind not in APPS_RESOURCES:
         return None
-    return (await read_owner(cluster, live, timeout=timeout)).selected_labels
+    return (await read_owner(cluster, live)).selected_labels
 
 
 def _selector_of(workload: schema.Workload) -> Selector:
@@ -372,7 +371,6 @@ async def _get_workload(
     kind: str,
     name: str,
     uid: str | None,
-    timeout: float,
     of: LivePod | None = None,
 ) -> schema.Workload | None:
     """Read a workload; None if deleted, terminating, or of another uid.
@@ -381,21 +379,21 @@ async def _get_workload(
     """
     plural = APPS_RESOURCES[kind]
     try:
-        body = await send(cluster, "GET", path_of(APPS, namespace, plural, name), timeout)
+        body = await send(cluster, "GET", path_of(APPS, namespace, plural, name))
     except NotFound:
         if of is not None:
-            await _check_not_found(cluster, of, f"{kind} {name}", timeout)
+            await _check_not_found(cluster, of, f"{kind} {name}")
         return None
     found = read_json(plural, body, schema.Workload)
     gone = found.metadata.deletion_timestamp or (uid and found.metadata.uid != uid)
     return None if gone else found
 
 
-async def _check_not_found(cluster: Cluster, live: LivePod, what: str, timeout: float) -> None:
+async def _check_not_found(cluster: Cluster, live: LivePod, what: str) -> None:
     """Raise Conflict if other pods of the owner run: they would be deleted with the owner."""
     path = path_of(CORE, live.pod.namespace, "pods")
     query = {"labelSelector": f"{TEMPLATE_HASH_LABEL}={live.template_hash}"}
-    body = await send(cluster, "GET", path, timeout, query=query if live.template_hash else None)
+    body = await send(cluster, "GET", path, query=query if live.template_hash else None)
     for each in read_json("PodList", body, Items[schema.AnyObject]).items or ():
         controller, metadata = controller_of(each.metadata), each.metadata
         is_sibling = controller is not None and controller.uid == live.owner_uid
@@ -405,13 +403,9 @@ async def _check_not_found(cluster: Cluster, live: LivePod, what: str, timeout: 
             )
 
 
-async def _count_ready_others(
-    cluster: Cluster, live: LivePod, selector: Selector, timeout: float
-) -> int:
+async def _count_ready_others(cluster: Cluster, live: LivePod, selector: Selector) -> int:
     path = path_of(CORE, live.pod.namespace, "pods")
-    body = await send(
-        cluster, "GET", path, timeout, query={"labelSelector": _selector_text(selector)}
-    )
+    body = await send(cluster, "GET", path, query={"labelSelector": _selector_text(selector)})
     items = read_json("PodList", body, Items[msgspec.Raw]).items or ()
     return sum(
         pod.ready and not (pod.terminating or pod.finished or pod.detached)
@@ -437,12 +431,10 @@ def _selector_text(selector: Selector) -> str:
     return ",".join(parts)
 
 
-async def list_budgets(
-    cluster: Cluster, namespace: str | None = None, *, timeout: float
-) -> tuple[Budget, ...]:
+async def list_budgets(cluster: Cluster, namespace: str | None = None) -> tuple[Budget, ...]:
     """List the PodDisruptionBudgets of a namespace, or of all."""
     path = path_of(POLICY, namespace, "poddisruptionbudgets")
-    body = await send(cluster, "GET", path, timeout)
+    body = await send(cluster, "GET", path)
     return tuple(
         Budget(
             each.metadata.namespace or "",
@@ -456,11 +448,9 @@ async def list_budgets(
     )
 
 
-async def list_services(
-    cluster: Cluster, namespace: str | None = None, *, timeout: float
-) -> tuple[Service, ...]:
+async def list_services(cluster: Cluster, namespace: str | None = None) -> tuple[Service, ...]:
     """List the Services with a selector, of a namespace or of all."""
-    body = await send(cluster, "GET", path_of(CORE, namespace, "services"), timeout)
+    body = await send(cluster, "GET", path_of(CORE, namespace, "services"))
     return tuple(
         Service(
             each.metadata.namespace or "",

@@ -63,7 +63,6 @@ async def bind(
     *,
     annotations: Mapping[str, str],
     labels: Mapping[str, str],
-    timeout: float,
 ) -> None:
     """Bind the pod to the node; the uid excludes a later pod of the same name.
 
@@ -83,11 +82,11 @@ async def bind(
         "target": {"apiVersion": "v1", "kind": "Node", "name": node},
     }
     path = path_of(CORE, pod.namespace, "pods", pod.name, "binding")
-    await send(cluster, "POST", path, timeout, binding)
+    await send(cluster, "POST", path, binding)
 
 
 async def set_pod_condition(
-    cluster: Cluster, pod: Pod, reason: str, message: str, *, since: float, timeout: float
+    cluster: Cluster, pod: Pod, reason: str, message: str, *, since: float
 ) -> None:
     """Set the pod's condition PodScheduled to False, with the reason.
 
@@ -103,7 +102,7 @@ async def set_pod_condition(
     }
     patch = {"metadata": {"uid": pod.uid}, "status": {"conditions": [condition]}}
     path = path_of(CORE, pod.namespace, "pods", pod.name, "status")
-    await send(cluster, "PATCH", path, timeout, patch, content_type=STRATEGIC_MERGE)
+    await send(cluster, "PATCH", path, patch, content_type=STRATEGIC_MERGE)
 
 
 async def create_event(
@@ -117,7 +116,6 @@ async def create_event(
     at: float,
     warning: bool = False,
     annotations: Mapping[str, str] | None = None,
-    timeout: float,
 ) -> str:
     """Create an Event: `reason` such as Scheduled, `action` such as Binding. Return the name.
 
@@ -142,13 +140,11 @@ async def create_event(
         "regarding": msgspec.to_builtins(regarding),
     }
     path = path_of(EVENTS, regarding.namespace, "events")
-    return read_json(
-        "Event", await send(cluster, "POST", path, timeout, event), AnyObject
-    ).metadata.name
+    return read_json("Event", await send(cluster, "POST", path, event), AnyObject).metadata.name
 
 
 async def count_event(
-    cluster: Cluster, namespace: str, name: str, *, count: int, at: float, timeout: float
+    cluster: Cluster, namespace: str, name: str, *, count: int, at: float
 ) -> None:
     """Update the series of an Event: `count` occurrences, at least 2, the latest at time `at`.
 
@@ -157,18 +153,11 @@ async def count_event(
     """
     patch = {"series": {"count": count, "lastObservedTime": rfc3339(at)}}
     await send(
-        cluster,
-        "PATCH",
-        path_of(EVENTS, namespace, "events", name),
-        timeout,
-        patch,
-        content_type=MERGE,
+        cluster, "PATCH", path_of(EVENTS, namespace, "events", name), patch, content_type=MERGE
     )
 
 
-async def detach(
-    cluster: Cluster, pod: Pod, template_hash: str, mark: MoveMark, *, timeout: float
-) -> None:
+async def detach(cluster: Cluster, pod: Pod, template_hash: str, mark: MoveMark) -> None:
     """Detach the pod from the ReplicaSet, which creates a replacement; Services keep the pod.
 
     Raises Conflict if the pod has changed since reading, Invalid for another uid.
@@ -179,17 +168,11 @@ async def detach(
         "labels": {TEMPLATE_HASH_LABEL: None, MIGRATING_LABEL: template_hash},
         "annotations": {MOVE_ANNOTATION: str(mark)},
     }
-    await _patch_pod(cluster, pod, metadata, timeout)
+    await _patch_pod(cluster, pod, metadata)
 
 
 async def reattach(
-    cluster: Cluster,
-    pod: Pod,
-    template_hash: str,
-    replica_set: str,
-    replica_set_uid: str,
-    *,
-    timeout: float,
+    cluster: Cluster, pod: Pod, template_hash: str, replica_set: str, replica_set_uid: str
 ) -> None:
     """Reattach a detached pod: the ReplicaSet adopts the pod and deletes a surplus pod.
 
@@ -202,12 +185,10 @@ async def reattach(
         "annotations": {MOVE_ANNOTATION: None},
         "ownerReferences": [_dependence(replica_set, replica_set_uid)],
     }
-    await _patch_pod(cluster, pod, metadata, timeout, STRATEGIC_MERGE)
+    await _patch_pod(cluster, pod, metadata, STRATEGIC_MERGE)
 
 
-async def leave_to_collector(
-    cluster: Cluster, pod: Pod, replica_set: str, uid: str, *, timeout: float
-) -> None:
+async def leave_to_collector(cluster: Cluster, pod: Pod, replica_set: str, uid: str) -> None:
     """Make a detached pod a dependent of its deleted ReplicaSet, for deletion by the garbage
     collector.
 
@@ -217,7 +198,7 @@ async def leave_to_collector(
     Raises Invalid if the pod was replaced.
     """
     metadata = {"uid": pod.uid, "ownerReferences": [_dependence(replica_set, uid)]}
-    await _patch_pod(cluster, pod, metadata, timeout, STRATEGIC_MERGE)
+    await _patch_pod(cluster, pod, metadata, STRATEGIC_MERGE)
 
 
 def _dependence(replica_set: str, uid: str) -> dict[str, str]:
@@ -229,16 +210,14 @@ async def annotate(
     pod: Pod,
     labels: Mapping[str, str | None],
     annotations: Mapping[str, str | None],
-    *,
-    timeout: float,
 ) -> None:
     """Set labels and annotations on a pod; None removes one. Raises Invalid for another uid."""
     metadata = {"uid": pod.uid, "labels": dict(labels), "annotations": dict(annotations)}
-    await _patch_pod(cluster, pod, metadata, timeout)
+    await _patch_pod(cluster, pod, metadata)
 
 
 async def evict(
-    cluster: Cluster, pod: Pod, *, timeout: float, dry_run: bool = False, unchanged: bool = False
+    cluster: Cluster, pod: Pod, *, dry_run: bool = False, unchanged: bool = False
 ) -> None:
     """Evict the pod gracefully, subject to PodDisruptionBudgets; `dry_run` only validates.
 
@@ -258,10 +237,10 @@ async def evict(
         "deleteOptions": options,
     }
     path = path_of(CORE, pod.namespace, "pods", pod.name, "eviction")
-    await send(cluster, "POST", path, timeout, body)
+    await send(cluster, "POST", path, body)
 
 
-async def select_node(cluster: Cluster, claim: Claim, node: str | None, *, timeout: float) -> Claim:
+async def select_node(cluster: Cluster, claim: Claim, node: str | None) -> Claim:
     """Have the claim's volume provisioned for the node, or withdraw the node (None).
 
     Return the changed claim. Raises Conflict if the claim has changed since reading, or was
@@ -273,13 +252,11 @@ async def select_node(cluster: Cluster, claim: Claim, node: str | None, *, timeo
         "annotations": {SELECTED_NODE_ANNOTATION: node},
     }
     path = path_of(CORE, claim.namespace, "persistentvolumeclaims", claim.name)
-    body = await send(cluster, "PATCH", path, timeout, {"metadata": metadata}, content_type=MERGE)
+    body = await send(cluster, "PATCH", path, {"metadata": metadata}, content_type=MERGE)
     return decoding.claim(body)
 
 
-async def reserve_volume(
-    cluster: Cluster, volume: Volume, claim: Claim, *, timeout: float
-) -> Volume:
+async def reserve_volume(cluster: Cluster, volume: Volume, claim: Claim) -> Volume:
     """Reserve a PersistentVolume for the claim, by which the PV controller binds both.
 
     As by kube-scheduler, an annotation says that no user reserved the volume: the PV controller
@@ -298,20 +275,16 @@ async def reserve_volume(
         metadata["annotations"] = {_BOUND_BY_CONTROLLER: "yes"}
     patch = {"metadata": metadata, "spec": {"claimRef": reference}}
     path = path_of(CORE, None, "persistentvolumes", volume.name)
-    return decoding.volume(await send(cluster, "PATCH", path, timeout, patch, content_type=MERGE))
+    return decoding.volume(await send(cluster, "PATCH", path, patch, content_type=MERGE))
 
 
-async def create_config_map(
-    cluster: Cluster, namespace: str, name: str, *, timeout: float
-) -> ConfigMap:
+async def create_config_map(cluster: Cluster, namespace: str, name: str) -> ConfigMap:
     """Create an empty ConfigMap. Raises Conflict if present, NotFound without the namespace."""
     path, body = path_of(CORE, namespace, "configmaps"), {"metadata": {"name": name}}
-    return config_map(await send(cluster, "POST", path, timeout, body))
+    return config_map(await send(cluster, "POST", path, body))
 
 
-async def put_request(
-    cluster: Cluster, found: ConfigMap, request: str | None, *, timeout: float
-) -> None:
+async def put_request(cluster: Cluster, found: ConfigMap, request: str | None) -> None:
     """Set or remove the annotation on the ConfigMap that requests migrations from the scheduler.
 
     Raises Conflict if the ConfigMap has changed since reading.
@@ -323,14 +296,14 @@ async def put_request(
         "annotations": {REQUEST_ANNOTATION: request},
     }
     path = path_of(CORE, identity.namespace, "configmaps", identity.name)
-    await send(cluster, "PATCH", path, timeout, {"metadata": metadata}, content_type=MERGE)
+    await send(cluster, "PATCH", path, {"metadata": metadata}, content_type=MERGE)
 
 
 async def _patch_pod(
-    cluster: Cluster, pod: Pod, metadata: dict[str, Any], timeout: float, content_type: str = MERGE
+    cluster: Cluster, pod: Pod, metadata: dict[str, Any], content_type: str = MERGE
 ) -> None:
     path, patch = path_of(CORE, pod.namespace, "pods", pod.name), {"metadata": metadata}
-    await send(cluster, "PATCH", path, timeout, patch, content_type=content_type)
+    await send(cluster, "PATCH", path, patch, content_type=content_type)
 
 
 def _truncate_note(note: str) -> str:

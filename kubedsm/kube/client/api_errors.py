@@ -12,6 +12,7 @@ from typing import Any
 import msgspec
 
 from kubedsm.kube.client.port import (
+    TIMEOUT,
     ApiStatusError,
     Cluster,
     Conflict,
@@ -108,11 +109,11 @@ async def send(
     cluster: Cluster,
     method: str,
     path: str,
-    timeout: float,
     body: Any = None,
     *,
     query: Mapping[str, str] | None = None,
     content_type: str = "application/json",
+    timeout: float = TIMEOUT,
 ) -> bytes:
     """Send an API request and return the response body.
 

@@ -16,6 +16,8 @@ from kubedsm.terminal.problems import Problem
 
 CORE, APPS, POLICY, EVENTS = "/api/v1", "/apis/apps/v1", "/apis/policy/v1", "/apis/events.k8s.io/v1"
 LEASES = "/apis/coordination.k8s.io/v1"
+#: seconds for the response to a request; lists and Leases have limits of their own
+TIMEOUT = 10.0
 ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 #: DNS subdomain by RFC 1123 with a length limit: validation of object names
 _LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"

@@ -6,7 +6,7 @@ Rules.
 - A watch continues from the last version seen, in an event or a bookmark, whenever it ends or
   breaks. Another list follows only after an expired version, a forbidden watch, or an error instead
   of an event: the error may come again with that version.
-- A stream without a line for `silent_after` seconds counts as dead. Real servers send a bookmark
+- A stream without a line for `SILENT_AFTER` seconds counts as dead. Real servers send a bookmark
   about once a minute; without bookmarks, reconnecting costs one request.
 - Failures are retried after 0.8 s, doubling to 30 s, or after the server's Retry-After if longer,
   within 30 s. An immediately ending stream is a failure.
@@ -25,6 +25,7 @@ import attrs
 
 from kubedsm.kube.client.api_errors import send
 from kubedsm.kube.client.port import (
+    TIMEOUT,
     ApiStatusError,
     Cluster,
     ClusterError,
@@ -103,8 +104,6 @@ class Reflector(Generic[T, E]):
     _on_synced: Callable[[], None]
     _report: Callable[[str], None]
     _on_refused: Callable[[], None] | None = attrs.field(default=None, kw_only=True)
-    _silent_after: float = attrs.field(default=SILENT_AFTER, kw_only=True)
-    _page_size: int = attrs.field(default=PAGE_SIZE, kw_only=True)
     #: a stream is open: changes arrive at once
     following: bool = attrs.field(default=False, init=False)
     #: the first list was refused; retried all the same, since the right may be granted
@@ -122,7 +121,7 @@ class Reflector(Generic[T, E]):
     _silent_streams: int = attrs.field(default=0, init=False)
     _stale_lists: int = attrs.field(default=0, init=False)
     _last_line_at: float | None = attrs.field(default=None, init=False)
-    _trouble: ClusterError | WireError | None = attrs.field(default=None, init=False)
+    _trouble: ClusterError | None = attrs.field(default=None, init=False)
     #: deadline of the open stream
     _silence: asyncio.Timeout | None = attrs.field(default=None, init=False)
     #: callers waiting for a subsequent list
@@ -153,13 +152,12 @@ class Reflector(Generic[T, E]):
             trouble="" if self._trouble is None else str(self._trouble),
         )
 
-    async def list_once(self, *, timeout: float) -> None:
-        """List all objects of the kind without a watch; the request for each page of the list may
-        take `timeout` seconds.
+    async def list_once(self) -> None:
+        """List all objects of the kind without a watch, each page within `TIMEOUT`.
 
-        Raises ClusterError or WireError after only a part of the objects was reported.
+        Raises ClusterError after only a part of the objects was reported.
         """
-        await self._list(timeout)
+        await self._list(TIMEOUT)
 
     async def run(self) -> NoReturn:
         """List all objects, unless already listed, and watch changes until cancelled."""
@@ -168,7 +166,7 @@ class Reflector(Generic[T, E]):
                 while self._must_list:
                     await self._list()
                 lasted = await self._watch()
-            except (ClusterError, WireError) as error:
+            except ClusterError as error:
                 # Without the right to watch, repeated lists substitute the watch.
                 # A line that names no object may have been any change.
                 if _spoils_version(error) or isinstance(error, Forbidden | WireError):
@@ -243,10 +241,10 @@ class Reflector(Generic[T, E]):
             self._on_synced()
 
     async def _get_page(self, token: str, timeout: float) -> List:
-        query = {**dict(self._watched.selectors), "limit": str(self._page_size)}
+        query = {**dict(self._watched.selectors), "limit": str(PAGE_SIZE)}
         if token:
             query["continue"] = token
-        body = await send(self._cluster, "GET", self._watched.path, timeout, query=query)
+        body = await send(self._cluster, "GET", self._watched.path, query=query, timeout=timeout)
         return read_json(f"{self._watched.kind}List", body, List)
 
     def _check_age(self, version: str) -> None:
@@ -319,7 +317,7 @@ class Reflector(Generic[T, E]):
 
     def _extend_deadline(self, silence: asyncio.Timeout) -> None:
         """Extend the inactivity deadline of the watch stream, unless callers await another list."""
-        patience = 0.0 if self._awaiting else self._silent_after
+        patience = 0.0 if self._awaiting else SILENT_AFTER
         silence.reschedule(asyncio.get_running_loop().time() + patience)
 
     def _read_line(self, line: bytes) -> None:
@@ -364,7 +362,7 @@ class Reflector(Generic[T, E]):
             others = f" ({more} more for that cause)" if more else ""
             self._report(f"{self._watched.kind} skipped: {error}{others}")
 
-    def _in_trouble(self, error: ClusterError | WireError) -> None:
+    def _in_trouble(self, error: ClusterError) -> None:
         """Log a failure of list or watch, unless already logged."""
         refused = (
             self._on_refused is not None
@@ -384,11 +382,11 @@ class Reflector(Generic[T, E]):
         self._trouble = None
 
 
-def _sort_of(error: ClusterError | WireError | None) -> tuple[type, int]:
+def _sort_of(error: ClusterError | None) -> tuple[type, int]:
     return type(error), error.status if isinstance(error, ApiStatusError) else 0
 
 
-def _spoils_version(error: ClusterError | WireError) -> bool:
+def _spoils_version(error: ClusterError) -> bool:
     """Return True if the error requires another list before the watch can continue."""
     return isinstance(error, Expired | Invalid) or (
         isinstance(error, ApiStatusError)

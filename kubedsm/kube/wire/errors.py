@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import msgspec
 
 from kubedsm.config.documents import split_location
-from kubedsm.terminal.problems import Problem
+from kubedsm.kube.client.port import ClusterError
 
 #: JSON
 Source = bytes | msgspec.Raw
@@ -22,7 +22,7 @@ class FieldError(ValueError):
         self.reason = reason
 
 
-class WireError(Problem, ValueError):
+class WireError(ClusterError):
     """Error: an API object violates the schema."""
 
     def __init__(

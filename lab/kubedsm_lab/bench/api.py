@@ -42,7 +42,7 @@ class Api:
         content_type = MERGE if method == "PATCH" else "application/json"
         try:
             answer = await send(
-                self.cluster, method, path, TIMEOUT, body, content_type=content_type
+                self.cluster, method, path, body, content_type=content_type, timeout=TIMEOUT
             )
         except ApiStatusError as error:
             is_right_missing = isinstance(error, Forbidden) and not error.namespace_terminating

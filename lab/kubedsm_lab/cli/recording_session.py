@@ -7,7 +7,7 @@ from pathlib import Path
 from kubedsm.cli.cluster import find_scheduler
 from kubedsm.cli.console import Stop, print_json, remark
 from kubedsm.kube.calls.explained_cluster import ExplainedCluster
-from kubedsm.kube.joining import TIMEOUT, greet
+from kubedsm.kube.joining import greet
 from kubedsm.process.clock import SystemClock
 from kubedsm.terminal.console import Console
 from kubedsm_lab.cli.migration_effects import effects_since, summarize_effects
@@ -47,7 +47,7 @@ async def record_load(
         remark(what)
         missed.append(what)
 
-    version = await greet(cluster, timeout=TIMEOUT)
+    version = await greet(cluster)
     async with follow_cluster(cluster, recorder, clock, rng, report):
         stop.heeded = True
         remark(f"recording {', '.join(services)} in namespace {recorder.namespace}")

@@ -17,11 +17,10 @@ import msgspec
 
 from kubedsm.config.documents import DocumentError, content, reading
 from kubedsm.kube.client.port import APPS, CORE, Cluster, path_of
-from kubedsm.kube.joining import TIMEOUT
 from kubedsm.kube.watching.reflector import Reflector
 from kubedsm.kube.wire.decoding import Watched
 from kubedsm.model.model import Tier
-from kubedsm.process.clock import Clock
+from kubedsm.process.clock import Clock, ends_within
 from kubedsm_lab.documents import json_as
 from kubedsm_lab.replay.measures import Answers, ResponseTimes
 from kubedsm_lab.replay.recording import Record, TimelineRecorder
@@ -54,7 +53,7 @@ async def follow_cluster(
     """Feed the recorder with a cluster's existing objects, then with their changes during the
     block.
 
-    Raises ClusterError or WireError if the objects cannot be listed.
+    Raises ClusterError if the objects cannot be listed.
     """
 
     def take(seen: Sighting | None) -> None:
@@ -65,7 +64,7 @@ async def follow_cluster(
         following = []
         for watched in _list_watched(recorder.namespace):
             reflector = Reflector(cluster, watched, clock, rng, take, lambda: None, report)
-            await reflector.list_once(timeout=TIMEOUT)
+            await reflector.list_once()
             following.append(tasks.create_task(reflector.run()))
         yield
         for task in following:
@@ -116,9 +115,7 @@ async def _wait_for_end(
 ) -> "LoadReport | None":
     ends = clock.monotonic() + plan.seconds + (PATIENCE if plan.load_report else 0.0)
     while not stop.is_set() and (left := ends - clock.monotonic()) > 0:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(min(LOOK, left) if plan.load_report else left):
-                await stop.wait()
+        await ends_within(min(LOOK, left) if plan.load_report else left, stop.wait())
         if plan.load_report is not None:
             with suppress(DocumentError):
                 return read_load_report(plan.load_report)

@@ -154,7 +154,7 @@ async def _run_soak(
         asked_odd=odd.asked,
         replicas=len(schedulers),
         harm=harm.done,
-        leaders=lease.term.transitions + 1,
+        leaders=0 if lease is None else lease.term.transitions + 1,
         ends=sum(each.ends for each in schedulers),
         log=LogCount.sum(each.log for each in schedulers),
         memory=tuple(sample for each in schedulers for sample in each.memory),
