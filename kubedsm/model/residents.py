@@ -23,7 +23,7 @@ from kubedsm.model.model import (
 )
 from kubedsm.model.node_index import Ints, NodeIndex, Positions
 from kubedsm.model.selectors import Selector, keys_of, selects
-from kubedsm.model.surroundings import CSIVolume, Surroundings
+from kubedsm.model.surroundings import Claim, CSIVolume, StorageClass, Surroundings, Volume
 
 K = TypeVar("K", bound=Hashable)
 #: positive numbers by node
@@ -186,11 +186,7 @@ class Residents:
         """
         before = self.surroundings
         same = attrs.evolve(self, nodes=nodes, surroundings=surroundings, selected={}, covering={})
-        same_volumes = all(
-            getattr(surroundings, kind) is getattr(before, kind)
-            for kind in ("claims", "volumes", "storage_classes")
-        )
-        if same_volumes:
+        if all(surroundings.of(of) is before.of(of) for of in (Claim, Volume, StorageClass)):
             return same
         drafts = _Draft[CSIVolume]({}), _Draft[str]({})
         for claim, counts in self.claims.items():

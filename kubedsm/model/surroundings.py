@@ -157,6 +157,8 @@ _SHARED_MODES = frozenset({"ReadWriteMany", "ReadOnlyMany"})
 NAMESPACED = (Claim, StorageCapacity)
 #: kinds whose resource versions the mirror remembers
 VERSIONED = (Claim, Volume)
+#: objects of a kind that is not observed
+_NONE: Mapping[Key, Any] = {}
 
 
 def key_of(thing: Surrounding) -> Key:
@@ -165,39 +167,36 @@ def key_of(thing: Surrounding) -> Key:
 
 @attrs.frozen(slots=True)
 class Surroundings:
-    """Observed namespaces, volume claims, volumes and storage classes; None for a kind that is not
-    observed.
+    """Observed namespaces, volume claims, volumes and storage classes, by kind.
 
     Unobserved claims count as bound, unobserved volumes as reachable from every node, and
     unobserved CSI nodes as unlimited.
     """
 
-    namespaces: Mapping[Key, Namespace] | None = None
-    claims: Mapping[Key, Claim] | None = None
-    volumes: Mapping[Key, Volume] | None = None
-    storage_classes: Mapping[Key, StorageClass] | None = None
-    csi_nodes: Mapping[Key, CSINode] | None = None
-    csi_drivers: Mapping[Key, CSIDriver] | None = None
-    capacities: Mapping[Key, StorageCapacity] | None = None
+    #: without the kinds that are not observed
+    kinds: Mapping[type[Surrounding], Mapping[Key, Any]] = attrs.field(factory=dict)
+
+    def observes(self, kind: type[Surrounding]) -> bool:
+        """Return True if any object of the kind is known, or that there is none."""
+        return kind in self.kinds
 
     def with_kind(self, kind: type[Surrounding]) -> Self:
         """Return a copy in which the objects of a kind count as completely listed: any other object
         of the kind does not exist.
         """
-        return attrs.evolve(self, **{_FIELDS[kind]: dict(self.of(kind))})
+        return self._with_objects(kind, self.of(kind))
 
     def with_object(self, thing: Surrounding) -> Self:
         """Return a copy with the namespace, claim, volume or other object added, or replaced by
         name.
         """
-        return attrs.evolve(
-            self, **{_FIELDS[type(thing)]: {**self.of(type(thing)), key_of(thing): thing}}
-        )
+        known = self.of(type(thing))
+        return self._with_objects(type(thing), {**known, key_of(thing): thing})
 
     def without_object(self, kind: type[Surrounding], key: Key) -> Self:
         """Return a copy without the object of the given kind and key."""
         left = {other: thing for other, thing in self.of(kind).items() if other != key}
-        return attrs.evolve(self, **{_FIELDS[kind]: left})
+        return self._with_objects(kind, left)
 
     def without_versions(self, kind: type[Surrounding]) -> Self:
         """Return a copy in which any observed state of an object of the kind, claims or volumes, is
@@ -205,11 +204,14 @@ class Surroundings:
         """
         known = self.of(kind).items()
         void = {key: attrs.evolve(thing, resource_version="") for key, thing in known}
-        return attrs.evolve(self, **{_FIELDS[kind]: void}) if void else self
+        return self._with_objects(kind, void) if void else self
+
+    def _with_objects(self, kind: type[Surrounding], objects: Mapping[Key, Any]) -> Self:
+        return attrs.evolve(self, kinds={**self.kinds, kind: objects})
 
     def of(self, kind: type[Surrounding]) -> Mapping[Key, Any]:
         """Return the observed objects of a kind, such as volumes; none for an unobserved kind."""
-        return getattr(self, _FIELDS[kind]) or {}
+        return self.kinds.get(kind, _NONE)
 
     def claims_at(self, keys: Iterable[Key]) -> Iterator[Claim]:
         """Return the existing volume claims with the given keys (namespace and name)."""
@@ -231,7 +233,7 @@ class Surroundings:
         found = {v.csi for v in self.volumes_at(keys) if v.csi is not None}
         for claim in self.claims_at(keys):
             of = self.of(StorageClass).get((claim.storage_class,))
-            missing = self.volumes is not None and (claim.volume,) not in self.volumes
+            missing = self.observes(Volume) and (claim.volume,) not in self.of(Volume)
             if of is not None and (missing or not claim.volume):
                 found.add(CSIVolume(of.provisioner, str(claim)))
         return frozenset(found)
@@ -279,16 +281,5 @@ class Surroundings:
         """Return True if the namespace's labels satisfy the selector."""
         if selector is None:
             return False
-        known = (self.namespaces or {}).get((name,))
+        known = self.of(Namespace).get((name,))
         return selects(selector, {NAMESPACE_NAME_LABEL: name, **(known.labels if known else {})})
-
-
-_FIELDS: Mapping[type[Surrounding], str] = {
-    Namespace: "namespaces",
-    Claim: "claims",
-    Volume: "volumes",
-    StorageClass: "storage_classes",
-    CSINode: "csi_nodes",
-    CSIDriver: "csi_drivers",
-    StorageCapacity: "capacities",
-}

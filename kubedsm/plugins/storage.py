@@ -22,7 +22,9 @@ from kubedsm.model.surroundings import (
     UNLIMITED,
     Claim,
     CSIDriver,
+    CSINode,
     Key,
+    StorageCapacity,
     StorageClass,
     Surroundings,
     Volume,
@@ -231,11 +233,12 @@ class Storage:
         surroundings = self._surroundings
         of = surroundings.of(StorageClass).get((storage_class,))
         driver = None if of is None else surroundings.of(CSIDriver).get((of.provisioner,))
-        if driver is None or not driver.reports_capacity or surroundings.capacities is None:
+        observed = surroundings.observes(StorageCapacity)
+        if driver is None or not driver.reports_capacity or not observed:
             return None
         known = [
             each
-            for each in surroundings.capacities.values()
+            for each in surroundings.of(StorageCapacity).values()
             if each.storage_class == storage_class and each.nodes is not None
         ]
         largest: list[int] = []
@@ -257,7 +260,7 @@ class Storage:
         """
         limits = self._limits.get(driver)
         if limits is None:
-            known = self._surroundings.csi_nodes or {}
+            known = self._surroundings.of(CSINode)
             limits = np.full(len(self._nodes), UNLIMITED, dtype=np.int64)
             for name, position in self._nodes.positions.items():
                 if (name,) in known:

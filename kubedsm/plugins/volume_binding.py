@@ -43,11 +43,11 @@ def _claims_rejected(rules: SchedulingRules, surroundings: Surroundings) -> str:
     """Return the reason why the pod's volume claims make all nodes infeasible; empty without a
     reason.
     """
-    if surroundings.claims is None:
+    if not surroundings.observes(Claim):
         return UNOBSERVED.format("PersistentVolumeClaims") if rules.claims else ""
     unbound = []
     for reference in rules.claims:
-        claim = surroundings.claims.get(reference.key)
+        claim = surroundings.of(Claim).get(reference.key)
         if claim is None:
             return _missing_claim(reference)
         if reference.owner and reference.owner != claim.owner:
@@ -59,12 +59,9 @@ def _claims_rejected(rules: SchedulingRules, surroundings: Surroundings) -> str:
             unbound.append(claim)
     if not unbound:
         return ""
-    for kind, known in (
-        ("StorageClasses", surroundings.storage_classes),
-        ("PersistentVolumes", surroundings.volumes),
-    ):
-        if known is None:
-            return UNOBSERVED.format(kind)
+    for name, kind in (("StorageClasses", StorageClass), ("PersistentVolumes", Volume)):
+        if not surroundings.observes(kind):
+            return UNOBSERVED.format(name)
     immediate = [claim for claim in unbound if not surroundings.waits(claim)]
     names = ", ".join(_name_unbound(claim, surroundings) for claim in immediate)
     return f"{UNBOUND}: {names}" if immediate else ""
@@ -146,22 +143,22 @@ def are_unrestricted(claims: Mapping[Key, int], scene: Scene) -> bool:
     several pods to one node.
     """
     surroundings, storage = scene.surroundings, scene.storage
-    if surroundings.claims is None:
+    if not surroundings.observes(Claim):
         return not claims
     drivers = Counter(volume.driver for volume in surroundings.csi_volumes_at(claims))
     if any((count_attachable(driver, scene) < drivers[driver]).any() for driver in drivers):
         return False
     storage_needed: Counter[str] = Counter()
     for key, pods in claims.items():
-        claim = surroundings.claims.get(key)
+        claim = surroundings.of(Claim).get(key)
         if claim is None or _unusable_claim(claim) or claim.once_per_pod:
             return False
         if not claim.bound:
             if pods > 1 or key in scene.residents.claims or not _is_provisioned(claim, scene):
                 return False
             storage_needed[claim.storage_class] += claim.storage
-        elif surroundings.volumes is not None:
-            volume = surroundings.volumes.get((claim.volume,))
+        elif surroundings.observes(Volume):
+            volume = surroundings.of(Volume).get((claim.volume,))
             if volume is None or not is_reached_anywhere(volume):
                 return False
     assigned = storage.assign(scene.residents)
@@ -171,7 +168,7 @@ def are_unrestricted(claims: Mapping[Key, int], scene: Scene) -> bool:
 def _is_provisioned(claim: Claim, scene: Scene) -> bool:
     """Return True if a volume for the unbound claim can be provisioned wherever its pod goes."""
     surroundings, storage = scene.surroundings, scene.storage
-    if surroundings.volumes is None or not surroundings.waits(claim):
+    if not (surroundings.observes(Volume) and surroundings.waits(claim)):
         return False
     if claim.selected_node or claim.failed_on or storage.static_volumes(claim).names:
         return False

@@ -44,10 +44,10 @@ _BETWEEN_ZONES = "__"
 
 
 def _volumes_missing(rules: SchedulingRules, surroundings: Surroundings) -> str:
-    if surroundings.volumes is None:
+    if not surroundings.observes(Volume):
         return ""
     for claim in surroundings.claims_at(rules.claim_keys):
-        if claim.volume and (claim.volume,) not in surroundings.volumes:
+        if claim.volume and (claim.volume,) not in surroundings.of(Volume):
             return f'persistentvolume "{claim.volume}" not found'
     return ""
 
@@ -157,7 +157,7 @@ TOO_MANY = "node(s) exceed max volume count"
 
 def node_volume_limits(candidate: EquivalenceClass, scene: Scene) -> Iterator[RejectedNodes]:
     residents = scene.residents
-    if not scene.surroundings.csi_nodes:
+    if not scene.surroundings.of(CSINode):
         return
     wanted = scene.surroundings.csi_volumes_at(candidate.rules.claim_keys)
     for driver in {volume.driver for volume in wanted}:
@@ -207,7 +207,7 @@ def _list_attached(
         volumes = surroundings.csi_volumes_at(pod.pod_class.rules.claim_keys)
         yield from ((pod.node_name, volume) for volume in volumes)
     if isinstance(thing, Claim):
-        thing = (surroundings.volumes or {}).get((thing.volume,))
+        thing = surroundings.of(Volume).get((thing.volume,))
     if isinstance(thing, Volume) and thing.csi is not None:
         yield None, thing.csi
 

@@ -415,10 +415,10 @@ def known(*events):
 
 
 def test_a_kind_is_known_from_the_first_we_hear_of_it():
-    assert known(KindKnown(Claim)) == Surroundings(claims={})
+    assert known(KindKnown(Claim)) == Surroundings({Claim: {}})
     volume = Volume("pv")
     assert known(SurroundingApplied(volume), KindKnown(Volume)) == Surroundings(
-        volumes={("pv",): volume}
+        {Volume: {("pv",): volume}}
     )
 
 
@@ -426,10 +426,10 @@ def test_the_last_state_counts_and_what_is_deleted_is_gone():
     old, new = Claim("shop", "data"), Claim("shop", "data", volume="pv", bound=True)
     other = Claim("other", "data")
     events = [SurroundingApplied(thing) for thing in (old, other, new)]
-    assert known(*events).claims == {("shop", "data"): new, ("other", "data"): other}
+    assert known(*events).of(Claim) == {("shop", "data"): new, ("other", "data"): other}
     gone = known(*events, SurroundingDeleted(Claim, ("shop", "data")))
-    assert gone.claims == {("other", "data"): other}
-    assert known(SurroundingDeleted(StorageClass, ("x",))).storage_classes == {}
+    assert gone.of(Claim) == {("other", "data"): other}
+    assert known(SurroundingDeleted(StorageClass, ("x",))).kinds == {StorageClass: {}}
 
 
 def test_each_event_says_what_was_and_what_is():

@@ -11,9 +11,11 @@ from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import ClaimReference
 from kubedsm.model.selectors import NodeSelectorTerm, Requirement, selects
 from kubedsm.model.surroundings import (
+    Claim,
     CSIDriver,
     StorageCapacity,
     StorageClass,
+    Surroundings,
     Volume,
 )
 from kubedsm.plugins.feasibility import Feasibility
@@ -65,10 +67,10 @@ class Binder:
     def _find(self, pod, name):
         """Return the pod's unbound claims with their volumes on the node; None if refused."""
         node, chosen, found = self.nodes[name], set(), []
-        claims = [self.surroundings.claims[c.key] for c in pod.pod_class.rules.claims]
+        claims = [self.surroundings.of(Claim)[c.key] for c in pod.pod_class.rules.claims]
         for claim in sorted(claims, key=lambda c: (c.storage, c.namespace, c.name)):
             if claim.bound:
-                volume = self.surroundings.volumes[claim.volume,]
+                volume = self.surroundings.of(Volume)[claim.volume,]
                 if not _reaches(volume, node):
                     return None
                 continue
@@ -240,10 +242,12 @@ def test_of_volumes_alike_the_first_by_name_is_taken():
 
 @pytest.mark.parametrize(
     ("unobserved", "kind"),
-    [("storage_classes", "StorageClasses"), ("volumes", "PersistentVolumes")],
+    [(StorageClass, "StorageClasses"), (Volume, "PersistentVolumes")],
 )
 def test_unobserved_storage_keeps_the_pod_waiting_with_the_reason(unobserved, kind):
-    known = attrs.evolve(knowing(unbound("a", 5, LOCAL)), **{unobserved: None})
+    kinds = dict(knowing(unbound("a", 5, LOCAL)).kinds)
+    del kinds[unobserved]
+    known = Surroundings(kinds)
     assert set(reasons(ONE, known).values()) == {UNOBSERVED.format(kind)}
 
 

@@ -88,8 +88,8 @@ def test_pods_that_terminate_count_and_those_that_finished_do_not():
 
 def test_what_is_unknown_does_not_count():
     known, there = knowing(ONE, **VOLUMES), mounting("there", "b", on="n1")
-    for kind in ("volumes", "csi_nodes"):
-        partly = attrs.evolve(known, **{kind: None})
+    for kind in (Volume, CSINode):
+        partly = Surroundings({each: known.of(each) for each in known.kinds if each is not kind})
         assert refused(mounting("new", "a"), [there], partly) == set()
     # Of pods that are there already nothing is asked.
     gone = known.without_object(Claim, ("shop", "b"))

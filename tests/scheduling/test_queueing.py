@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from kubedsm.kube.client.port import Forbidden
+from kubedsm.model.surroundings import CSINode
 from kubedsm_lab.emulator.api.resources import (
     CSI_NODES,
     NAMESPACES,
@@ -238,4 +239,4 @@ async def test_limits_that_may_not_be_seen_are_none():
         no_slot(scene)
         world.create_pod("waiting", **MOUNTED)
         await world.until(lambda: scene.bound, 2)
-        assert runtime.mirror.surroundings.csi_nodes is None
+        assert not runtime.mirror.surroundings.observes(CSINode)

@@ -81,8 +81,8 @@ class World:
         for node in snapshot.nodes.values():
             world.tell(NodeApplied(world.furnished(node)))
         known = snapshot.surroundings
-        for kind in (known.namespaces, known.claims, known.volumes, known.csi_nodes):
-            for thing in (kind or {}).values():
+        for kind in (Namespace, Claim, Volume, CSINode):
+            for thing in known.of(kind).values():
                 world.tell(SurroundingApplied(thing))
         for pod in snapshot.pods.values():
             if pod.node_name is not None:

@@ -6,6 +6,7 @@ import math
 
 from kubedsm.model.model import EVERY_ADDRESS, Taint
 from kubedsm.model.selectors import is_name_field, selects
+from kubedsm.model.surroundings import Claim, CSINode, Volume
 from kubedsm.plugins.fit import NO_TIER, TIER, shortages
 from kubedsm.plugins.node_affinity import CONFLICT, NO_MATCH, NOT_NAMED, list_named_nodes
 from kubedsm.plugins.plugin import Rejection
@@ -146,7 +147,7 @@ def _clash(pod, other):
 
 
 def _mounted_already(snapshot, pod, others):
-    claims = snapshot.surroundings.claims or {}
+    claims = snapshot.surroundings.of(Claim)
     mounted = {(c.namespace, c.name) for o, _ in others for c in o.pod_class.rules.claims}
     return any(
         claims[c.namespace, c.name].once_per_pod and (c.namespace, c.name) in mounted
@@ -155,12 +156,12 @@ def _mounted_already(snapshot, pod, others):
 
 
 def _volumes(snapshot, pod):
-    claims, volumes = snapshot.surroundings.claims or {}, snapshot.surroundings.volumes or {}
+    claims, volumes = map(snapshot.surroundings.of, (Claim, Volume))
     return [volumes[claims[c.namespace, c.name].volume,] for c in pod.pod_class.rules.claims]
 
 
 def _attachable(snapshot, pod, node, here):
-    csi_node = (snapshot.surroundings.csi_nodes or {}).get((node.name,))
+    csi_node = snapshot.surroundings.of(CSINode).get((node.name,))
     if csi_node is None:
         return True
     wanted, attached = (
