@@ -237,7 +237,7 @@ async def test_the_record_has_the_newest_migrations_that_fit_into_an_annotation(
             await asyncio.sleep(10)
         kept = world.api.get(LEASES, "kubedsm", "kubedsm-migrations")["metadata"]["annotations"]
         assert 190_000 < len(kept[ANNOTATION]) <= 200_000
-        begun = read_begun(Lease(None, {"annotations": kept}), world.clock.wall())
+        begun = read_begun(Lease({"annotations": kept}), world.clock.wall())
         assert [of.name for of, _ in begun] == long[-len(begun) :]
 
 
@@ -298,5 +298,5 @@ def test_a_record_counts_for_a_day():
     now = round(10 * DAY)
     times = [now - round(DAY), now - round(DAY) + 1, now, now + 1]
     text = json.dumps([("shop", "Deployment", "web", at) for at in times])
-    found = read_begun(Lease(None, {"annotations": {ANNOTATION: text}}), now)
+    found = read_begun(Lease({"annotations": {ANNOTATION: text}}), now)
     assert [at for _, at in found] == times[1:3]

@@ -25,11 +25,6 @@ class _Spec(msgspec.Struct, frozen=True, rename="camel"):
     lease_transitions: int | None = None
 
 
-class _Lease(msgspec.Struct, frozen=True):
-    metadata: dict[str, Any] = {}
-    spec: _Spec = _Spec()
-
-
 @attrs.frozen(slots=True)
 class Term:
     """Holder and times of a leader-election Lease; equal values stand for the same renewal."""
@@ -60,11 +55,21 @@ class Term:
         return attrs.evolve(self.renew_at(wall), holder="", seconds=1.0)
 
 
-@attrs.frozen(slots=True)
-class Lease:
-    term: Term
-    #: metadata including the resourceVersion, the precondition of a write
-    metadata: dict[str, Any]
+class Lease(msgspec.Struct, frozen=True):
+    #: with the resourceVersion, the precondition of a write
+    metadata: dict[str, Any] = {}
+    spec: _Spec = _Spec()
+
+    @property
+    def term(self) -> Term:
+        spec, seconds = self.spec, self.spec.lease_duration_seconds
+        return Term(
+            holder=spec.holder_identity or "",
+            seconds=float(seconds) if seconds is not None and seconds > 0 else None,
+            acquired=spec.acquire_time or "",
+            renewed=spec.renew_time or "",
+            transitions=spec.lease_transitions or 0,
+        )
 
 
 def term_of(holder: str, seconds: float, wall: float, transitions: int) -> Term:
@@ -77,7 +82,7 @@ async def read(cluster: Cluster, name: ObjectName, *, timeout: float = TIMEOUT) 
     """Read the Lease; None if absent."""
     path = path_of(LEASES, name.namespace, "leases", name.name)
     try:
-        return _read_lease(await send(cluster, "GET", path, timeout=timeout))
+        return read_json("Lease", await send(cluster, "GET", path, timeout=timeout), Lease)
     except NotFound:
         return None
 
@@ -96,23 +101,15 @@ async def write(
     Raises Conflict if it changed since `known`, NotFound if it or its namespace does not exist.
     """
     if known is None:
-        path = path_of(LEASES, name.namespace, "leases")
-        metadata = {"name": name.name, "namespace": name.namespace}
-        body = _write_body(_annotate(metadata, annotations), term)
-        return _read_lease(await send(cluster, "POST", path, body, timeout=timeout))
-    path = path_of(LEASES, name.namespace, "leases", name.name)
-    body = _write_body(_annotate(known.metadata, annotations), term)
-    return _read_lease(await send(cluster, "PUT", path, body, timeout=timeout))
-
-
-def _annotate(metadata: dict[str, Any], new: Mapping[str, str] | None) -> dict[str, Any]:
-    if not new:
-        return metadata
-    return {**metadata, "annotations": {**(metadata.get("annotations") or {}), **new}}
-
-
-def _write_body(metadata: dict[str, Any], term: Term) -> dict[str, Any]:
-    return {
+        method, path = "POST", path_of(LEASES, name.namespace, "leases")
+        metadata: dict[str, Any] = {"name": name.name, "namespace": name.namespace}
+    else:
+        method, path = "PUT", path_of(LEASES, name.namespace, "leases", name.name)
+        metadata = known.metadata
+    if annotations:
+        kept = metadata.get("annotations") or {}
+        metadata = {**metadata, "annotations": {**kept, **annotations}}
+    body = {
         "apiVersion": "coordination.k8s.io/v1",
         "kind": "Lease",
         "metadata": metadata,
@@ -124,17 +121,4 @@ def _write_body(metadata: dict[str, Any], term: Term) -> dict[str, Any]:
             "leaseTransitions": term.transitions,
         },
     }
-
-
-def _read_lease(body: bytes) -> Lease:
-    read = read_json("Lease", body, _Lease)
-    spec = read.spec
-    seconds = spec.lease_duration_seconds
-    term = Term(
-        holder=spec.holder_identity or "",
-        seconds=float(seconds) if seconds is not None and seconds > 0 else None,
-        acquired=spec.acquire_time or "",
-        renewed=spec.renew_time or "",
-        transitions=spec.lease_transitions or 0,
-    )
-    return Lease(term, read.metadata)
+    return read_json("Lease", await send(cluster, method, path, body, timeout=timeout), Lease)
