@@ -64,7 +64,7 @@ class Scripted:
 async def scripted(tmp_path, *answers, closes=False):
     async with Scripted(*answers, closes=closes) as server:
         path = config(tmp_path, server.url)
-        async with await KubernetesCluster.from_kubeconfig(path, environ={}) as cluster:
+        async with await KubernetesCluster.connect(path, environ={}) as cluster:
             yield cluster, server
 
 
@@ -181,7 +181,7 @@ async def test_what_was_given_up_is_not_delivered_later(tmp_path):
 
     async with await asyncio.start_server(serve, "127.0.0.1", 0) as server:
         path = config(tmp_path, f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}")
-        async with await KubernetesCluster.from_kubeconfig(path, environ={}) as cluster:
+        async with await KubernetesCluster.connect(path, environ={}) as cluster:
             with pytest.raises(OutcomeUnknown, match=r"within 0\.2 s"):
                 await cluster.request(POST, timeout=0.2)
             assert await asyncio.wait_for(ends.get(), PATIENCE) is ConnectionResetError
@@ -250,7 +250,7 @@ async def test_a_server_that_is_away_is_waited_for(tmp_path):
         server.server.close()
         await server.server.wait_closed()
         async with (
-            await KubernetesCluster.from_kubeconfig(path, environ={}) as cluster,
+            await KubernetesCluster.connect(path, environ={}) as cluster,
             kept_warm(cluster),
         ):
             with pytest.raises(Unreachable):

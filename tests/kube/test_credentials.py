@@ -66,7 +66,7 @@ async def test_a_bad_kubeconfig_is_told_in_one_line(tmp_path, content, told):
     if content is not None:
         path.write_bytes(content)
     with pytest.raises(CredentialsError) as raised:
-        await KubernetesCluster.from_kubeconfig(path, environ={})
+        await KubernetesCluster.connect(path, environ={})
     assert str(raised.value).startswith(f"kubeconfig {path}: ")
     assert told.lower() in str(raised.value).lower()
     assert "\n" not in str(raised.value)
@@ -88,7 +88,7 @@ async def test_a_bad_kubeconfig_is_told_in_one_line(tmp_path, content, told):
 async def test_credentials_that_cannot_be_read_are_told_in_one_line(tmp_path, user, told):
     path = config(tmp_path, "https://127.0.0.1:1", user=user)
     with pytest.raises(CredentialsError) as raised:
-        await KubernetesCluster.from_kubeconfig(path, environ={})
+        await KubernetesCluster.connect(path, environ={})
     assert str(raised.value).startswith(f"kubeconfig {path}, context lab: ")
     assert told in str(raised.value)
     assert "\n" not in str(raised.value)
@@ -98,7 +98,7 @@ async def test_credentials_that_cannot_be_read_are_told_in_one_line(tmp_path, us
 async def test_a_proxy_that_cannot_be_used_is_told_in_one_line(tmp_path, proxy):
     path = config(tmp_path, "https://127.0.0.1:1", cluster={"proxy-url": proxy})
     with pytest.raises(CredentialsError) as raised:
-        await KubernetesCluster.from_kubeconfig(path, environ={})
+        await KubernetesCluster.connect(path, environ={})
     assert "proxy-url" in str(raised.value)
     assert "secret" not in str(raised.value)
 
@@ -106,7 +106,7 @@ async def test_a_proxy_that_cannot_be_used_is_told_in_one_line(tmp_path, proxy):
 async def test_certificates_that_are_none_are_told_in_one_line(tmp_path):
     authority = {"certificate-authority-data": base64.b64encode(b"none").decode()}
     path = config(tmp_path, "https://127.0.0.1:1", cluster=authority)
-    cluster = await KubernetesCluster.from_kubeconfig(path, environ={})
+    cluster = await KubernetesCluster.connect(path, environ={})
     with pytest.raises(CredentialsError, match="certificates: "):
         await cluster.__aenter__()
 
@@ -313,7 +313,7 @@ async def test_a_token_that_no_header_can_have_is_refused(tmp_path):
     async with Server(says(200, "{}")) as server:
         path = config(tmp_path, server.url, user={"token": "a\r\nImpersonate-User: root"})
         with pytest.raises(CredentialsError, match=r"context lab: .* no header may contain"):
-            await KubernetesCluster.from_kubeconfig(path, environ={})
+            await KubernetesCluster.connect(path, environ={})
 
 
 def certify(directory):
@@ -350,7 +350,7 @@ async def test_tls_with_a_clusters_own_authority_and_a_client_certificate(tmp_pa
 
         async def status(cluster, user=user):
             path = config(tmp_path, server.url, cluster=cluster, user=user)
-            async with await KubernetesCluster.from_kubeconfig(path, environ={}) as connected:
+            async with await KubernetesCluster.connect(path, environ={}) as connected:
                 return (await connected.request(POST, timeout=5.0)).status
 
         assert await status({**encoded, "tls-server-name": "lab"}) == 200
@@ -382,7 +382,7 @@ async def test_a_client_certificate_is_read_again_when_it_is_no_longer_accepted(
     user = {"client-certificate": "cert.pem", "client-key": "key.pem"}
     async with Server(handler, tls) as server:
         path = config(tmp_path, server.url, cluster={"insecure-skip-tls-verify": True}, user=user)
-        async with await KubernetesCluster.from_kubeconfig(path, environ={}) as cluster:
+        async with await KubernetesCluster.connect(path, environ={}) as cluster:
             for asked in (POST, Request("GET", "/version")) * 2:
                 assert (await cluster.request(asked, timeout=5.0)).status == 401
             for new, old in zip(renewed, authority, strict=True):
@@ -395,7 +395,7 @@ async def test_a_client_certificate_is_read_again_when_it_is_no_longer_accepted(
 async def test_tls_to_a_server_without_it_is_unreachable(tmp_path):
     async with Server(says(200, "{}")) as server:
         path = config(tmp_path, server.url.replace("http:", "https:"))
-        async with await KubernetesCluster.from_kubeconfig(path, environ={}) as cluster:
+        async with await KubernetesCluster.connect(path, environ={}) as cluster:
             with pytest.raises(Unreachable, match=r": no TLS: .*; check the URL"):
                 await cluster.request(POST, timeout=PATIENCE)
 

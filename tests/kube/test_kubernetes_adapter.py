@@ -112,7 +112,7 @@ async def test_a_server_that_is_not_there_is_unreachable(tmp_path, asked):
         ("http://no-such-host.invalid", NO_NAME),
     ):
         path = config(tmp_path, url)
-        async with await KubernetesCluster.from_kubeconfig(path, environ={}) as cluster:
+        async with await KubernetesCluster.connect(path, environ={}) as cluster:
             with pytest.raises(Unreachable, match=f"^{url}: {why}"):
                 await cluster.request(asked, timeout=5.0)
             with pytest.raises(Unreachable):
@@ -183,7 +183,7 @@ async def test_a_connection_that_does_not_come_about_in_time_is_unreachable(tmp_
             other.setblocking(False)
             other.connect_ex(deaf.getsockname())
         path = config(tmp_path, f"http://127.0.0.1:{deaf.getsockname()[1]}")
-        async with await KubernetesCluster.from_kubeconfig(path, environ={}) as cluster:
+        async with await KubernetesCluster.connect(path, environ={}) as cluster:
             with pytest.raises(Unreachable, match="check that the API server runs"):
                 await cluster.request(asked, timeout=0.4)
 
@@ -316,7 +316,7 @@ async def test_of_a_proxy_that_refuses_no_password_is_told(tmp_path, asked):
     async with Server(says(407, "")) as server:
         at = server.url.replace("//", "//user:secret@")
         path = config(tmp_path, "https://api.invalid", cluster={"proxy-url": at})
-        async with await KubernetesCluster.from_kubeconfig(path, environ={}) as cluster:
+        async with await KubernetesCluster.connect(path, environ={}) as cluster:
             with pytest.raises(Unreachable) as refused:
                 await cluster.request(asked, timeout=PATIENCE)
     why = "the proxy answered 407 Proxy Authentication Required; check the proxy"
@@ -326,7 +326,7 @@ async def test_of_a_proxy_that_refuses_no_password_is_told(tmp_path, asked):
 async def test_a_proxy_that_is_not_there_is_named(tmp_path):
     proxy = f"127.0.0.1:{free_port()}"
     path = config(tmp_path, "https://api.invalid", cluster={"proxy-url": f"http://{proxy}"})
-    async with await KubernetesCluster.from_kubeconfig(path, environ={}) as cluster:
+    async with await KubernetesCluster.connect(path, environ={}) as cluster:
         with pytest.raises(Unreachable, match=f"invalid: proxy {proxy}: connection refused; check"):
             await cluster.request(POST, timeout=PATIENCE)
 

@@ -88,7 +88,7 @@ async def talking(
             at = config(tmp_path, "http://api.invalid", cluster={"proxy-url": server.url})
         else:
             at = config(tmp_path, server.url + path, **settings)
-        async with await KubernetesCluster.from_kubeconfig(at, environ={}) as cluster:
+        async with await KubernetesCluster.connect(at, environ={}) as cluster:
             yield cluster, server
 
 

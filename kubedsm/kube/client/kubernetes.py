@@ -126,23 +126,6 @@ class KubernetesCluster:
         self._connections: Connections | None = None
 
     @classmethod
-    async def from_kubeconfig(
-        cls,
-        path: Path | None = None,
-        context: str | None = None,
-        *,
-        environ: Mapping[str, str] = os.environ,
-    ) -> Self:
-        """Return a client for the API server of a kubeconfig context, by default the current one.
-
-        Raises CredentialsError.
-        """
-        from kubedsm.kube.client import credentials  # noqa: PLC0415  slow import
-
-        server = await credentials.from_kubeconfig(path, context, environ)
-        return cls(server, proxy_for(server.server, environ))
-
-    @classmethod
     async def connect(
         cls,
         kubeconfig: Path | None = None,
@@ -154,14 +137,16 @@ class KubernetesCluster:
 
         Sends no request. Raises CredentialsError.
         """
-        service_account = service_account_in(environ)
-        given = kubeconfig or context or environ.get("KUBECONFIG")
-        if given or not is_in_cluster(environ, service_account):
-            return await cls.from_kubeconfig(kubeconfig, context, environ=environ)
         from kubedsm.kube.client import credentials  # noqa: PLC0415  slow import
 
-        server = await credentials.in_cluster(environ, service_account)
-        return cls(server, proxy_for(server.server, environ), in_pod=True)
+        service_account = service_account_in(environ)
+        given = kubeconfig or context or environ.get("KUBECONFIG")
+        in_pod = not given and is_in_cluster(environ, service_account)
+        if in_pod:
+            server = await credentials.in_cluster(environ, service_account)
+        else:
+            server = await credentials.from_kubeconfig(kubeconfig, context, environ)
+        return cls(server, proxy_for(server.server, environ), in_pod=in_pod)
 
     @property
     def server(self) -> str:
