@@ -294,11 +294,6 @@ class Runtime:
         """Apply an event from the response to a write or read, as if the watch had shown it."""
         self.handler.handle(event)
 
-    @property
-    def events_lost(self) -> int:
-        """Number of Kubernetes Events dropped because the API server did not accept them."""
-        return self.recorder.lost
-
     def summary(self) -> dict[str, int]:
         """Count verified binds, and ended migrations by outcome, for the last log line."""
         migrations = self.ended_migrations.counts

@@ -342,7 +342,7 @@ def _run_query(client: "PrometheusConnect", query: str, due: float) -> Vector | 
         return late
     except requests.ConnectionError as error:
         return Failure(_innermost_cause(error), unreachable=True)
-    except (msgspec.ValidationError, RecursionError, _NoVectorError):
+    except (msgspec.ValidationError, RecursionError):
         return Failure("the response has no vector")
     except (msgspec.DecodeError, UnicodeError):
         return Failure("the response is not JSON")
@@ -351,14 +351,10 @@ def _run_query(client: "PrometheusConnect", query: str, due: float) -> Vector | 
     return cast(Vector, result)  # the result of Read.json
 
 
-class _NoVectorError(Exception):
-    """Error: the Prometheus response contains a sample that is not a number."""
-
-
 def _decode_vector(body: bytes) -> Vector:
     """Decode the samples of a Prometheus response.
 
-    Raises msgspec.DecodeError, UnicodeError, RecursionError and _NoVectorError for other content.
+    Raises msgspec.DecodeError, UnicodeError and RecursionError for other content.
     """
     return tuple(map(_decode_sample, map(_SERIES.decode, _ANSWER.decode(body).data.result)))
 
@@ -368,7 +364,7 @@ def _decode_sample(series: _Series) -> Sample:
     try:
         return Sample(series.metric, float(value), at)
     except ValueError:
-        raise _NoVectorError from None
+        raise msgspec.ValidationError("not a number") from None
 
 
 def _innermost_cause(error: Exception) -> str:

@@ -8,6 +8,7 @@ time that a clock change skips is taken an hour later; of a repeated one the fir
 
 import math
 import re
+from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from functools import lru_cache
 from zoneinfo import ZoneInfo
@@ -124,12 +125,6 @@ def _parse_value(word: str, name: str, low: int, high: int, names: dict[str, int
     return value
 
 
-def _check_schedule(value: object) -> None:
-    if not isinstance(value, str):
-        raise DocumentError(f"{shown(value)} is no cron schedule, {_EXAMPLE}")
-    parse_schedule(value)
-
-
 @lru_cache(maxsize=256)
 def find_zone(name: str) -> tzinfo:
     """Return the time zone of a name in the IANA database. Raises DocumentError."""
@@ -141,18 +136,6 @@ def find_zone(name: str) -> tzinfo:
         raise DocumentError(
             f"{shown(name)} is no time zone of the IANA database, such as Europe/Berlin"
         ) from None
-
-
-def _check_zone(value: object) -> None:
-    if not isinstance(value, str):
-        raise DocumentError(f"{shown(value)} is no time zone, such as Europe/Berlin")
-    find_zone(value)
-
-
-def _check_time(value: object) -> None:
-    if not isinstance(value, str):
-        raise DocumentError(f"{shown(value)} is not a time {_EXAMPLE_TIME}")
-    parse_time(value)
 
 
 @lru_cache(maxsize=1024)
@@ -174,10 +157,24 @@ def format_time(moment: float) -> str:
     return datetime.fromtimestamp(moment, UTC).strftime("%Y-%m-%d %H:%M UTC")
 
 
-_TEXT = {"type": ["string", "null"]}
-_SCHEDULE = Kind(_check_schedule, {**_TEXT, "description": f"a cron schedule, {_EXAMPLE}"})
-_ZONE = Kind(_check_zone, {**_TEXT, "description": "a time zone, such as Europe/Berlin"})
-_TIME = Kind(_check_time, {**_TEXT, "description": f"a time, {_EXAMPLE_TIME}"})
+def _parsed_text(parse: Callable[[str], object], what: str, unlike: str) -> Kind:
+    """Field type for configurations: text that can be parsed; `unlike`: what a number is."""
+
+    def check_text(value: object) -> None:
+        if not isinstance(value, str):
+            raise DocumentError(f"{shown(value)} is {unlike}")
+        parse(value)
+
+    return Kind(check_text, {"type": ["string", "null"], "description": what})
+
+
+_SCHEDULE = _parsed_text(
+    parse_schedule, f"a cron schedule, {_EXAMPLE}", f"no cron schedule, {_EXAMPLE}"
+)
+_ZONE = _parsed_text(
+    find_zone, "a time zone, such as Europe/Berlin", "no time zone, such as Europe/Berlin"
+)
+_TIME = _parsed_text(parse_time, f"a time, {_EXAMPLE_TIME}", f"not a time {_EXAMPLE_TIME}")
 
 
 @attrs.frozen(field_transformer=validate_fields)

@@ -73,7 +73,7 @@ def read(runtime: Runtime, leadership: Leadership, now: float) -> Reading:
         watches=runtime.followed.watches,
         caught=dict.fromkeys(runtime.supervisor.list_parts(), 0) | runtime.supervisor.caught,
         caught_lately=runtime.supervisor.caught_within(CAUGHT_WITHIN),
-        events_lost=runtime.events_lost,
+        events_lost=runtime.recorder.lost,
         paused=runtime.pause_switch.is_set,
         spreading_services=len({name for name, _ in runtime.service_routing.spreading}),
         away=runtime.sites.away(),

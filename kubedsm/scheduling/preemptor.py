@@ -108,7 +108,10 @@ class Preemptor(Controller):
             while self._wanted and not self._wake.is_set():
                 uid = next(iter(self._wanted))
                 del self._wanted[uid]
-                await self._preempt(uid)
+                try:
+                    await self._free_capacity(uid)
+                except NoResponseError:
+                    self._back_off(uid)
                 await self.clock.sleep(0)
 
     def observe(self, change: Change) -> None:
@@ -181,12 +184,6 @@ class Preemptor(Controller):
         pod = self._find_waiting(uid)
         if pod is not None:
             self.queue.add(pod)
-
-    async def _preempt(self, uid: Uid) -> None:
-        try:
-            await self._free_capacity(uid)
-        except NoResponseError:
-            self._back_off(uid)
 
     def _back_off(self, uid: Uid) -> None:
         """End the pod's nomination, and retry scheduling after a back-off."""

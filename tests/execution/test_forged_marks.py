@@ -262,7 +262,7 @@ async def test_events_in_a_namespace_that_is_being_deleted_are_not_tried_and_log
             await asyncio.sleep(5)
             assert not asked.of_tenant
             assert world.api.list(EVENTS, NEIGHBOUR)
-            assert not runtime.events_lost
+            assert not runtime.recorder.lost
     told = [entry for entry in logs if "Events" in entry["event"]]
     assert [entry["namespace"] for entry in told] == [TENANT]
 

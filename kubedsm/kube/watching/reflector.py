@@ -83,10 +83,6 @@ class ReflectorStatistics:
         return bool(self.trouble)
 
 
-class StaleListError(ClusterError):
-    """Error: a list is older than an observed version, because the server lags behind."""
-
-
 @attrs.define(eq=False)
 class Reflector(Generic[T, E]):
     """Reflector (list and watch) of one kind: passes added, changed, deleted objects to `on_event`.
@@ -248,14 +244,14 @@ class Reflector(Generic[T, E]):
         return read_json(f"{self._watched.kind}List", body, List)
 
     def _check_age(self, version: str) -> None:
-        """Raise StaleListError for a list older than known versions: stale lists delete nothing.
+        """Raise ClusterError for a list older than known versions: stale lists delete nothing.
 
         After STALE_LISTS stale lists the cluster history was rewound (a restored backup).
         """
         if is_older(version, self._version):
             self._stale_lists += 1
             if self._stale_lists < STALE_LISTS:
-                raise StaleListError(f"a list at version {version} after {self._version} was seen")
+                raise ClusterError(f"a list at version {version} after {self._version} was seen")
             self._accept_rewind()
         self._stale_lists = 0
 
