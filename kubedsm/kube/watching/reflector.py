@@ -73,8 +73,6 @@ class ReflectorStatistics:
     relists: int
     reconnects: int
     malformed: int
-    #: monotonic time; None before the first line of a watch
-    last_line_at: float | None
     #: current failure; empty without failure
     trouble: str
 
@@ -116,7 +114,6 @@ class Reflector(Generic[T, E]):
     _malformed: int = attrs.field(default=0, init=False)
     _silent_streams: int = attrs.field(default=0, init=False)
     _stale_lists: int = attrs.field(default=0, init=False)
-    _last_line_at: float | None = attrs.field(default=None, init=False)
     _trouble: ClusterError | None = attrs.field(default=None, init=False)
     #: deadline of the open stream
     _silence: asyncio.Timeout | None = attrs.field(default=None, init=False)
@@ -144,7 +141,6 @@ class Reflector(Generic[T, E]):
             relists=max(0, self._lists - 1),
             reconnects=max(0, self._streams - 1),
             malformed=self._malformed,
-            last_line_at=self._last_line_at,
             trouble="" if self._trouble is None else str(self._trouble),
         )
 
@@ -285,10 +281,9 @@ class Reflector(Generic[T, E]):
                 opened = armed = now()
                 self._extend_deadline(silence)
                 async for line in lines:
-                    self._last_line_at = now()
-                    if self._last_line_at - armed >= _REARM_EVERY:
+                    if (at := now()) - armed >= _REARM_EVERY:
                         self._extend_deadline(silence)
-                        armed = self._last_line_at
+                        armed = at
                     heard = True
                     self._read_line(line)
         except TimeoutError:
