@@ -43,7 +43,7 @@ from kubedsm.plugins.plugins import (
     findings,
     first_rejections,
 )
-from kubedsm.plugins.pod_affinity import find_deserted, is_spoken_of
+from kubedsm.plugins.pod_affinity import find_deserted
 from kubedsm.plugins.spread import POD_TOPOLOGY_SPREAD, Skews, domains_of
 from kubedsm.plugins.taints import count_disliked
 
@@ -246,7 +246,9 @@ class Feasibility:
     def has_interested_pods(self, pod: Pod) -> bool:
         """Return True if anti-affinity or preferences of running pods select the pod."""
         scene = self._widen(pod).scene
-        return is_spoken_of(_class_in(scene, pod), scene)
+        candidate, residents = _class_in(scene, pod), scene.residents
+        terms = (*residents.holders, *(term for _, term in residents.wishes))
+        return any(candidate.is_selected(term, scene.surroundings) for term in terms)
 
     def is_affinity_violated(self, pod: Pod) -> bool:
         """Return True for violated affinity of a running pod. Raises KeyError without a node."""

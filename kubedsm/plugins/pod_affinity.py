@@ -95,13 +95,6 @@ def _repelled_nodes(candidate: EquivalenceClass, scene: Scene) -> Mask:
     return away
 
 
-def is_spoken_of(candidate: EquivalenceClass, scene: Scene) -> bool:
-    """Return True if anti-affinity or preferred terms of running pods select the candidate pod."""
-    residents = scene.residents
-    terms = (*residents.holders, *(term for _, term in residents.wishes))
-    return any(candidate.is_selected(term, scene.surroundings) for term in terms)
-
-
 def scale_neighbours(scores: Sequence[int]) -> list[int]:
     """Normalise InterPodAffinity's scores linearly to 0..100."""
     least, greatest = min(scores, default=0), max(scores, default=0)

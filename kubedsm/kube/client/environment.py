@@ -148,14 +148,11 @@ def _one_line(error: Exception) -> str:
     return " ".join(str(error).split()).replace(' in "<byte string>"', "")
 
 
-def service_account_in(environ: Mapping[str, str]) -> Path:
-    """Return the directory with a pod's service account token and ca.crt."""
-    return Path(environ.get(SERVICE_ACCOUNT_VARIABLE) or SERVICE_ACCOUNT)
-
-
-def is_in_cluster(environ: Mapping[str, str], service_account: Path) -> bool:
-    """Return True if this process runs in a pod with a service account."""
-    return bool(environ.get(_HOST_VARIABLE)) and (service_account / "token").is_file()
+def find_service_account(environ: Mapping[str, str]) -> Path | None:
+    """Return the directory with a pod's service account token and ca.crt; None outside a pod."""
+    directory = Path(environ.get(SERVICE_ACCOUNT_VARIABLE) or SERVICE_ACCOUNT)
+    is_in_pod = bool(environ.get(_HOST_VARIABLE)) and (directory / "token").is_file()
+    return directory if is_in_pod else None
 
 
 def proxy_for(url: str, environ: Mapping[str, str]) -> str | None:

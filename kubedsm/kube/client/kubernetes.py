@@ -34,7 +34,7 @@ from kubedsm.kube.client.connections import (
     describe_error,
     unreachable,
 )
-from kubedsm.kube.client.environment import is_in_cluster, is_url, proxy_for, service_account_in
+from kubedsm.kube.client.environment import find_service_account, is_url, proxy_for
 from kubedsm.kube.client.port import (
     CredentialsError,
     OutcomeUnknown,
@@ -139,13 +139,13 @@ class KubernetesCluster:
         """
         from kubedsm.kube.client import credentials  # noqa: PLC0415  slow import
 
-        service_account = service_account_in(environ)
         given = kubeconfig or context or environ.get("KUBECONFIG")
-        in_pod = not given and is_in_cluster(environ, service_account)
-        if in_pod:
-            server = await credentials.in_cluster(environ, service_account)
-        else:
+        service_account = None if given else find_service_account(environ)
+        if service_account is None:
             server = await credentials.from_kubeconfig(kubeconfig, context, environ)
+        else:
+            server = await credentials.in_cluster(environ, service_account)
+        in_pod = service_account is not None
         return cls(server, proxy_for(server.server, environ), in_pod=in_pod)
 
     @property
