@@ -31,7 +31,7 @@ def found(ours, theirs, *, drawn=None):
     ranking = Ranking("p99", "ms", less_is_better=True, values=values)
     lines = (["policy", "p99"], [["kubedsm", "7"]])
     table = Section("Table 3", "In brackets: as published.", lines)
-    return Findings("Three rounds", [table], [ranking], b'{"rounds":3}', draw=lambda: drawn or {})
+    return Findings("Three rounds", [table], b'{"rounds":3}', [ranking], draw=lambda: drawn or {})
 
 
 def experiment(name, run, *policies):

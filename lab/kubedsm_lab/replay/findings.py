@@ -34,15 +34,15 @@ P = TypeVar("P", bound=attrs.AttrsInstance)
 
 @attrs.frozen
 class Findings:
-    #: method and size of the experiment
     """Results of an experiment: method, tables, rankings, and measurements as JSON."""
 
+    #: method and size of the experiment
     method: str
     sections: Sequence[Section]
-    #: ranking of the policies, measurement by measurement
-    rankings: Sequence[Ranking]
     #: JSON
     results: bytes
+    #: ranking of the policies, measurement by measurement, for `kubedsm compare`
+    rankings: Sequence[Ranking] = ()
     #: result in one sentence, and origin of the measurements, for `kubedsm replay`
     answer: str = ""
     origin: str = ""
@@ -60,10 +60,6 @@ class Findings:
             title = f"kubedsm replay --preset {name}"
             stored = self.reproducible or self.results
             write_report(out, title, text, stored, self.draw())
-
-
-def _draw_nothing(_: object) -> Pictures:
-    return {}
 
 
 @attrs.frozen
@@ -87,8 +83,8 @@ def play_trials(
     method: str,
     answer: Callable[[Sequence[Outcome]], str],
     sections: Callable[[Sequence[Outcome]], Sequence[Section]],
-    rankings: Callable[[Sequence[Outcome]], Sequence[Ranking]],
-    draw: Callable[[Sequence[Outcome]], Pictures] = _draw_nothing,
+    rankings: Callable[[Sequence[Outcome]], Sequence[Ranking]] = lambda _: (),
+    draw: Callable[[Sequence[Outcome]], Pictures] = lambda _: {},
 ) -> Findings:
     """Play the trials of a modelled experiment, and derive its results from all outcomes."""
     done = list(progress(name, spread(play, trials, workers), len(trials)))

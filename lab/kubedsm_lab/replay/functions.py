@@ -151,7 +151,6 @@ def run(plan: Plan, workers: Workers) -> Findings:
     return Findings(
         method=f"{WORDS[NAME]['method']}; seeds 1 to {plan.seeds}",
         sections=sections(outcomes),
-        rankings=[],
         results=encode_report(found),
         answer=answer(outcomes),
         origin=WORDS[NAME]["origin"],

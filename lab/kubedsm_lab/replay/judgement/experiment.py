@@ -17,7 +17,6 @@ from kubedsm_lab.replay.findings import (
 from kubedsm_lab.replay.judgement.scene import Outcome, Trial, judge
 from kubedsm_lab.replay.judgement.scenes import SCENES
 from kubedsm_lab.replay.presets import REFERENCE
-from kubedsm_lab.replay.rankings import Ranking
 from kubedsm_lab.replay.runner import Workers
 from kubedsm_lab.replay.tables import Section, Table, fill_sections, mean, number
 
@@ -48,7 +47,6 @@ def run(plan: Plan, workers: Workers) -> Findings:
         method=f"{METHOD}; seeds: {plan.seeds}",
         answer=answer,
         sections=sections,
-        rankings=_rank_contenders,
     )
 
 
@@ -98,11 +96,3 @@ def _tabulate_expectations(outcomes: Sequence[Outcome]) -> Table:
         [name, SCENES[name].story, "; ".join(each.text for each in SCENES[name].expected)]
         for name in names
     ]
-
-
-def _rank_contenders(outcomes: Sequence[Outcome]) -> list[Ranking]:
-    shares = {
-        name: mean(each.edge_share for each in select_trials(outcomes, contender=name)) or 0.0
-        for name in CONTENDERS
-    }
-    return [Ranking("edge share over the scenes", "", less_is_better=False, values=shares)]

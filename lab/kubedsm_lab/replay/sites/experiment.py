@@ -13,7 +13,6 @@ from kubedsm_lab.replay.findings import (
     Selection,
     play_trials,
 )
-from kubedsm_lab.replay.rankings import Ranking
 from kubedsm_lab.replay.runner import Workers
 from kubedsm_lab.replay.sites.trial import CONTENDERS, OURS, ZONE_SPREAD, Outcome, Trial, play
 from kubedsm_lab.replay.tables import Section, Table, fill_sections, mean, number, with_interval
@@ -22,8 +21,6 @@ METHOD = (
     "A model, not a measurement: the scheduler ran on an emulated cluster in virtual time, and the"
     " places that serve requests are computed from its Ready pods"
 )
-#: relative difference of two means over few trials
-_NOISE = 0.01
 
 
 @attrs.frozen
@@ -52,7 +49,6 @@ def run(plan: Plan, workers: Workers) -> Findings:
         method=f"{METHOD}; trials of each kind: {plan.seeds}, of one day",
         answer=answer,
         sections=sections,
-        rankings=rankings,
     )
 
 
@@ -166,30 +162,3 @@ def answer(outcomes: Sequence[Outcome]) -> str:
         f" {ours.mean('response_ms'):.1f} ms, {number(mean(tried.lower(ZONE_SPREAD)), 1)} % below"
         f" {ZONE_SPREAD}."
     )
-
-
-_FIGURES: Mapping[str, tuple[str, str, bool]] = {
-    "requests served at their own site": ("near", "", False),
-    "mean response time": ("response_ms", "ms", True),
-    "requests served in the cloud": ("cloud", "", True),
-    "migrations per hour": ("migrations_per_hour", "", True),
-    "lost pod-seconds": ("lost_pod_seconds", "pod-s", True),
-}
-
-
-def rankings(outcomes: Sequence[Outcome]) -> list[Ranking]:
-    """Rank the contenders by each measurement in each setting."""
-    return [
-        Ranking(
-            f"{what}: {setting}",
-            unit,
-            less_is_better=less,
-            values={
-                name: here.select(contender=name).mean(figure) or 0.0 for name in here.contenders
-            },
-            noise=_NOISE,
-            ours=OURS,
-        )
-        for setting, here in Tried(outcomes).settings.items()
-        for what, (figure, unit, less) in _FIGURES.items()
-    ]
