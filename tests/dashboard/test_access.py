@@ -11,7 +11,7 @@ import pytest
 from kubedsm.dashboard.server.access import HEADERS, Access, TokenFile, TokenFileError
 from kubedsm.dashboard.server.app import read_static_files
 from kubedsm_lab.replay.plots import COLOURS
-from kubedsm_lab.replay.single_file import Recorded, one_file
+from kubedsm_lab.replay.single_file import one_file
 
 
 def test_addresses_localhost_and_given_names_are_known_and_no_name_of_somebody_else():
@@ -143,14 +143,14 @@ def test_colours_stand_out_from_what_they_are_on_and_from_each_other_to_all_eyes
         assert [pair for pair in combinations(seen, 2) if dist(*pair) < APART] == []
 
 
-FILMS = [Recorded("KubeDSM", b'{"a": "</script>"}\n{"b": 1}'), Recorded("<other> & more", b"{}")]
+FILMS = {"KubeDSM": b'{"a": "</script>"}\n{"b": 1}', "<other> & more": b"{}"}
 
 
 def test_films_are_in_it_whole_and_the_same_films_are_the_same_file():
     written = one_file("one & <all>", 'said of "it"', FILMS)
     found = re.findall(r'<script type="application/gzip"[^>]*>(.*?)</script>', written)
     packed = list(map(base64.b64decode, found))
-    assert list(map(gzip.decompress, packed)) == [film for _, film in FILMS]
+    assert list(map(gzip.decompress, packed)) == list(FILMS.values())
     assert 'data-title="&lt;other&gt; &amp; more"' in written
     assert "<title>one &amp; &lt;all&gt;</title>" in written
     # A browser shows that what is there may run, and that nothing else is requested.

@@ -10,7 +10,7 @@ import pytest
 from kubedsm.dashboard.server import stream as streams
 from kubedsm_lab.emulator.api.resources import DEPLOYMENTS
 from kubedsm_lab.replay.runner import carry_out
-from kubedsm_lab.replay.single_file import Recorded, one_file
+from kubedsm_lab.replay.single_file import one_file
 from kubedsm_lab.replay.world import Run, Setup
 from loadgen.generators import normal
 from support.browser import expect, in_browser, keep, violations
@@ -87,7 +87,7 @@ async def test_of_a_recording_is_told_what_its_rows_say_and_nothing_can_be_imagi
                 film = await answer.read()
             await asyncio.sleep(0.1)
     path = tmp_path / "recorded.html"
-    path.write_text(one_file("one", "of a test", [Recorded("KubeDSM", film.strip())]))
+    path.write_text(one_file("one", "of a test", {"KubeDSM": film.strip()}))
     async with browser.page(path.as_uri()) as page:
         await page.get_by_role("slider", name="Moment that is shown").press("End")
         await page.get_by_role("button", name="default/large-").first.click()
@@ -215,13 +215,13 @@ ABOUT = "short, seed 1, emulated: KubeDSM kept more."
 def films(tmp_path_factory):
     """The URL of a file with the runs of two policies."""
     scenario = normal(1.5, 0.4, seed=1, cycles=3)
-    recorded = [
-        Recorded(title, carry_out(Run("short", scenario, policy, 1, Setup(), filmed=True)).film)
+    recorded = {
+        title: carry_out(Run("short", scenario, policy, 1, Setup(), filmed=True)).film
         for policy, title in (
             ("objective.evenness=0", "KubeDSM"),
             ("kube-scheduler", "kube-scheduler"),
         )
-    ]
+    }
     path = tmp_path_factory.mktemp("films") / "films.html"
     path.write_text(one_file("kubedsm replay short, seed 1", ABOUT, recorded))
     return path.as_uri()

@@ -12,6 +12,7 @@ import click
 from kubedsm.config.documents import DocumentError
 from kubedsm.config.settings import Configuration, load_file
 from kubedsm.terminal.console import Console
+from kubedsm.terminal.whole_files import write_whole
 from kubedsm_lab.baselines.registry import KUBEDSM
 from kubedsm_lab.emulator.cluster_file import load as load_cluster
 from kubedsm_lab.emulator.paper import paper_cluster
@@ -19,7 +20,6 @@ from kubedsm_lab.output_files import folder_for
 from kubedsm_lab.replay import functions, presets
 from kubedsm_lab.replay.answer import answer, policy_title, print_answer
 from kubedsm_lab.replay.evaluation import other_than_the_papers, render_text
-from kubedsm_lab.replay.films import write_films
 from kubedsm_lab.replay.findings import Preset
 from kubedsm_lab.replay.hpa import experiment as hpa
 from kubedsm_lab.replay.judgement import experiment as judgement
@@ -32,6 +32,7 @@ from kubedsm_lab.replay.report import Report, encode_report, report, tables
 from kubedsm_lab.replay.runner import Outcome, Workers, carry_out, choose_workers, progress, spread
 from kubedsm_lab.replay.services import PAPER_SERVICES
 from kubedsm_lab.replay.services import load as load_services
+from kubedsm_lab.replay.single_file import one_file
 from kubedsm_lab.replay.sites import experiment as sites
 from kubedsm_lab.replay.sources import runs, sources
 from kubedsm_lab.replay.variants import BASELINES, UnknownPolicyError, contender
@@ -118,7 +119,8 @@ def _write_page(outcomes: Sequence[Outcome], path: Path) -> None:
     filmed = [outcome for outcome in outcomes if outcome.film]
     run = f"{filmed[0].scenario}, seed {filmed[0].seed}"
     about = f"{run}, emulated: {answer(report(filmed))}"
-    write_films({policy_title(each.policy): each.film for each in filmed}, run, about, path)
+    films = {policy_title(each.policy): each.film for each in filmed}
+    write_whole(path, one_file(f"kubedsm replay {run}", about, films))
 
 
 def _print_report(found: Report, said: str, output: str) -> None:

@@ -25,7 +25,6 @@ from kubedsm_lab.replay.presets import (
     list_tried,
     name_stabilized,
 )
-from kubedsm_lab.replay.published import PUBLISHED, KubeDsm
 from kubedsm_lab.replay.rankings import Ranking
 from kubedsm_lab.replay.report import Report, plain_tables
 from kubedsm_lab.replay.services import PAPER_SERVICES
@@ -346,9 +345,7 @@ def sections(found: Report, *, published: bool = True) -> list[Section]:
     """Return all tables of the evaluation; `published` adds the figures of the paper, next to the
     runs recorded as its authors did.
     """
-    measured = Measured.of(
-        found["means"], PUBLISHED.kubedsm if published else KubeDsm(), found["runs"]
-    )
+    measured = Measured.of(found)
     filled = fill_sections("evaluation", _TABLES, measured)
     if published:
         filled += fill_sections("figures", FIGURES, measured)

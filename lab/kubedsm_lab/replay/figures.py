@@ -23,6 +23,7 @@ from kubedsm_lab.replay.presets import (
     as_recorded,
     closed_loop,
 )
+from kubedsm_lab.replay.published import PUBLISHED
 from kubedsm_lab.replay.tables import (
     UNKNOWN,
     Row,
@@ -37,6 +38,7 @@ from kubedsm_lab.replay.tables import (
 )
 from kubedsm_lab.replay.variants import MIGRATION_VARIANTS, QOS_VARIANTS
 
+_PUBLISHED = PUBLISHED.kubedsm
 #: milliseconds of a pod at the edge and in the cloud in the first version's response times
 _EDGE_MS, _CLOUD_MS = 50.0, 300.0
 _NAMES = [name.upper() for name in SERVICES]
@@ -51,8 +53,8 @@ def _list_policies(measured: Measured) -> list[str]:
     ]
 
 
-def _published_shares(measured: Measured, scenario: str, policy: str) -> Shares | None:
-    shares = measured.published.shares.get(policy)
+def _published_shares(scenario: str, policy: str) -> Shares | None:
+    shares = _PUBLISHED.shares.get(policy)
     return None if shares is None else shares[list(PAPER_SCENARIOS).index(scenario)]
 
 
@@ -66,23 +68,20 @@ def _list_shares(row: Row) -> Shares:
     return [row["shares"][service] for service in SERVICES]
 
 
-def _deviation(shares: Shares | None) -> float | None:
-    return None if shares is None else statistics.pstdev(shares)
-
-
 def _tabulate_scenarios(
     measured: Measured,
     *,
     ours: Callable[[Measured, str, str], float | None],
-    published: Callable[[Measured, str, str], float | None],
+    published: Mapping[str, Sequence[float]],
     form: str,
 ) -> Table:
     """Return a table with one line per policy and one column per scenario, and the means."""
     lines = []
     for policy in _list_policies(measured):
+        theirs: Sequence[float | None] = published.get(policy) or [None] * len(PAPER_SCENARIOS)
         pairs = [
-            (ours(measured, name, policy), published(measured, name, policy))
-            for name in PAPER_SCENARIOS
+            (ours(measured, name, policy), other)
+            for name, other in zip(PAPER_SCENARIOS, theirs, strict=True)
         ]
         means = tuple(mean(column) for column in zip(*pairs, strict=True))
         lines.append(
@@ -96,17 +95,9 @@ def _our_ratio(measured: Measured, scenario: str, policy: str) -> float | None:
     return None if row is None else row.get("podRatio")
 
 
-def _published_ratio(measured: Measured, scenario: str, policy: str) -> float | None:
-    ratios = measured.published.edge_ratios.get(policy)
-    return None if ratios is None else ratios[list(PAPER_SCENARIOS).index(scenario)]
-
-
 def _our_deviation(measured: Measured, scenario: str, policy: str) -> float | None:
-    return _deviation(_mean_shares(measured, as_recorded(scenario), policy))
-
-
-def _published_deviation(measured: Measured, scenario: str, policy: str) -> float | None:
-    return _deviation(_published_shares(measured, scenario, policy))
+    shares = _mean_shares(measured, as_recorded(scenario), policy)
+    return None if shares is None else statistics.pstdev(shares)
 
 
 def _shares_cells(ours: Shares, published: Shares | None) -> list[str]:
@@ -116,7 +107,7 @@ def _shares_cells(ours: Shares, published: Shares | None) -> list[str]:
 
 def _tabulate_shares(measured: Measured) -> Table:
     lines = [
-        [f"{policy}, {name}", *_shares_cells(ours, _published_shares(measured, name, policy))]
+        [f"{policy}, {name}", *_shares_cells(ours, _published_shares(name, policy))]
         for policy in _list_policies(measured)
         for name in PAPER_SCENARIOS
         if (ours := _mean_shares(measured, as_recorded(name), policy)) is not None
@@ -131,7 +122,7 @@ def _tabulate_migrations(measured: Measured) -> Table:
     ]
 
     def ratio(policy: str) -> str:
-        published = measured.published.variants.get(policy)
+        published = _PUBLISHED.variants.get(policy)
         return beside(number(_our_ratio(measured, VARIANT_SCENARIO, policy), 3), published)
 
     return grid(
@@ -151,7 +142,7 @@ def _tabulate_qos(measured: Measured) -> Table:
             f"{policy}, {scenario}",
             *_shares_cells(
                 ours,
-                measured.published.qos_shares.get(policy) if scenario == VARIANT_SCENARIO else None,
+                _PUBLISHED.qos_shares.get(policy) if scenario == VARIANT_SCENARIO else None,
             ),
         ]
         for scenario in (VARIANT_SCENARIO, ONLY_D_SCENARIO)
@@ -178,12 +169,12 @@ def _tabulate_times(measured: Measured) -> Table:
     shares, next to those published.
     """
     lines = []
-    for scenario, other, published in measured.published.response_times:
+    for scenario, other, published in _PUBLISHED.response_times:
         ours, theirs = (
             _weigh_against(shares(KUBEDSM), shares(other))
             for shares in (
                 partial(_mean_shares, measured, as_recorded(scenario)),
-                partial(_published_shares, measured, scenario),
+                partial(_published_shares, scenario),
             )
         )
         if any(value is not None for value in ours):
@@ -206,7 +197,7 @@ def _tabulate_variant_times(measured: Measured) -> Table:
     lines = []
     for scenario in (VARIANT_SCENARIO, ONLY_D_SCENARIO):
         for policy in (*MIGRATION_VARIANTS, *QOS_VARIANTS):
-            published = measured.published.variant_response_times.get(f"{policy}, {scenario}", {})
+            published = _PUBLISHED.variant_response_times.get(f"{policy}, {scenario}", {})
             changes = _weigh_against(
                 _mean_shares(measured, as_recorded(scenario), policy),
                 _mean_shares(measured, as_recorded(scenario), KUBEDSM),
@@ -255,13 +246,11 @@ def _tabulate_loops(measured: Measured) -> Table:
         "by pods": lambda name, at, _: weighted(name, at),
     }
     published = {
-        name: times
-        for name, other, times in measured.published.response_times
-        if other == REFERENCE
+        name: times for name, other, times in _PUBLISHED.response_times if other == REFERENCE
     }
 
     def implied(name: str, at: int) -> float | None:
-        shares = (_published_shares(measured, name, policy) for policy in (KUBEDSM, REFERENCE))
+        shares = (_published_shares(name, policy) for policy in (KUBEDSM, REFERENCE))
         return _weigh_against(*shares)[at]
 
     lines = []
@@ -291,11 +280,17 @@ def _format_interval(values: Sequence[float]) -> str:
 
 FIGURES: Mapping[str, Callable[[Measured], Table]] = {
     "Figures 4 and 5: edge ratio": partial(
-        _tabulate_scenarios, ours=_our_ratio, published=_published_ratio, form=".2f"
+        _tabulate_scenarios, ours=_our_ratio, published=_PUBLISHED.edge_ratios, form=".2f"
     ),
     "Figures 6 and 7: edge share by service": _tabulate_shares,
     "Figures 8 and 9: deviation over services": partial(
-        _tabulate_scenarios, ours=_our_deviation, published=_published_deviation, form=".3f"
+        _tabulate_scenarios,
+        ours=_our_deviation,
+        published={
+            policy: [statistics.pstdev(each) for each in shares]
+            for policy, shares in _PUBLISHED.shares.items()
+        },
+        form=".3f",
     ),
     "Figure 10: migrations": _tabulate_migrations,
     "Figure 11: QoS factors": _tabulate_qos,

@@ -5,8 +5,6 @@ does not influence a run.
 """
 
 import math
-from collections.abc import Mapping
-from pathlib import Path
 from typing import TypeVar
 
 import msgspec
@@ -17,8 +15,6 @@ from kubedsm.dashboard.rows import Changes, Snapshot, encode_message, list_table
 from kubedsm.dashboard.state.scene import Scene
 from kubedsm.observability.reading import Leadership
 from kubedsm.process.clock import Clock
-from kubedsm.terminal.whole_files import write_whole
-from kubedsm_lab.replay.single_file import Recorded, one_file
 from kubedsm_lab.replay.virtual_time import VirtualClock
 
 M = TypeVar("M", Snapshot, Changes)
@@ -78,9 +74,3 @@ def _sort_rows(message: M) -> M:
     """
     rows = {table: dict(sorted(some.items())) for table, some in list_tables(message.rows)}
     return msgspec.structs.replace(message, rows=rows)
-
-
-def write_films(films: Mapping[str, bytes], run: str, about: str, path: Path) -> None:
-    """Write an HTML page with the recordings, keyed by title. Raises OSError."""
-    recorded = [Recorded(title, film) for title, film in films.items()]
-    write_whole(path, one_file(f"kubedsm replay {run}", about, recorded))

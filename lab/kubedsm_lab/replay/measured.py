@@ -1,29 +1,25 @@
-"""Results of an evaluation by scenario and policy, next to the KubeDSM paper's measurements."""
+"""Results of an evaluation by scenario and policy."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
 import attrs
 
 from kubedsm_lab.replay.presets import PAPER_SCENARIOS, REFERENCE
-from kubedsm_lab.replay.published import PUBLISHED, KubeDsm
+from kubedsm_lab.replay.report import Report
 from kubedsm_lab.replay.tables import Row, mean
 
 
 @attrs.frozen
 class Measured:
-    """Mean results of a report by scenario and policy, next to the KubeDSM paper's published
-    measurements.
-    """
+    """Mean results of a report by scenario and policy."""
 
     rows: Mapping[tuple[str, str], Row]
-    published: KubeDsm = PUBLISHED.kubedsm
     #: results of each seed
-    runs: Sequence[Row] = ()
+    runs: Sequence[Row]
 
     @classmethod
-    def of(cls, means: Iterable[Row], published: KubeDsm, runs: Iterable[Row] = ()) -> "Measured":
-        rows = {(row["scenario"], row["policy"]): row for row in means}
-        return cls(rows, published, tuple(runs))
+    def of(cls, found: Report) -> "Measured":
+        return cls({(row["scenario"], row["policy"]): row for row in found["means"]}, found["runs"])
 
     @property
     def scenarios(self) -> list[str]:

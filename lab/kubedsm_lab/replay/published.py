@@ -10,17 +10,17 @@ class KubeDsm(msgspec.Struct, frozen=True, rename="kebab"):
     """Published measurements of the KubeDSM paper; comparable for its cluster and services only."""
 
     #: edge ratios by policy, in the order of PAPER_SCENARIOS
-    edge_ratios: Mapping[str, tuple[float, ...]] = {}
+    edge_ratios: Mapping[str, tuple[float, ...]]
     #: edge shares of A, B, C and D by policy, in the same order
-    shares: Mapping[str, tuple[tuple[float, float, float, float], ...]] = {}
+    shares: Mapping[str, tuple[tuple[float, float, float, float], ...]]
     #: edge ratios at VARIANT_SCENARIO
-    variants: Mapping[str, float] = {}
+    variants: Mapping[str, float]
     #: edge shares of A, B, C and D at VARIANT_SCENARIO, by QoS variant
-    qos_shares: Mapping[str, tuple[float, float, float, float]] = {}
+    qos_shares: Mapping[str, tuple[float, float, float, float]]
     #: scenario, compared policy, and by service the percentage that KubeDSM takes longer
-    response_times: tuple[tuple[str, str, Mapping[str, float]], ...] = ()
+    response_times: tuple[tuple[str, str, Mapping[str, float]], ...]
     #: latency differences by "variant, scenario" and service, relative to the original
-    variant_response_times: Mapping[str, Mapping[str, str]] = {}
+    variant_response_times: Mapping[str, Mapping[str, str]]
 
 
 class Packing(msgspec.Struct, frozen=True, rename="kebab"):

@@ -8,10 +8,9 @@ import base64
 import gzip
 import hashlib
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from html import escape
 from mimetypes import guess_type
-from typing import NamedTuple
 from urllib.parse import quote
 
 import orjson
@@ -29,25 +28,19 @@ _TITLE = re.compile(r"<title>.*?</title>")
 _AS_IT_IS = " !$'()*+,-./:;=?@[]^_`{|}~&"
 
 
-class Recorded(NamedTuple):
-    """Recording of the dashboard page with a title, to be embedded in an HTML file."""
-
-    title: str
-    #: messages, one a line
-    messages: bytes
-
-
-def one_file(title: str, about: str, recordings: Sequence[Recorded]) -> str:
-    """Render the dashboard with embedded recordings as one HTML file; about: short description."""
+def one_file(title: str, about: str, recordings: Mapping[str, bytes]) -> str:
+    """Render the dashboard with embedded recordings, messages in lines by title, as one HTML file;
+    about: short description.
+    """
     contents = read_static_files()
     head = contents["index.html"].decode()
     sheets = "".join(contents[name].decode() for name in _SHEET.findall(head))
     modules = orjson.dumps({"imports": dict(_list_modules(contents))}).decode()
     first = f'import "{_PREFIX}{_FIRST}";'
     data = "\n".join(
-        f'<script type="application/gzip" data-title="{escape(each.title)}">'
-        f"{_pack_messages(each.messages)}</script>"
-        for each in recordings
+        f'<script type="application/gzip" data-title="{escape(name)}">'
+        f"{_pack_messages(messages)}</script>"
+        for name, messages in recordings.items()
     )
     scripts = f"""<style>{sheets}</style>
 <script type="importmap">{modules}</script>

@@ -31,8 +31,6 @@ class Source:
     given: str
     #: scenario by seed; a file has one for all seeds
     scenario: Callable[[int], Scenario]
-    #: drawn by the paper's recipe
-    drawn: bool = False
 
 
 def sources(given: Sequence[str]) -> list[Source]:
@@ -79,7 +77,7 @@ def recipe(
     def scenario(seed: int) -> Scenario:
         return normal(mean, sigma, seed=seed, coefficients=coefficients)
 
-    return Source(name, name, scenario, drawn=True)
+    return Source(name, name, scenario)
 
 
 def scenario_in(path: str | Path) -> Scenario:

@@ -6,8 +6,6 @@ import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
-import attrs
-
 from kubedsm_lab.baselines.registry import KUBEDSM
 from kubedsm_lab.replay.findings import select_trials
 from kubedsm_lab.replay.hpa.service import DEMAND
@@ -35,36 +33,9 @@ Outcomes = Sequence[Outcome]
 Figure = Callable[[Outcome], float | None]
 
 
-@attrs.frozen
-class Times:
-    """Times of one event, such as recovery, in several trials, in seconds; infinite in trials
-    without the event.
-    """
-
-    values: Sequence[float]
-
-    @classmethod
-    def of(cls, outcomes: Outcomes, figure: Figure) -> "Times":
-        return cls([math.inf if (v := figure(each)) is None else v for each in outcomes])
-
-    @property
-    def median(self) -> float:
-        return statistics.median(self.values)
-
-    @property
-    def interval(self) -> tuple[float, float] | None:
-        """Return the median's 95% confidence interval; None for too few values."""
-        return median_interval(self.values)
-
-    @property
-    def ends(self) -> tuple[float, float]:
-        return min(self.values), max(self.values)
-
-    @property
-    def deviation(self) -> float | None:
-        """Return the standard deviation; None for a single value or an infinite one."""
-        known = len(self.values) > 1 and all(map(math.isfinite, self.values))
-        return statistics.stdev(self.values) if known else None
+def list_times(outcomes: Outcomes, figure: Figure) -> list[float]:
+    """Return the time of an event in each trial, in seconds; infinite without the event."""
+    return [math.inf if (v := figure(each)) is None else v for each in outcomes]
 
 
 def median_interval(values: Sequence[float]) -> tuple[float, float] | None:
@@ -114,8 +85,8 @@ def recovery(outcome: Outcome) -> float:
     return outcome.seconds if outcome.mode != "no_recovery_within_hold" else math.inf
 
 
-def recoveries(outcomes: Outcomes) -> Times:
-    return Times.of(outcomes, recovery)
+def recoveries(outcomes: Outcomes) -> list[float]:
+    return list_times(outcomes, recovery)
 
 
 def by_policy(outcomes: Outcomes) -> dict[str, list[Outcome]]:
@@ -135,13 +106,23 @@ def _format_ends(ends: tuple[float, float] | None) -> str:
     return "-" if ends is None else " to ".join(map(_format_seconds, ends))
 
 
+def _ends(values: Sequence[float]) -> tuple[float, float]:
+    return min(values), max(values)
+
+
+def _deviation(values: Sequence[float]) -> float | None:
+    """Return the standard deviation; None for a single value or an infinite one."""
+    known = len(values) > 1 and all(map(math.isfinite, values))
+    return statistics.stdev(values) if known else None
+
+
 def _format_range(values: Iterable[float], digits: int) -> str:
     known = list(values)
     return f"{min(known):.{digits}f} to {max(known):.{digits}f}"
 
 
 def _format_median(outcomes: Outcomes, figure: Figure) -> str:
-    return _format_seconds(Times.of(outcomes, figure).median)
+    return _format_seconds(statistics.median(list_times(outcomes, figure)))
 
 
 def _count_mode(outcomes: Outcomes, mode: str) -> str:
@@ -166,8 +147,8 @@ def _tabulate_recovery(outcomes: Outcomes) -> Table:
         by_policy(outcomes),
         {
             "TTR, s": lambda each: _format_median(each, recovery),
-            "95 %": lambda each: _format_ends(recoveries(each).interval),
-            "windows": lambda each: f"{recoveries(each).median / WINDOW_SECONDS:.1f}",
+            "95 %": lambda each: _format_ends(median_interval(recoveries(each))),
+            "windows": lambda each: f"{statistics.median(recoveries(each)) / WINDOW_SECONDS:.1f}",
             "no bad window": partial(_count_mode, mode="no_degradation"),
             "no recovery": partial(_count_mode, mode="no_recovery_within_hold"),
             **_SEEN,
@@ -201,12 +182,12 @@ def _tabulate_chance(outcomes: Outcomes) -> Table:
         plain,
         {
             "most pods on a node": lambda each: str(max(one.most_on_a_node for one in each)),
-            "deviation between seeds, s": lambda each: number(recoveries(each).deviation, 0),
-            "TTR, s": lambda each: _format_ends(recoveries(each).ends),
+            "deviation between seeds, s": lambda each: number(_deviation(recoveries(each)), 0),
+            "TTR, s": lambda each: _format_ends(_ends(recoveries(each))),
             f"same TTR as {REFERENCE}": lambda each: _count_equal(each, theirs),
             "mean difference, s": lambda each: _mean_difference(each, theirs),
             f"chance that four runs are {apart:g} s apart": lambda each: format_chance(
-                recoveries(each).values, apart
+                recoveries(each), apart
             ),
         },
     )
@@ -229,7 +210,7 @@ def _tabulate_scheduling(outcomes: Outcomes) -> Table:
                 number(None if longest is None else longest + later, 2),
                 _format_median(each, lambda one: one.full),
                 _format_median(each, recovery),
-                _format_ends(recoveries(each).interval),
+                _format_ends(median_interval(recoveries(each))),
                 _count_equal(each, base),
                 _mean_difference(each, base),
             ]
@@ -277,7 +258,7 @@ def _tabulate_starts(outcomes: Outcomes) -> Table:
 
 def _tabulate_autoscaler(outcomes: Outcomes) -> Table:
     def moment(each: Outcomes, figure: Figure) -> str:
-        return f"{_format_median(each, figure)} ({_format_ends(Times.of(each, figure).ends)})"
+        return f"{_format_median(each, figure)} ({_format_ends(_ends(list_times(each, figure)))})"
 
     headings, lines = grid(
         "seconds from FIND's start",
@@ -289,9 +270,7 @@ def _tabulate_autoscaler(outcomes: Outcomes) -> Table:
         },
     )
     full = [run.full for run in _RUNS.values()]
-    published = map(
-        _format_ends, (PUBLISHED.hpa.rises, PUBLISHED.hpa.wants_all, (min(full), max(full)))
-    )
+    published = map(_format_ends, (PUBLISHED.hpa.rises, PUBLISHED.hpa.wants_all, _ends(full)))
     return headings, [*lines, [_ALL, *published]] if lines else []
 
 
@@ -304,7 +283,7 @@ def _tabulate_demands(outcomes: Outcomes) -> Table:
         {
             **_SEEN,
             "TTR, s": lambda each: _format_median(each, recovery),
-            "95 %": lambda each: _format_ends(recoveries(each).interval),
+            "95 %": lambda each: _format_ends(median_interval(recoveries(each))),
         },
     )
     runs = _RUNS.values()
@@ -328,7 +307,9 @@ def sections(outcomes: Outcomes) -> list[Section]:
 
 
 def answer(outcomes: Outcomes) -> str:
-    medians = {name: recoveries(each).median for name, each in by_policy(outcomes).items()}
+    medians = {
+        name: statistics.median(recoveries(each)) for name, each in by_policy(outcomes).items()
+    }
     if KUBEDSM not in medians:
         return "KubeDSM was not tried."
     ours, theirs = (
@@ -351,12 +332,15 @@ def rankings(outcomes: Outcomes) -> list[Ranking]:
     """
     plain = by_policy(outcomes)
     times = {policy: recoveries(each) for policy, each in plain.items()}
-    medians = _select_finite({policy: each.median for policy, each in times.items()})
-    ends = [each.interval for each in times.values() if each.interval is not None]
+    medians = _select_finite({policy: statistics.median(each) for policy, each in times.items()})
+    ends = [ends for each in times.values() if (ends := median_interval(each)) is not None]
     widest = max((end - start for start, end in ends), default=0.0)
     most = max(medians.values(), default=0.0)
     noise = min(1.0, widest / most) if most else 0.0
-    full = {policy: Times.of(each, lambda one: one.full).median for policy, each in plain.items()}
+    full = {
+        policy: statistics.median(list_times(each, lambda one: one.full))
+        for policy, each in plain.items()
+    }
     rates = {
         policy: statistics.fmean(one.ok_rate for one in each) for policy, each in plain.items()
     }

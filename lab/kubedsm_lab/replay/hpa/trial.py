@@ -2,7 +2,6 @@
 recovery (HOLD).
 """
 
-import random
 from collections import Counter
 from collections.abc import Sequence
 
@@ -160,13 +159,13 @@ async def _play_trial(trial: Trial) -> Outcome:
         configuration = attrs.evolve(configuration, batch=BatchSettings(idle=0, max=0))
         latency = 0.0
     policy = find_policy(chosen.policy, configuration)
-    rng = _seed_rng(trial, "scheduler")
+    rng = seed_rng(trial.seed, "scheduler")
     async with scheduled(
         cluster, clock, configuration, policy, rng, recorder, latency=latency
     ) as stage:
         # The draws shift metrics-server, autoscaler syncs and load against each other.
-        since = Timing().hpa_sync * _seed_rng(trial, "sync").random()
-        until = since + Timing().hpa_sync * _seed_rng(trial, "load").random()
+        since = Timing().hpa_sync * seed_rng(trial.seed, "sync").random()
+        until = since + Timing().hpa_sync * seed_rng(trial.seed, "load").random()
         await clock.sleep(STARTING + since - clock.monotonic())
         for resource, obj in objects():
             cluster.api.create(resource, obj, namespace=NAMESPACE)
@@ -176,21 +175,17 @@ async def _play_trial(trial: Trial) -> Outcome:
         clients = await _find_clients(service, trial)
         hold = clock.monotonic()
         windows = [
-            await service.window(clients, WINDOW_SECONDS, _seed_rng(trial, f"window {number}"))
+            await service.window(clients, WINDOW_SECONDS, seed_rng(trial.seed, f"window {number}"))
             for number in range(round(HOLD_SECONDS / WINDOW_SECONDS))
         ]
     timeline = recorder.timeline(hold, clock.monotonic())
     return _make_outcome(trial, clients, windows, looks, timeline)
 
 
-def _seed_rng(trial: Trial, purpose: str) -> random.Random:
-    return seed_rng(trial.seed, purpose)
-
-
 def _make_cluster(trial: Trial, clock: Clock, service: ModelledService) -> EmulatedCluster:
     # A pod that gets its node later is Ready as much later.
     timing = Timing(start_delay=Timing().start_delay + (trial.later or 0.0))
-    rng = _seed_rng(trial, "cluster")
+    rng = seed_rng(trial.seed, "cluster")
     spec = ClusterSpec(NODES, timing)
     return EmulatedCluster(spec, clock, rng, usage=service.usage)
 
@@ -201,7 +196,7 @@ async def _find_clients(service: ModelledService, trial: Trial) -> int:
     """
     stages: list[tuple[int, Window]] = []
     for clients in FIND:
-        rng = _seed_rng(trial, f"stage {clients}")
+        rng = seed_rng(trial.seed, f"stage {clients}")
         stages.append((clients, await service.window(clients, FIND_SECONDS, rng)))
         if not stages[-1][1].good(SLA):
             break

@@ -1,7 +1,6 @@
 """One trial of the load-aware experiment: the application under load, with one contender."""
 
 import math
-import random
 from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 
@@ -132,9 +131,9 @@ async def _play_trial(trial: Trial) -> Outcome:
     clock, contender = VirtualClock(), CONTENDERS[trial.contender]
     configuration, history = without_solver(contender.configuration), _make_history(trial)
     recorder = TimelineRecorder(SERVICES, configuration.tiers)
-    cluster = EmulatedCluster(_make_cluster(), clock, _seed_rng(trial, "cluster"))
+    cluster = EmulatedCluster(_make_cluster(), clock, seed_rng(trial.seed, "cluster"))
     cluster.api.store.subscribe(lambda change: history.notice(change, clock.monotonic()))
-    rng, prometheus = _seed_rng(trial, "scheduler"), ModelledPrometheus(history, clock)
+    rng, prometheus = seed_rng(trial.seed, "scheduler"), ModelledPrometheus(history, clock)
     async with scheduled(
         cluster, clock, configuration, contender.policy, rng, recorder, prometheus=prometheus
     ) as stage:
@@ -147,12 +146,8 @@ async def _play_trial(trial: Trial) -> Outcome:
     return _make_outcome(trial, recorder.timeline(start, end), history.between(start, end))
 
 
-def _seed_rng(trial: Trial, purpose: str) -> random.Random:
-    return seed_rng(trial.seed, purpose)
-
-
 def _seed_numbers(trial: Trial, purpose: str) -> np.random.Generator:
-    return np.random.default_rng(_seed_rng(trial, purpose).getrandbits(64))
+    return np.random.default_rng(seed_rng(trial.seed, purpose).getrandbits(64))
 
 
 def _make_history(trial: Trial) -> LoadHistory:
@@ -198,7 +193,7 @@ async def _deploy_services(
     history.set_users(trial.users, clock.monotonic())
     await clock.sleep(WARM_UP)
     restart = {"spec": {"template": {"metadata": {"annotations": {_RESTARTED: "again"}}}}}
-    for service in _seed_rng(trial, "rollouts").sample(SERVICES, len(SERVICES)):
+    for service in seed_rng(trial.seed, "rollouts").sample(SERVICES, len(SERVICES)):
         api.patch(DEPLOYMENTS, NAMESPACE, service, restart, MERGE_PATCH)
         await clock.sleep(ROLLOUT)
     await clock.sleep(SETTLING)
