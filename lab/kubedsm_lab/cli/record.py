@@ -76,7 +76,7 @@ def record(
     from kubedsm.cli.console import Stop, log_to, until_interrupted
     from kubedsm.cli.inputs import configuration_at
     from kubedsm.kube.client.port import is_name
-    from kubedsm_lab.cli.recording_session import print_report, record_load
+    from kubedsm_lab.cli.recording_session import publish_report, record_load
     from kubedsm_lab.output_files import folder_for
     from kubedsm_lab.replay.following import Plan
     from kubedsm_lab.replay.recording import TimelineRecorder
@@ -89,7 +89,7 @@ def record(
         require_libraries("matplotlib")
         folder_for(out)
     if scenario_path is None:
-        print_report(join_reports(folders), out, output)
+        publish_report(join_reports(folders), out, output)
         return
     if not is_name(namespace):
         raise click.UsageError(f"--namespace: {namespace!r} is not such a name")
@@ -116,7 +116,7 @@ def record(
                 server,
             )
         # No await from here on: a signal does not interrupt the report.
-        print_report(report, out, output)
+        publish_report(report, out, output)
         reported = True
 
     until_interrupted(record_cluster(), stop)

@@ -5,19 +5,18 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from kubedsm.cli.cluster import find_scheduler
-from kubedsm.cli.console import Stop, print_json, remark
+from kubedsm.cli.console import Stop, remark
 from kubedsm.kube.calls.explained_cluster import ExplainedCluster
 from kubedsm.kube.joining import greet
 from kubedsm.process.clock import SystemClock
-from kubedsm.terminal.console import Console
 from kubedsm_lab.cli.migration_effects import effects_since, summarize_effects
-from kubedsm_lab.replay.answer import KEPT, answer, print_answer
+from kubedsm_lab.replay.answer import KEPT, answer, print_report
 from kubedsm_lab.replay.following import Plan, follow_cluster, record_until_end
 from kubedsm_lab.replay.measures import measures_of
 from kubedsm_lab.replay.pictures import write_with_pictures
 from kubedsm_lab.replay.provenance import render_report
 from kubedsm_lab.replay.recording import TimelineRecorder
-from kubedsm_lab.replay.report import Report, assemble_report, in_a_sentence, plain_tables, tables
+from kubedsm_lab.replay.report import Report, assemble_report, in_a_sentence, plain_tables
 from kubedsm_lab.replay.runner import Outcome
 
 #: kube-scheduler's name in pods
@@ -86,17 +85,13 @@ def _name_schedulers(recorder: TimelineRecorder) -> str:
     return "+".join(sorted(names)) or "nobody"
 
 
-def print_report(found: Report, out: Path | None, output: str) -> None:
+def publish_report(found: Report, out: Path | None, output: str) -> None:
     """Print the recording's measures as tables or JSON; with `out`, also write the report's
     directory.
     """
-    if output == "json":
-        print_json(found)
-    else:
-        console = Console()
-        print_answer(answer(found), console)
-        console.print(tables(found))
+    said = answer(found)
+    print_report(found, said, output)
     if out is not None:
         origin = f"{KEPT} {in_a_sentence(found)}"
-        text = render_report(answer(found), origin, plain_tables(found))
+        text = render_report(said, origin, plain_tables(found))
         write_with_pictures(found, out, "kubedsm record", text)

@@ -1,5 +1,6 @@
 """Summary of a replay's report in one sentence, printed above the tables."""
 
+import sys
 import textwrap
 from collections import Counter
 from collections.abc import Container, Mapping, Sequence
@@ -9,7 +10,13 @@ from rich.text import Text
 from kubedsm.terminal.console import Console
 from kubedsm_lab.baselines.registry import KUBEDSM
 from kubedsm_lab.replay.presets import REFERENCE
-from kubedsm_lab.replay.report import Report, policies_of, scenarios_of
+from kubedsm_lab.replay.report import (
+    Report,
+    encode_report,
+    policies_of,
+    scenarios_of,
+    tables,
+)
 from kubedsm_lab.replay.tables import Row, mean
 
 KEPT = "Edge ratio: mean edge share of the services' Ready pods."
@@ -39,8 +46,15 @@ def answer(found: Report, over: Container[str] | None = None) -> str:
     return said
 
 
-def print_answer(said: str, console: Console) -> None:
+def print_report(found: Report, said: str, output: str) -> None:
+    """Print the report as JSON, or the answer and the tables."""
+    if output == "json":
+        sys.stdout.buffer.write(encode_report(found))
+        sys.stdout.buffer.flush()
+        return
+    console = Console()
     console.print(Text(textwrap.fill(said, console.width)), "\n", sep="")
+    console.print(tables(found))
 
 
 def _select_comparable(means: Sequence[Row]) -> list[Row]:

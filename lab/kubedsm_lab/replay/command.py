@@ -1,6 +1,5 @@
 """Implementation of the command `kubedsm replay`: runs, report and page."""
 
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,14 +10,13 @@ import click
 
 from kubedsm.config.documents import DocumentError
 from kubedsm.config.settings import Configuration, load_file
-from kubedsm.terminal.console import Console
 from kubedsm.terminal.whole_files import write_whole
 from kubedsm_lab.baselines.registry import KUBEDSM
 from kubedsm_lab.emulator.cluster_file import load as load_cluster
 from kubedsm_lab.emulator.paper import paper_cluster
 from kubedsm_lab.output_files import folder_for
 from kubedsm_lab.replay import functions, presets
-from kubedsm_lab.replay.answer import answer, policy_title, print_answer
+from kubedsm_lab.replay.answer import answer, policy_title, print_report
 from kubedsm_lab.replay.evaluation import other_than_the_papers, render_text
 from kubedsm_lab.replay.findings import Preset
 from kubedsm_lab.replay.hpa import experiment as hpa
@@ -28,7 +26,7 @@ from kubedsm_lab.replay.options import ReplayOptions
 from kubedsm_lab.replay.packing import experiment as packing
 from kubedsm_lab.replay.pictures import write_with_pictures
 from kubedsm_lab.replay.provenance import describe_runs
-from kubedsm_lab.replay.report import Report, encode_report, report, tables
+from kubedsm_lab.replay.report import report
 from kubedsm_lab.replay.runner import Outcome, Workers, carry_out, choose_workers, progress, spread
 from kubedsm_lab.replay.services import PAPER_SERVICES
 from kubedsm_lab.replay.services import load as load_services
@@ -82,7 +80,7 @@ def replay(options: ReplayOptions) -> None:
     found = report(outcomes)
     # The full preset also has other loads and autoscalers than the paper's.
     said = answer(found, presets.PAPER_SCENARIOS if preset else None)
-    _print_report(found, said, options.output)
+    print_report(found, said, options.output)
     with _report_problems():
         if page is not None:
             _write_page(outcomes, page)
@@ -121,15 +119,6 @@ def _write_page(outcomes: Sequence[Outcome], path: Path) -> None:
     about = f"{run}, emulated: {answer(report(filmed))}"
     films = {policy_title(each.policy): each.film for each in filmed}
     write_whole(path, one_file(f"kubedsm replay {run}", about, films))
-
-
-def _print_report(found: Report, said: str, output: str) -> None:
-    if output == "json":
-        sys.stdout.buffer.write(encode_report(found))
-        sys.stdout.buffer.flush()
-        return
-    print_answer(said, Console())
-    Console().print(tables(found))
 
 
 def _make_folders(*folders: Path | None) -> None:

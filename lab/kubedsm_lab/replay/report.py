@@ -2,11 +2,10 @@
 
 import statistics
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import attrs
 import msgspec
 import orjson
 from rich.console import Group, RenderableType
@@ -20,7 +19,7 @@ from kubedsm_lab.documents import json_as
 from kubedsm_lab.replay.measures import Measures
 from kubedsm_lab.replay.page import RESULTS
 from kubedsm_lab.replay.runner import Outcome
-from kubedsm_lab.replay.tables import UNKNOWN, WORDS, Row, legend, lookup, markdown, number
+from kubedsm_lab.replay.tables import UNKNOWN, WORDS, Row, cell, legend, markdown, number
 
 Report = dict[str, Any]
 EMULATED = "found on an emulated cluster in virtual time"
@@ -29,32 +28,23 @@ _DIGITS = 6
 _NAMES = frozenset({"scenario", "policy", "seed"})
 
 
-@attrs.frozen
-class _Column:
-    heading: str
-    cell: Callable[[Row], str]
-    #: whether the column fits a terminal of 80 characters
-    narrow: bool = True
-
-
-def _make_column(heading: str, digits: int, *keys: str, narrow: bool = True) -> _Column:
-    return _Column(heading, lambda row: number(lookup(row, keys), digits), narrow)
-
-
-_COLUMNS = (
-    _make_column("edge ratio", 3, "edgeRatio"),
-    _make_column("of optimum", 3, "optimumShare"),
-    _make_column("std", 3, "std"),
-    _make_column("mean ms", 1, "overallLatencyMs", "mean"),
-    _make_column("p95 ms", 1, "overallLatencyMs", "p95"),
-    _make_column("network ms", 1, "overallLatencyMs", "network", narrow=False),
-    _make_column("migrations", 1, "migrations"),
-    _make_column("lost pod-s", 2, "lostPodSeconds"),
-    _make_column("wait s", 3, "pendingSeconds", "mean"),
-    _make_column("on one node", 2, "onOneNode", "services", narrow=False),
-    _make_column("avoidable", 3, "onOneNode", "avoidable", narrow=False),
-)
-HEADINGS = ("scenario", "policy", *(column.heading for column in _COLUMNS))
+#: by heading
+_COLUMNS: Mapping[str, Callable[[Row], str]] = {
+    "edge ratio": cell(3, "edgeRatio"),
+    "of optimum": cell(3, "optimumShare"),
+    "std": cell(3, "std"),
+    "mean ms": cell(1, "overallLatencyMs", "mean"),
+    "p95 ms": cell(1, "overallLatencyMs", "p95"),
+    "network ms": cell(1, "overallLatencyMs", "network"),
+    "migrations": cell(1, "migrations"),
+    "lost pod-s": cell(2, "lostPodSeconds"),
+    "wait s": cell(3, "pendingSeconds", "mean"),
+    "on one node": cell(2, "onOneNode", "services"),
+    "avoidable": cell(3, "onOneNode", "avoidable"),
+}
+#: columns for which a terminal of 80 characters has no space
+_WIDE = ("network ms", "on one node", "avoidable")
+HEADINGS = ("scenario", "policy", *_COLUMNS)
 SERVICE_HEADINGS = (
     *("scenario", "policy", "service", "edge share"),
     *("mean ms", "p95 ms", "network ms", *(f"{tier} ms" for tier in Tier)),
@@ -196,7 +186,7 @@ def scenarios_of(rows: Iterable[Row]) -> list[str]:
 def _list_rows(found: Report) -> list[tuple[str, ...]]:
     """Return table rows of a report's mean results, with columns HEADINGS."""
     return [
-        (row["scenario"], row["policy"], *(column.cell(row) for column in _COLUMNS))
+        (row["scenario"], row["policy"], *(column(row) for column in _COLUMNS.values()))
         for row in found["means"]
     ]
 
@@ -269,11 +259,10 @@ def plain_tables(found: Report) -> str:
 def tables(found: Report) -> Group:
     """Return terminal tables, one per scenario, with the columns that fit 80 characters."""
     parts: list[RenderableType] = [Text(how_measured(found) + _of_runs(found), style="bold")]
-    columns = [column for column in _COLUMNS if column.narrow]
-    headings = [column.heading for column in columns]
+    headings = [heading for heading in _COLUMNS if heading not in _WIDE]
     for scenario in scenarios_of(found["means"]):
         rows = [
-            (row["policy"], *(column.cell(row) for column in columns))
+            (row["policy"], *(_COLUMNS[heading](row) for heading in headings))
             for row in found["means"]
             if row["scenario"] == scenario
         ]

@@ -111,6 +111,11 @@ def number(value: float | None, digits: int) -> str:
     return UNKNOWN if value is None else f"{value:.{digits}f}"
 
 
+def cell(digits: int, *keys: str) -> Callable[[Row], str]:
+    """Return the function that formats the number of a row at a path of keys (`lookup`)."""
+    return lambda row: number(lookup(row, keys), digits)
+
+
 def percent(value: float | None) -> str:
     # Adding 0 removes the sign of a rounded zero.
     return UNKNOWN if value is None else f"{round(value, 1) + 0.0:+.1f} %"
