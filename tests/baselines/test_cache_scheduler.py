@@ -49,7 +49,6 @@ def test_the_papers_burst_and_one_on_many_nodes():
     # 200 pods on 5 workers: 67 passes, each for 3 pods but the last; then the others are emptier. A
     # ranking that was made anew puts those first that have fewer of the Deployment's pods.
     found, scheduler = placed(nodes(5), burst(200))
-    assert (scheduler.passes, scheduler.hits) == (67, 133)
     assert scheduler.looks == {Why.COLD: 1, Why.CONSUMED: 66, Why.HIT: 133}
     assert summarize_evenness(list(Counter(found.values()).values()))["jain"] > 0.99
     # At best one pod a node: Jain over all nodes .20. It is had, on the first 200 of 1,000.
@@ -58,7 +57,7 @@ def test_the_papers_burst_and_one_on_many_nodes():
     got = Counter(found.values())
     assert sorted(got) == [n.name for n in on[:200]]
     assert summarize_evenness([got[n.name] for n in on])["jain"] == pytest.approx(0.2)
-    assert scheduler.passes == 1
+    assert scheduler.looks == {Why.COLD: 1, Why.HIT: 199}
 
 
 def test_a_ranking_serves_as_many_pods_of_a_kind_as_its_nodes_and_one_run():
@@ -73,7 +72,7 @@ def test_a_ranking_serves_as_many_pods_of_a_kind_as_its_nodes_and_one_run():
     pods = [pod("a", created=0.0), pod("b", service="b", created=1.0)]
     found, scheduler = placed(nodes(5), pods)
     assert found == {"a": "n0000", "b": "n0001"}
-    assert scheduler.passes == 1
+    assert scheduler.looks == {Why.COLD: 1, Why.HIT: 1}
     tolerations = [{"key": "edge", "operator": "Exists"}, {"key": "b", "value": "c"}]
     pods = [
         decoding.pod(
@@ -97,7 +96,7 @@ def test_a_ranking_serves_as_many_pods_of_a_kind_as_its_nodes_and_one_run():
     first, second = (POLICIES[CACHE_SCHEDULER](*TARGETS) for _ in range(2))
     pods = burst(2)
     first.place(snapshot(nodes(5), pods), pods, random.Random(0))
-    assert (first.choose.passes, second.choose.passes) == (1, 0)
+    assert (first.choose.looks.total(), second.choose.looks.total()) == (2, 0)
 
 
 OTHERWISE = {
@@ -144,7 +143,7 @@ def test_no_pod_goes_where_it_must_not_and_without_reuse_each_gets_the_best():
             for binding in reused.bindings:
                 assert binding.node in rules.feasible(binding.pod), seed
                 rules = rules.with_pod(binding.pod, binding.node)
-            hits += scheduler.hits
+            hits += scheduler.looks[Why.HIT]
             bound += len(reused.bindings)
     assert bound > 30
     assert hits > 1

@@ -14,7 +14,7 @@ from kubedsm_lab.emulator.api.resources import PODS
 from kubedsm_lab.emulator.api.store import ObjectChange
 from kubedsm_lab.replay.command import EXPERIMENTS
 from kubedsm_lab.replay.hpa.experiment import PRESET, Plan
-from kubedsm_lab.replay.hpa.processor_sharing import ClosedLoop, Processors
+from kubedsm_lab.replay.hpa.processor_sharing import ClosedLoop
 from kubedsm_lab.replay.hpa.service import ModelledService
 from kubedsm_lab.replay.hpa.tables import format_chance, median_interval
 from kubedsm_lab.replay.hpa.trial import Outcome, play
@@ -27,8 +27,8 @@ STEP = 0.01
 class Literally:
     """The same clients, a hundredth of a second at a time, all shares found anew in each."""
 
-    def __init__(self, demand, processors):
-        self.demand, self.processors = demand, processors
+    def __init__(self, demand, node):
+        self.demand, self.node = demand, node
         self.nodes, self.clients, self.used = {}, [], {}
         self.latencies, self.lost = [], 0
 
@@ -56,7 +56,7 @@ class Literally:
                 continue
             node = self.nodes[client["pod"]]
             busy = {pod for pod in pods if pod is not None and self.nodes[pod] == node}
-            share = min(self.processors.limit, self.processors.node / len(busy))
+            share = min(0.5, self.node / len(busy))
             speed = share / pods.count(client["pod"])
             client["left"] -= speed * STEP
             self.used[client["pod"]] = self.used.get(client["pod"], 0.0) + speed * STEP
@@ -70,8 +70,8 @@ class Literally:
 def test_clients_see_what_a_literal_form_of_the_model_has_them_see(seed):
     """While pods come and go; few clients and many, nodes with room and without."""
     rng = random.Random(seed)
-    processors = Processors(node=rng.choice([0.6, 1.0, 2.0]), limit=0.5)
-    loop, literal = ClosedLoop(0.2, math.inf, processors), Literally(0.2, processors)
+    node = rng.choice([0.6, 1.0, 2.0])
+    loop, literal = ClosedLoop(0.2, math.inf, node), Literally(0.2, node)
     pods = {f"p{number}": f"n{number % 2}" for number in range(6)}
     present = {"p0": "n0"}
     for one in (loop, literal):

@@ -34,27 +34,18 @@ class CacheScheduler:
     #: cache lookups by outcome; pods with a single feasible node skip the lookup
     looks: Counter[Why] = attrs.field(factory=Counter, init=False)
 
-    @property
-    def hits(self) -> int:
-        return self.looks[Why.HIT]
-
-    @property
-    def passes(self) -> int:
-        """Number of pods for which all feasible nodes were scored, as the cache had no ranking."""
-        return self.looks.total() - self.hits
-
     def __call__(
         self, pod: Pod, fitting: Sequence[Node], room: NodeUsage, _rng: "random.Random"
     ) -> Node:
         if len(fitting) == 1:
             return fitting[0]
         key, feasible = room.feasibility.equivalence(pod), frozenset(n.name for n in fitting)
-        self.cache, name, why = self.cache.take(key, feasible)
+        name, why = self.cache.take(key, feasible)
         self.looks[why] += 1
         if name is None:
             ranked = _ranked(pod, fitting, room)
             name = ranked[0]
-            self.cache, _, _ = self.cache.seed(key, ranked).take(key, feasible)
+            self.cache.seed(key, ranked)
         return room.nodes[name]
 
 

@@ -38,8 +38,8 @@ POLICIES: Mapping[str, Callable[[QosTargets, Objective], Policy]] = {
     KUBE_SCHEDULER_ALL_NODES: partial(InTurn, kube_scheduler),
     CACHE_SCHEDULER: lambda *goals: InTurn(CacheScheduler(), *goals),
     LOAD_AWARE: partial(InTurn, load_aware, load=LoadGoal()),
-    "smallest-edge-first": partial(InTurn, sencillo.smallest_edge_first),
-    "biggest-edge-first": partial(InTurn, sencillo.biggest_edge_first),
+    "smallest-edge-first": partial(InTurn, partial(sencillo.edge_first, 1)),
+    "biggest-edge-first": partial(InTurn, partial(sencillo.edge_first, -1)),
     "random": partial(InTurn, sencillo.random_node),
     "cloud-first": partial(InTurn, sencillo.cloud_first),
 }

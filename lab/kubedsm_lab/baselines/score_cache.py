@@ -10,9 +10,8 @@ k8s-cache-scheduler. That code compares 64-bit hashes of keys and nodes, and a f
 arbitrary entry. This one compares the values, and evicts the least recently used entry.
 """
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Sequence
 from enum import StrEnum
-from typing import Self
 
 import attrs
 
@@ -33,17 +32,18 @@ class Why(StrEnum):
     EXHAUSTED = "exhausted"
 
 
-@attrs.frozen(slots=True)
+@attrs.define
 class _Ranking:
     feasible: frozenset[NodeName]
     #: nodes by descending score
-    ranked: tuple[NodeName, ...]
-    popped: int = 0
+    ranked: Sequence[NodeName]
+    #: the best node serves the pod for which the ranking was computed
+    popped: int = 1
 
 
-@attrs.frozen(slots=True)
+@attrs.define
 class ScoreCache:
-    """Immutable score cache: node rankings by pod class; a lookup returns the updated cache.
+    """Score cache: node rankings by pod class.
 
     A ranking of n nodes serves floor(refresh * n) + 1 pods; `refresh=0` disables reuse.
     """
@@ -53,29 +53,25 @@ class ScoreCache:
     )
     most: int = attrs.field(default=1024, validator=attrs.validators.ge(1))
     #: rankings, least recently used first
-    _rankings: Mapping[Hashable, _Ranking] = attrs.field(factory=dict)
+    _rankings: dict[Hashable, _Ranking] = attrs.field(factory=dict, init=False)
 
     def __len__(self) -> int:
         return len(self._rankings)
 
-    def take(
-        self, key: Hashable, feasible: frozenset[NodeName]
-    ) -> tuple[Self, NodeName | None, Why]:
-        """Look up the next-best node for a pod class; on a miss, remove the class's node ranking.
-
-        Returns the updated cache, the node (None on a miss) and the outcome.
+    def take(self, key: Hashable, feasible: frozenset[NodeName]) -> tuple[NodeName | None, Why]:
+        """Return the next-best node for a pod class, and the outcome; on a miss, return None and
+        remove the class's node ranking.
         """
-        others = dict(self._rankings)
-        known = others.pop(key, None)
-        why = self._why(known, feasible)
-        if known is None or why is not Why.HIT:
-            return attrs.evolve(self, rankings=others), None, why
-        others[key] = attrs.evolve(known, popped=known.popped + 1)
-        return attrs.evolve(self, rankings=others), known.ranked[known.popped], why
-
-    def _why(self, known: _Ranking | None, feasible: frozenset[NodeName]) -> Why:
+        known = self._rankings.pop(key, None)
         if known is None:
-            return Why.COLD
+            return None, Why.COLD
+        if (why := self._why(known, feasible)) is not Why.HIT:
+            return None, why
+        self._rankings[key] = known
+        known.popped += 1
+        return known.ranked[known.popped - 1], why
+
+    def _why(self, known: _Ranking, feasible: frozenset[NodeName]) -> Why:
         if known.feasible != feasible:
             return Why.CHANGED
         if known.popped == len(known.ranked):
@@ -83,12 +79,10 @@ class ScoreCache:
         used_up = known.popped / len(known.ranked) > self.refresh
         return Why.CONSUMED if used_up else Why.HIT
 
-    def seed(self, key: Hashable, ranked: Sequence[NodeName]) -> Self:
-        """Store a new ranking for the pod class; a full cache evicts the least recently used
-        ranking.
+    def seed(self, key: Hashable, ranked: Sequence[NodeName]) -> None:
+        """Store a new ranking, whose best node is used up, for a pod class without one; a full
+        cache evicts the least recently used ranking.
         """
-        rankings = {known: of for known, of in self._rankings.items() if known != key}
-        if len(rankings) >= self.most:
-            del rankings[next(iter(rankings))]
-        rankings[key] = _Ranking(frozenset(ranked), tuple(ranked))
-        return attrs.evolve(self, rankings=rankings)
+        if len(self._rankings) >= self.most:
+            del self._rankings[next(iter(self._rankings))]
+        self._rankings[key] = _Ranking(frozenset(ranked), ranked)

@@ -10,33 +10,21 @@ if TYPE_CHECKING:
     import random
 
 
-def biggest_edge_first(
-    _pod: Pod, fitting: Sequence[Node], room: NodeUsage, rng: "random.Random"
+def edge_first(
+    order: int, _pod: Pod, fitting: Sequence[Node], room: NodeUsage, rng: "random.Random"
 ) -> Node:
-    """Choose the feasible edge node with the most free capacity, otherwise a random cloud node.
+    """Choose the feasible edge node with the least free capacity if `order` is 1, with the most if
+    it is -1; otherwise a random cloud node.
 
     Free cores are compared first, then free memory; ties are alphabetical.
     """
 
-    def most_room(node: Node) -> tuple[int, int, str]:
+    def rank(node: Node) -> tuple[int, int, str]:
         free = room.free[node.name]
-        return -free.cpu, -free.memory, node.name
+        return order * free.cpu, order * free.memory, node.name
 
     edge = of_tier(fitting, Tier.EDGE)
-    return min(edge, key=most_room) if edge else pick(rng, fitting)
-
-
-def smallest_edge_first(
-    _pod: Pod, fitting: Sequence[Node], room: NodeUsage, rng: "random.Random"
-) -> Node:
-    """Choose the feasible edge node with the least free capacity, otherwise a random cloud node."""
-
-    def least_room(node: Node) -> tuple[int, int, str]:
-        free = room.free[node.name]
-        return free.cpu, free.memory, node.name
-
-    edge = of_tier(fitting, Tier.EDGE)
-    return min(edge, key=least_room) if edge else pick(rng, fitting)
+    return min(edge, key=rank) if edge else pick(rng, fitting)
 
 
 def cloud_first(_pod: Pod, fitting: Sequence[Node], _room: NodeUsage, rng: "random.Random") -> Node:

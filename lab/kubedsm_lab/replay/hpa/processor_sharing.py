@@ -19,21 +19,6 @@ from kubedsm_lab.baselines.in_turn import pick
 from loadgen.recovery import Window
 
 
-@attrs.frozen
-class Processors:
-    """CPU model: cores of each node, and CPU limit of each pod in cores."""
-
-    node: float = 2.0
-    limit: float = 0.5
-
-    def shares(self, busy: Mapping[Uid, NodeName]) -> dict[Uid, float]:
-        """Return the CPU cores that each busy pod receives; `busy` maps each busy pod
-        to its node.
-        """
-        on_node = Counter(busy.values())
-        return {uid: min(self.limit, self.node / on_node[node]) for uid, node in busy.items()}
-
-
 @attrs.define
 class _Client:
     #: other end of the connection; None if no pod is Ready
@@ -54,7 +39,9 @@ class ClosedLoop:
     demand: float
     #: seconds after which a client gives up, which is an error
     timeout: float
-    processors: Processors = Processors()
+    #: cores of each node, and CPU limit of each pod in cores
+    node: float = 2.0
+    limit: float = 0.5
     #: core-seconds used by each pod
     used: dict[Uid, float] = attrs.field(factory=dict, init=False)
     _now: float = attrs.field(default=0.0, init=False)
@@ -98,7 +85,8 @@ class ClosedLoop:
     def advance(self, until: float) -> None:
         """Simulate the clients' requests until the given time in seconds."""
         requests = Counter(each.pod for each in self._clients if each.pod is not None)
-        shares = self.processors.shares({uid: self._nodes[uid] for uid in requests})
+        busy = Counter(self._nodes[uid] for uid in requests)
+        shares = {uid: min(self.limit, self.node / busy[self._nodes[uid]]) for uid in requests}
         for uid, share in shares.items():
             self.used[uid] = self.used.get(uid, 0.0) + share * (until - self._now)
         for each in self._clients:

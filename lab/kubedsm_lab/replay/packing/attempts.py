@@ -7,7 +7,7 @@ import os
 import random
 import time
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import partial
 
 import msgspec
@@ -159,11 +159,8 @@ def call(
     after = start.without(pod.uid for pod in packed.evicted).with_placed(targets)
     ours = count_placed(after, levels)
     proven = is_placement_proven(packed)
-    size = _sum_resources(node.allocatable for node in start.nodes.values())
-    cpu, memory = (
-        100 * (more - less) / whole
-        for more, less, whole in zip(_sum_requests(after), _sum_requests(theirs), size, strict=True)
-    )
+    size = sum((node.allocatable for node in start.nodes.values()), Resources())
+    more = _sum_requests(after) - _sum_requests(theirs)
     return Call(
         seconds=seconds,
         took=took,
@@ -174,8 +171,8 @@ def call(
         ),
         proven=packed.proven,
         placed=ours,
-        cpu=cpu,
-        memory=memory,
+        cpu=100 * more.cpu / size.cpu,
+        memory=100 * more.memory / size.memory,
         moves=len(packed.moves),
         evictions=len(packed.evicted),
     )
@@ -226,11 +223,5 @@ def place_by_paper(start: Snapshot, levels: Sequence[int], solver: Solver) -> Pl
     return tuple(placed.get(level, 0) for level in levels) if found.proven else None
 
 
-def _sum_requests(snapshot: Snapshot) -> tuple[int, int]:
-    return _sum_resources(snapshot.pods[uid].requests for uid in snapshot.placed)
-
-
-def _sum_resources(amounts: Iterable[Resources]) -> tuple[int, int]:
-    """Return the sums of CPU and of memory over the given resource requests."""
-    listed = list(amounts)
-    return sum(each.cpu for each in listed), sum(each.memory for each in listed)
+def _sum_requests(snapshot: Snapshot) -> Resources:
+    return sum((snapshot.pods[uid].requests for uid in snapshot.placed), Resources())
