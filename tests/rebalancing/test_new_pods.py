@@ -14,7 +14,7 @@ from kubedsm.rebalancing.new_pods import PAUSE, TRIES
 from kubedsm_lab.emulator.actors.kubelet import NEVER_READY
 from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, JOBS, PODS
 from kubedsm_lab.emulator.paper import node
-from kubedsm_lab.replay.changed_settings import with_settings
+from kubedsm_lab.replay.variants import with_settings
 from support.printed import printed
 from support.slow_planning import slow_migrations
 from support.worlds import CLOUD, emulated

@@ -6,11 +6,11 @@ from kubedsm.config.settings import Configuration
 from kubedsm_lab.emulator.emulated_cluster import ClusterSpec
 from kubedsm_lab.emulator.paper import node, paper_cluster
 from kubedsm_lab.replay.answer import answer
-from kubedsm_lab.replay.changed_settings import with_settings
 from kubedsm_lab.replay.evaluation import other_than_the_papers
 from kubedsm_lab.replay.presets import PAPER_SCENARIOS, equal_rates
 from kubedsm_lab.replay.provenance import describe_runs
 from kubedsm_lab.replay.sources import recipe
+from kubedsm_lab.replay.variants import with_settings
 from kubedsm_lab.replay.world import Run, Setup
 
 

@@ -20,7 +20,7 @@ from kubedsm_lab.replay import following
 from kubedsm_lab.replay.following import Plan, follow_cluster, record_until_end
 from kubedsm_lab.replay.measures import lost_pod_seconds, pending_seconds
 from kubedsm_lab.replay.recording import TimelineRecorder
-from kubedsm_lab.replay.sightings import KINDS
+from kubedsm_lab.replay.sightings import READERS
 from support.move_scenes import CONFIGURATION, LARGE_CLOUD, SMALL_EDGE, open_edge, quiet
 from support.worlds import emulated
 
@@ -59,7 +59,7 @@ async def both(world, faults=None):
     """A recorder told by the store, and one by watches that take no time; and what is reported."""
     by_store, by_watch = (TimelineRecorder(SERVICES, Tiers()) for _ in range(2))
     for there in world.api.list(NODES):
-        by_store.take(KINDS["Node"].reader.value(there), 0.0)
+        by_store.take(READERS["Node"].value(there), 0.0)
     world.api.store.subscribe(lambda c: by_store.notice(c, world.clock.monotonic()))
     front = EmulatedFront(world.cluster.routes, world.clock, faults=faults)
     said = []

@@ -43,7 +43,7 @@ def tier(name):
 
 def test_times_are_by_service_in_all_and_by_tier(written):
     load = read_load_report(written())
-    assert (load.began, load.ended) == (1767225610.5, 1767225620.5)
+    assert (load.start, load.end) == (1767225610.5, 1767225620.5)
     answers = load.answers(tier)
     assert answers.responses == {
         "a": ResponseTimes(275, 500),

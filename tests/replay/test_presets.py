@@ -7,7 +7,6 @@ import pytest
 from kubedsm.config.settings import Configuration
 from kubedsm.model.model import Share, Workload
 from kubedsm_lab.baselines.registry import ON_REQUEST
-from kubedsm_lab.replay.changed_settings import with_settings
 from kubedsm_lab.replay.presets import (
     EQUAL_RATE_SCENARIOS,
     MAIN_POLICIES,
@@ -27,6 +26,7 @@ from kubedsm_lab.replay.variants import (
     QOS_VARIANTS,
     UnknownPolicyError,
     contender,
+    with_settings,
 )
 from kubedsm_lab.replay.world import Setup
 

@@ -3,10 +3,11 @@
 import attrs
 import pytest
 
+from kubedsm.kube.wire.decoding import Identity
 from kubedsm.model.model import Resources, Tier, Tiers
 from kubedsm_lab.replay.measures import lost_pod_seconds
 from kubedsm_lab.replay.recording import TimelineRecorder
-from kubedsm_lab.replay.sightings import DeploymentGone, DeploymentSeen, NodeSeen, PodGone, PodSeen
+from kubedsm_lab.replay.sightings import DeploymentSeen, Gone, NodeSeen, PodSeen
 from support.policy_clusters import MI, node, pod
 
 
@@ -31,6 +32,14 @@ def deployed(name, replicas, **labels):
     return DeploymentSeen("default", name, replicas, labels)
 
 
+def gone_pod(pod):
+    return Gone("Pod", Identity(pod.namespace, pod.name, pod.uid, ""))
+
+
+def gone_deployment(namespace, name):
+    return Gone("Deployment", Identity(namespace, name, "", ""))
+
+
 @pytest.mark.parametrize(
     ("labels", "workload", "service"),
     [
@@ -50,7 +59,7 @@ def test_what_other_pods_hold_is_no_room_for_the_services():
     finished = there("job", service="job", phase="Succeeded")
     gone = there("gone", service="db")
     known = recorder(
-        (0, edge("e1")), (0, other), (0, finished), (0, gone), (1, PodGone(gone.pod.uid)),
+        (0, edge("e1")), (0, other), (0, finished), (0, gone), (1, gone_pod(gone.pod)),
         (1, there("c", service="cart")),
     )  # fmt: skip
     (left,) = known.record(0, 2).nodes
@@ -61,8 +70,8 @@ def test_what_other_pods_hold_is_no_room_for_the_services():
 def test_replicas_of_a_service_are_those_of_all_its_deployments():
     known = recorder(
         (0, deployed("cart", 3)), (1, deployed("canary", 1, app="cart")), (2, deployed("cart", 3)),
-        (3, deployed("cart", 2)), (4, DeploymentGone("test", "cart")),
-        (5, DeploymentGone("default", "cart")), (6, DeploymentGone("default", "other")),
+        (3, deployed("cart", 2)), (4, gone_deployment("test", "cart")),
+        (5, gone_deployment("default", "cart")), (6, gone_deployment("default", "other")),
     )  # fmt: skip
     assert known.timeline(0, 9).replicas == {"cart": ((0, 3), (1, 4), (3, 3), (5, 1))}
 
@@ -72,7 +81,7 @@ def test_an_eviction_without_a_deployment_ends_when_as_many_are_ready_as_before(
     known = recorder(
         (0, there("c-0", service="cart")), (0, there("c-1", service="cart")),
         (2, there("c-1", service="cart", terminating=True, evicted=True)),
-        (3, PodGone(pod("c-1").uid)),
+        (3, gone_pod(pod("c-1"))),
         (5, there("c-2", service="cart")),
     )  # fmt: skip
     timeline = known.timeline(0, 9)

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from importlib.resources import files
+from typing import Any
 
 import attrs
 import msgspec
@@ -159,35 +160,17 @@ def _run_packing(asked: Asked) -> Findings:
     return packing.run(plan, asked.workers)
 
 
-class _Description(msgspec.Struct, frozen=True):
-    title: str
-    how: str
-    shown: tuple[str, ...]
-    reasons: Mapping[str, str] = {}
-
-
-_DESCRIPTIONS = msgspec.toml.decode(
-    (files(__package__) / "about" / "experiments.toml").read_bytes(), type=dict[str, _Description]
+_TEXTS = msgspec.toml.decode(
+    (files(__package__) / "about" / "experiments.toml").read_bytes(), type=dict[str, dict[str, Any]]
 )
-
-
-def _describe(
-    name: str,
-    run: Callable[[Asked], Findings],
-    policies: Sequence[str] = (),
-    libraries: Sequence[str] = (),
-) -> Experiment:
-    said = _DESCRIPTIONS[name]
-    return Experiment(
-        name, said.title, said.how, run, said.shown, said.reasons, policies, libraries
+EXPERIMENTS: Sequence[Experiment] = tuple(
+    Experiment(name, run=run, policies=policies, libraries=libraries, **_TEXTS[name])
+    for name, run, policies, libraries in (
+        ("burst", _run_burst, (*POLICIES, *_BATCHED), ("trustme",)),
+        ("hpa", _run_hpa, tuple(POLICIES), ()),
+        ("nodes", _run_nodes, (), ()),
+        ("paper", _run_paper, tuple(CONTENDERS), ()),
+        ("load-aware", _run_load_aware, (), ()),
+        ("packing", _run_packing, (), ()),
     )
-
-
-EXPERIMENTS: Sequence[Experiment] = (
-    _describe("burst", _run_burst, (*POLICIES, *_BATCHED), ("trustme",)),
-    _describe("hpa", _run_hpa, tuple(POLICIES)),
-    _describe("nodes", _run_nodes),
-    _describe("paper", _run_paper, tuple(CONTENDERS)),
-    _describe("load-aware", _run_load_aware),
-    _describe("packing", _run_packing),
 )

@@ -9,6 +9,7 @@ import random
 from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import asynccontextmanager, suppress
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +25,7 @@ from kubedsm.process.clock import Clock, ends_within
 from kubedsm_lab.documents import json_as
 from kubedsm_lab.replay.measures import Answers, ResponseTimes
 from kubedsm_lab.replay.recording import Record, TimelineRecorder
-from kubedsm_lab.replay.sightings import KINDS, Sighting
+from kubedsm_lab.replay.sightings import READERS, Gone, Sighting
 
 #: seconds by which the load may end later: it started later, and waits for responses
 PATIENCE = 120.0
@@ -56,9 +57,8 @@ async def follow_cluster(
     Raises ClusterError if the objects cannot be listed.
     """
 
-    def take(seen: Sighting | None) -> None:
-        if seen is not None:
-            recorder.take(seen, clock.monotonic())
+    def take(seen: Sighting) -> None:
+        recorder.take(seen, clock.monotonic())
 
     async with asyncio.TaskGroup() as tasks:
         following = []
@@ -71,12 +71,12 @@ async def follow_cluster(
             task.cancel()
 
 
-def _list_watched(namespace: str) -> Iterator[Watched[Any, Sighting | None]]:
+def _list_watched(namespace: str) -> Iterator[Watched[Any, Sighting]]:
     """Yield the watches to open for a recording: nodes, Deployments, and pods of all namespaces."""
     paths = {"Node": f"{CORE}/nodes", "Pod": f"{CORE}/pods"}
-    for name, kind in KINDS.items():
-        path = paths.get(name) or path_of(APPS, namespace, "deployments")
-        yield Watched(kind.reader, path, lambda seen: seen, kind.read_deletion)
+    for kind, reader in READERS.items():
+        path = paths.get(kind) or path_of(APPS, namespace, "deployments")
+        yield Watched(reader, path, lambda seen: seen, partial(Gone, kind))
 
 
 async def record_until_end(
@@ -98,11 +98,11 @@ async def record_until_end(
     ended = clock.monotonic()
     if load is None:
         return recorder.record(began, ended), Answers()
-    start, end = max(began, load.began - epoch), min(ended, load.ended - epoch)
+    start, end = max(began, load.start - epoch), min(ended, load.end - epoch)
     if start >= end:
         say(f"{plan.load_report}: is of load at another time; no response times")
         return recorder.record(began, ended), Answers()
-    record, lasted = recorder.record(start, end), load.ended - load.began
+    record, lasted = recorder.record(start, end), load.end - load.start
     if lasted - (end - start) > GAP:
         recorded = f"{end - start:.1f} s of {lasted:.1f} s of load were recorded"
         say(f"{plan.load_report}: {recorded}; no response times")
@@ -163,30 +163,32 @@ class _Service(msgspec.Struct, frozen=True, rename="camel"):
         return {tier: round(total[tier] / answered[tier], 3) for tier in Tier if answered[tier]}
 
 
-class _Document(msgspec.Struct, frozen=True):
-    began: datetime
-    seconds: float
-    services: dict[str, _Service]
-    total: _Service
-
-
-@attrs.frozen
-class LoadReport:
+class LoadReport(msgspec.Struct, frozen=True):
     """Report of a load generator, as `loadgen run -o json` writes it.
 
     Format: docs/how-to/generate-load.md.
     """
 
-    #: Unix timestamp in seconds, by the clock of loadgen
-    began: float
-    ended: float
-    _document: _Document
+    began: datetime
+    #: duration
+    seconds: float
+    services: dict[str, _Service]
+    total: _Service
+
+    @property
+    def start(self) -> float:
+        """Return the beginning as a Unix timestamp in seconds, by the clock of loadgen."""
+        return self.began.timestamp()
+
+    @property
+    def end(self) -> float:
+        return self.start + self.seconds
 
     def answers(self, tier_of: Callable[[str], Tier | None]) -> Answers:
         """Return the load generator's response latencies; `tier_of` maps the name of a responding
         server to its tier.
         """
-        services, total = self._document.services, self._document.total
+        services, total = self.services, self.total
         tiers = {name: service.by_tier(tier_of) for name, service in services.items()}
         return Answers(
             {name: service.times() for name, service in services.items() if service.requests},
@@ -199,8 +201,7 @@ class LoadReport:
 def read_load_report(path: Path) -> LoadReport:
     """Read the JSON report that `loadgen run -o json` prints. Raises DocumentError."""
     with reading(path):
-        document = json_as(content(path), _Document)
-        if document.began.tzinfo is None:
+        report = json_as(content(path), LoadReport)
+        if report.began.tzinfo is None:
             raise DocumentError("no time zone", ("began",))
-    began = document.began.timestamp()
-    return LoadReport(began, began + document.seconds, document)
+    return report

@@ -8,13 +8,13 @@ import attrs
 from kubedsm.config.settings import Configuration
 from kubedsm_lab.baselines.registry import KUBEDSM
 from kubedsm_lab.emulator.paper import paper_cluster
-from kubedsm_lab.replay.changed_settings import with_settings
 from kubedsm_lab.replay.sources import Source, recipe, runs
 from kubedsm_lab.replay.variants import (
     BASELINES,
     MIGRATION_VARIANTS,
     OBJECTIVE_VARIANTS,
     QOS_VARIANTS,
+    with_settings,
 )
 from kubedsm_lab.replay.world import Run, Setup
 from loadgen.generators import PAPER_COEFFICIENTS

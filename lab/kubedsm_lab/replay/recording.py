@@ -13,11 +13,10 @@ from kubedsm_lab.emulator.api.resources import PODS
 from kubedsm_lab.emulator.api.store import ObjectChange
 from kubedsm_lab.emulator.paper import NAMESPACE
 from kubedsm_lab.replay.sightings import (
-    KINDS,
-    DeploymentGone,
+    READERS,
     DeploymentSeen,
+    Gone,
     NodeSeen,
-    PodGone,
     PodSeen,
     Sighting,
 )
@@ -81,16 +80,15 @@ class TimelineRecorder:
 
     def notice(self, change: ObjectChange, now: float) -> None:
         """Record a change of an object in the emulated API server's store; `now` is in seconds."""
-        kind = KINDS.get(change.resource.kind)
-        if kind is None:
+        kind = change.resource.kind
+        if kind not in READERS:
             return
-        seen = kind.reader.value(change.object)
         if change.type == "DELETED":
             metadata = change.object["metadata"]
             name = metadata.get("namespace", ""), metadata["name"]
-            seen = kind.read_deletion(Identity(*name, metadata["uid"], ""))
-        if seen is not None:
-            self.take(seen, now)
+            self.take(Gone(kind, Identity(*name, metadata["uid"], "")), now)
+        else:
+            self.take(READERS[kind].value(change.object), now)
 
     def take(self, seen: Sighting, now: float) -> None:
         """Record the latest state of an observed pod, node or Deployment, or its deletion; `now` is
@@ -99,16 +97,16 @@ class TimelineRecorder:
         match seen:
             case PodSeen():
                 self._take_pod(seen, now)
-            case PodGone():
-                self._take_leave(seen.uid, now)
+            case Gone("Pod", gone):
+                self._take_leave(Uid(gone.uid), now)
             case DeploymentSeen():
                 service = self._find_service(seen.namespace, seen.labels, seen.name)
                 if service is not None:
                     self._take_replicas(seen.name, service, seen.replicas, now)
-            case DeploymentGone():
-                known = self._deployments.get(seen.name)
-                if known is not None and seen.namespace == self.namespace:
-                    self._take_replicas(seen.name, known[0], 0, now)
+            case Gone("Deployment", gone):
+                known = self._deployments.get(gone.name)
+                if known is not None and gone.namespace == self.namespace:
+                    self._take_replicas(gone.name, known[0], 0, now)
             case NodeSeen():
                 tier = self._tiers.of(seen.node.labels)
                 self._nodes[seen.node.name] = attrs.evolve(seen.node, tier=tier)

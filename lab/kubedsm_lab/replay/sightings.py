@@ -3,7 +3,7 @@
 These are evictions, emulated nodes and Deployments, on which no scheduling decision depends.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import attrs
@@ -12,7 +12,7 @@ from kubedsm.kube.wire import decoding, schema
 from kubedsm.kube.wire.decoding import Identity, Reader
 from kubedsm.kube.wire.pods import pod_of
 from kubedsm.kube.wire.schema import Wire
-from kubedsm.model.model import Node, Pod, Uid
+from kubedsm.model.model import Node, Pod
 from kubedsm_lab.emulator.emulated_cluster import EMULATED_RUNTIME
 
 _EVICTED = ("DisruptionTarget", "EvictionByEvictionAPI")
@@ -23,11 +23,6 @@ class PodSeen:
     pod: Pod
     #: evicted by the Eviction API, which sets a condition on the pod before the deletion
     evicted: bool
-
-
-@attrs.frozen(slots=True)
-class PodGone:
-    uid: Uid
 
 
 @attrs.frozen(slots=True)
@@ -46,12 +41,14 @@ class DeploymentSeen:
 
 
 @attrs.frozen(slots=True)
-class DeploymentGone:
-    namespace: str
-    name: str
+class Gone:
+    """Deleted object of a kind."""
+
+    kind: str
+    identity: Identity
 
 
-Sighting = PodSeen | PodGone | NodeSeen | DeploymentSeen | DeploymentGone
+Sighting = PodSeen | NodeSeen | DeploymentSeen | Gone
 
 
 class _NodeInfo(Wire, frozen=True):
@@ -82,22 +79,9 @@ def _read_deployment(shape: schema.Workload) -> DeploymentSeen:
     return DeploymentSeen(metadata.namespace or "", metadata.name, shape.wanted, labels)
 
 
-@attrs.frozen
-class Kind:
-    """Kind of Kubernetes object that a recording watches: decoder, and function that represents a
-    deletion.
-    """
-
-    reader: Reader[Any, Any]
-    read_deletion: Callable[[Identity], Sighting | None]
-
-
-#: nodes before their pods; pods that ran on a deleted node have run there
-KINDS: Mapping[str, Kind] = {
-    "Node": Kind(Reader("Node", _Node, _read_node), lambda _: None),
-    "Deployment": Kind(
-        Reader("Deployment", schema.Workload, _read_deployment),
-        lambda gone: DeploymentGone(gone.namespace, gone.name),
-    ),
-    "Pod": Kind(Reader("Pod", schema.Pod, _read_pod), lambda gone: PodGone(Uid(gone.uid))),
+#: nodes before their pods
+READERS: Mapping[str, Reader[Any, Sighting]] = {
+    "Node": Reader("Node", _Node, _read_node),
+    "Deployment": Reader("Deployment", schema.Workload, _read_deployment),
+    "Pod": Reader("Pod", schema.Pod, _read_pod),
 }

@@ -14,11 +14,12 @@ from functools import partial
 import attrs
 
 from kubedsm.config.documents import DocumentError
+from kubedsm.config.fields import read_section, write_section
 from kubedsm.config.services import EVERY_SERVICE
 from kubedsm.config.settings import Configuration
+from kubedsm.config.yaml_text import parse_yaml
 from kubedsm_lab.baselines.registry import KUBEDSM, LOAD_AWARE, ON_REQUEST, POLICIES
 from kubedsm_lab.emulator.paper import NAMESPACE
-from kubedsm_lab.replay.changed_settings import with_settings
 
 Reconfigure = Callable[[Configuration], Configuration]
 
@@ -34,6 +35,23 @@ class Contender:
     reconfigure: Reconfigure
     #: services that `reconfigure` names
     services: tuple[str, ...] = ()
+
+
+def with_settings(configuration: Configuration, settings: Mapping[str, str]) -> Configuration:
+    """Copy the configuration with new YAML values under dotted keys such as `suggester.period`.
+
+    Raises DocumentError.
+    """
+    changed = write_section(configuration)
+    for key, value in settings.items():
+        *sections, last = key.split(".")
+        place = changed
+        for name in sections:
+            place = place.setdefault(name, {})
+            if not isinstance(place, dict):
+                raise DocumentError("no section", tuple(sections))
+        place[last] = parse_yaml(value)
+    return read_section(Configuration, changed)
 
 
 def _as_it_is(configuration: Configuration) -> Configuration:

@@ -23,7 +23,7 @@ from kubedsm_lab.replay.films import Camera
 from kubedsm_lab.replay.plain_bindings import PlainBindings
 from kubedsm_lab.replay.recording import Record, TimelineRecorder
 from kubedsm_lab.replay.services import PAPER_SERVICES, ServiceSpec
-from kubedsm_lab.replay.sightings import KINDS
+from kubedsm_lab.replay.sightings import READERS
 from kubedsm_lab.replay.variants import contender
 from kubedsm_lab.replay.virtual_time import VirtualClock, run_in_virtual_time
 from kubedsm_lab.replay.workload_model import BlockingClient, list_endpoints
@@ -170,7 +170,7 @@ async def scheduled(
     async with cluster:
         if recorder is not None:
             for node in cluster.api.list(NODES):
-                recorder.take(KINDS["Node"].reader.value(node), clock.monotonic())
+                recorder.take(READERS["Node"].value(node), clock.monotonic())
             notice = recorder.notice
             cluster.api.store.subscribe(lambda change: notice(change, clock.monotonic()))
         front = EmulatedFront(cluster.routes, clock, latency=latency)

@@ -28,11 +28,10 @@ from kubedsm_lab.emulator.api.resources import (
 from kubedsm_lab.emulator.api.store import ObjectChange
 from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster, Timing
 from kubedsm_lab.emulator.paper import NAMESPACE, node, service_objects
-from kubedsm_lab.replay.changed_settings import with_settings
 from kubedsm_lab.replay.measures import EdgeShares, lost_pod_seconds
 from kubedsm_lab.replay.recording import TimelineRecorder
 from kubedsm_lab.replay.timeline import Level, Timeline
-from kubedsm_lab.replay.variants import contender
+from kubedsm_lab.replay.variants import contender, with_settings
 from kubedsm_lab.replay.virtual_time import VirtualClock, run_in_virtual_time
 from kubedsm_lab.replay.world import find_policy, scheduled, seed_rng, without_solver
 
