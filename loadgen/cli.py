@@ -19,7 +19,6 @@ from loadgen.generators import (
     PAPER_COEFFICIENTS,
     PAPER_EDGE_TOTAL,
     PAPER_REQUESTS,
-    Wavy,
 )
 from loadgen.parameters import DURATION, SERVICES, TOTALS
 from loadgen.scenario import Scenario, dumps, load
@@ -170,7 +169,7 @@ def generate_wavy(
     One service after another ramps up linearly to what the cluster holds, at most 10 replicas, and
     back; the others stay at their base. No part is random, so there is no seed.
     """
-    parameters = Wavy(
+    scenario = generators.wavy(
         base,
         waves,
         cycles=cycles,
@@ -181,7 +180,7 @@ def generate_wavy(
         requests=dict(zip(services, PAPER_REQUESTS.values(), strict=False)),
         endpoint=endpoint,
     )
-    _write_scenario(generators.wavy(parameters), out)
+    _write_scenario(scenario, out)
 
 
 def _write_scenario(scenario: Scenario, out: Path | None) -> None:

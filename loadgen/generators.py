@@ -6,8 +6,6 @@ import math
 import random
 from collections.abc import Collection, Iterable, Mapping
 
-import attrs
-
 from kubedsm.terminal.problems import Problem
 from loadgen.scenario import Api, Interval, Scenario
 
@@ -71,15 +69,14 @@ def normal(
     coefficients: Mapping[str, float] = PAPER_COEFFICIENTS,
     endpoint: str = "http://{service}/",
     final: Mapping[str, int] | None = None,
-    most_replicas: int = MOST_REPLICAS,
 ) -> Scenario:
     """Return the paper's scenario `mean_sigma`: demand with normally distributed variation about a
     multiple of the edge.
 
-    In each cycle, each service has clip(round(N(mean coef, sigma coef)), 1, `most_replicas`)
-    replicas, and 5 requests a second for each. `final` sets the last cycle's replicas of some
-    services. The draws depend on the seed and on the number and order of the services; they come
-    from `random.Random.random`, whose sequence no version of Python changes.
+    In each cycle, each service has clip(round(N(mean coef, sigma coef)), 1, 10) replicas, and 5
+    requests a second for each. `final` sets the last cycle's replicas of some services. The draws
+    depend on the seed and on the number and order of the services; they come from
+    `random.Random.random`, whose sequence no version of Python changes.
 
     Raises GeneratorError.
     """
@@ -91,13 +88,11 @@ def normal(
     if not coefficients:
         raise GeneratorError("services: none are given")
     last = dict(final or {})
-    _check_final(last, coefficients, most_replicas)
+    _check_final(last, coefficients)
     rng = random.Random(seed)
     drawn = [
         {
-            service: _clip_replicas(
-                _draw_normal(rng, mean * coefficient, sigma * coefficient), most_replicas
-            )
+            service: _clip_replicas(_draw_normal(rng, mean * coefficient, sigma * coefficient))
             for service, coefficient in coefficients.items()
         }
         for _ in range(cycles)
@@ -139,13 +134,13 @@ def serve_replicas(
     )
 
 
-def _check_final(final: Mapping[str, int], services: Collection[str], most: int) -> None:
+def _check_final(final: Mapping[str, int], services: Collection[str]) -> None:
     for service, replicas in final.items():
         if service not in services:
             raise GeneratorError(f"final: no service {service!r} among {', '.join(services)}")
-        if not 0 <= replicas <= most:
+        if not 0 <= replicas <= MOST_REPLICAS:
             raise GeneratorError(
-                f"final: {replicas} replicas of {service} are not between 0 and {most}"
+                f"final: {replicas} replicas of {service} are not between 0 and {MOST_REPLICAS}"
             )
 
 
@@ -157,112 +152,103 @@ def _draw_normal(rng: random.Random, mean: float, sigma: float) -> float:
     return mean + sigma * radius * math.cos(2 * math.pi * rng.random())
 
 
-def _clip_replicas(replicas: float, most: int) -> int:
-    return max(LEAST_REPLICAS, min(most, round(replicas)))
+def _clip_replicas(replicas: float) -> int:
+    return max(LEAST_REPLICAS, min(MOST_REPLICAS, round(replicas)))
 
 
-def _validate_finite(_: object, attribute: "attrs.Attribute[float]", value: float) -> None:
-    check_finite(attribute.name, value)
-
-
-def _validate_amounts(
-    _: object, attribute: "attrs.Attribute[Mapping[str, float]]", value: Mapping[str, float]
-) -> None:
-    for resource, amount in value.items():
+def _check_amounts(name: str, amounts: Mapping[str, float]) -> None:
+    for resource, amount in amounts.items():
         if not 0 < amount < math.inf:
-            name = attribute.name.replace("_", " ")
             raise GeneratorError(f"{name}: {amount:g} of {resource} is not above 0 and finite")
 
 
-@attrs.frozen
-class Wavy:
-    """Parameters of the scenario generator `wavy`: base demand, waves, and cluster capacity. Raises
-    GeneratorError for invalid values.
-    """
-
-    #: demand of all services at rest as a multiple of the edge allocatable capacity
-    base: float = attrs.field(validator=_validate_finite)
-    #: number of services with an oscillating demand
-    services: int
-    #: total, distributed evenly among the oscillating services
-    cycles: int = 12
-    cycle_seconds: float = 90.0
-    #: maximum difference of replicas between consecutive cycles; None for unlimited
-    max_step: int | None = None
-    edge_total: Mapping[str, float] = attrs.field(
-        default=PAPER_EDGE_TOTAL, validator=_validate_amounts
-    )
-    cluster_total: Mapping[str, float] = attrs.field(
-        default=PAPER_CLUSTER_TOTAL, validator=_validate_amounts
-    )
-    #: resource requests of one replica of each service, in the units of the totals
-    requests: Mapping[str, Mapping[str, float]] = PAPER_REQUESTS
-    endpoint: str = "http://{service}/"
-
-    def __attrs_post_init__(self) -> None:
-        if not 1 <= self.services <= len(self.requests):
-            raise GeneratorError(
-                f"services: {self.services} of {len(self.requests)} services cannot have a wave"
-            )
-        if self.cycles < SHORTEST_WAVE * self.services:
-            raise GeneratorError(
-                f"cycles: {self.cycles} are fewer than {SHORTEST_WAVE} for each wave, "
-                f"{SHORTEST_WAVE * self.services} in all"
-            )
-        check_length(self.cycle_seconds)
-        if self.max_step is not None and self.max_step < 1:
-            raise GeneratorError(f"max step: {self.max_step} is not at least 1")
-
-
-def wavy(parameters: Wavy) -> Scenario:
+def wavy(
+    base: float,
+    services: int,
+    *,
+    cycles: int = 12,
+    cycle_seconds: float = 90.0,
+    max_step: int | None = None,
+    edge_total: Mapping[str, float] = PAPER_EDGE_TOTAL,
+    cluster_total: Mapping[str, float] = PAPER_CLUSTER_TOTAL,
+    requests: Mapping[str, Mapping[str, float]] = PAPER_REQUESTS,
+    endpoint: str = "http://{service}/",
+) -> Scenario:
     """Return a scenario in which the load of one service after another rises to the cluster's
     capacity and falls again.
 
     At rest, a service has clip(round(base coef), 1, 10) replicas, with `coefficients` of the edge.
     The peak of its wave fills the cluster next to the others at rest, up to 10 replicas, the HPA's
-    bound. Ramps are linear in whole replicas; the last cycle of a wave is at rest.
+    bound. Ramps are linear in whole replicas of at most `max_step` per cycle; the last cycle of a
+    wave is at rest. The first `services` of all services share the cycles evenly. `requests` of
+    one replica are in the units of the totals.
 
     Source: the scenario generator that the KubeDSM paper (arXiv 2501.07130) evaluates with,
     without a bound of 10 and with a `max_step` of 3.
 
-    Raises GeneratorError if the services at rest do not fit, or a wave would have no height.
+    Raises GeneratorError for invalid values, if the services at rest do not fit, or if a wave would
+    have no height.
     """
-    names = list(parameters.requests)
+    check_finite("base", base)
+    _check_amounts("edge total", edge_total)
+    _check_amounts("cluster total", cluster_total)
+    if not 1 <= services <= len(requests):
+        raise GeneratorError(f"services: {services} of {len(requests)} services cannot have a wave")
+    if cycles < SHORTEST_WAVE * services:
+        raise GeneratorError(
+            f"cycles: {cycles} are fewer than {SHORTEST_WAVE} for each wave, "
+            f"{SHORTEST_WAVE * services} in all"
+        )
+    check_length(cycle_seconds)
+    if max_step is not None and max_step < 1:
+        raise GeneratorError(f"max step: {max_step} is not at least 1")
     rest = {
-        name: max(LEAST_REPLICAS, min(MOST_REPLICAS, round(parameters.base * coefficient)))
-        for name, coefficient in coefficients(parameters.edge_total, parameters.requests).items()
+        name: _clip_replicas(base * coefficient)
+        for name, coefficient in coefficients(edge_total, requests).items()
     }
-    replicas = {name: [rest[name]] * parameters.cycles for name in names}
+    for resource, total in cluster_total.items():
+        used = _sum_requests(rest, requests, resource)
+        if used > total:
+            raise GeneratorError(
+                f"base: at {base:g} times the edge the services request {used:g} of "
+                f"{resource}, the cluster has {total:g}"
+            )
+    replicas = {name: [rest[name]] * cycles for name in requests}
     start = 0
-    for index, name in enumerate(names[: parameters.services]):
-        length = (parameters.cycles - start) // (parameters.services - index)
-        height = _wave_height(name, rest, parameters)
+    for index, name in enumerate(list(requests)[:services]):
+        length = (cycles - start) // (services - index)
+        height = _wave_height(name, rest, cluster_total, requests)
+        if height <= 0:
+            raise GeneratorError(
+                f"base: at {base:g} times the edge no capacity is left for a wave of {name}"
+            )
         replicas[name][start : start + length] = [
-            rest[name] + more for more in _ramp_wave(height, length, parameters.max_step)
+            rest[name] + more for more in _ramp_wave(height, length, max_step)
         ]
         start += length
-    return serve_replicas(replicas, parameters.cycle_seconds, parameters.endpoint)
+    return serve_replicas(replicas, cycle_seconds, endpoint)
 
 
-def _wave_height(name: str, rest: Mapping[str, int], parameters: Wavy) -> int:
+def _sum_requests(
+    rest: Mapping[str, int], requests: Mapping[str, Mapping[str, float]], resource: str
+) -> float:
+    return sum(count * requests[name].get(resource, 0) for name, count in rest.items())
+
+
+def _wave_height(
+    name: str,
+    rest: Mapping[str, int],
+    cluster_total: Mapping[str, float],
+    requests: Mapping[str, Mapping[str, float]],
+) -> int:
     """Return the number of replicas that a service can add to its count at rest before the cluster
     is full.
     """
     height = MOST_REPLICAS - rest[name]
-    for resource, total in parameters.cluster_total.items():
-        requests = {n: needs.get(resource, 0) for n, needs in parameters.requests.items()}
-        used = sum(count * requests[n] for n, count in rest.items())
-        if used > total:
-            raise GeneratorError(
-                f"base: at {parameters.base:g} times the edge the services request {used:g} of "
-                f"{resource}, the cluster has {total:g}"
-            )
-        if requests[name]:
-            height = min(height, int((total - used) // requests[name]))
-    if height <= 0:
-        raise GeneratorError(
-            f"base: at {parameters.base:g} times the edge no capacity is left for a wave of {name}"
-        )
+    for resource, total in cluster_total.items():
+        if needed := requests[name].get(resource, 0):
+            free = total - _sum_requests(rest, requests, resource)
+            height = min(height, int(free // needed))
     return height
 
 

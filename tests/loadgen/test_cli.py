@@ -6,7 +6,7 @@ import socket
 import pytest
 
 from loadgen.cli import main
-from loadgen.generators import PAPER_REQUESTS, Wavy, normal, wavy
+from loadgen.generators import PAPER_REQUESTS, normal, wavy
 from loadgen.scenario import load, loads
 
 EXAMPLES = " such as 500ms, 90s or 2m"
@@ -150,20 +150,18 @@ def test_generate_wavy_prints_the_scenario_and_defaults_to_the_papers_cluster(ca
     )
     assert code == 0
     assert loads(capsys.readouterr().out) == wavy(
-        Wavy(
-            0.5,
-            2,
-            cycles=8,
-            cycle_seconds=30,
-            max_step=3,
-            edge_total={"cpu": 10, "memory": 8.5e9},
-            cluster_total={"cpu": 20, "memory": 40e9},
-            requests=dict(zip("xyz", PAPER_REQUESTS.values(), strict=False)),
-            endpoint="http://{service}.shop/",
-        )
+        0.5,
+        2,
+        cycles=8,
+        cycle_seconds=30,
+        max_step=3,
+        edge_total={"cpu": 10, "memory": 8.5e9},
+        cluster_total={"cpu": 20, "memory": 40e9},
+        requests=dict(zip("xyz", PAPER_REQUESTS.values(), strict=False)),
+        endpoint="http://{service}.shop/",
     )
     assert run("generate", "wavy", "0.75", "4") == 0
-    assert loads(capsys.readouterr().out) == wavy(Wavy(0.75, 4))
+    assert loads(capsys.readouterr().out) == wavy(0.75, 4)
 
 
 def scenario_of(endpoint="http://127.0.0.1:1/", period=10, length=100):

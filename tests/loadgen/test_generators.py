@@ -8,7 +8,6 @@ from loadgen.generators import (
     PAPER_COEFFICIENTS,
     REQUESTS_PER_REPLICA,
     GeneratorError,
-    Wavy,
     coefficients,
     normal,
     wavy,
@@ -98,27 +97,27 @@ SMALL = {
 }
 
 
-def waves(parameters):
+def waves(*given, **parameters):
     return {
         api.name: [round(interval.rate / REQUESTS_PER_REPLICA) for interval in api.intervals]
-        for api in wavy(parameters).apis
+        for api in wavy(*given, **parameters).apis
     }
 
 
 def test_waves_follow_each_other_and_share_all_cycles():
     # At rest 2 each. One alone may grow to 12 - 2, which is also the autoscaler's bound.
-    assert waves(Wavy(1.0, 2, cycles=10, **SMALL)) == {
+    assert waves(1.0, 2, cycles=10, **SMALL) == {
         "x": [2, 6, 10, 6, 2, 2, 2, 2, 2, 2],
         "y": [2, 2, 2, 2, 2, 2, 6, 10, 6, 2],
     }
-    made = waves(Wavy(1.0, 1, cycles=6, **SMALL))
+    made = waves(1.0, 1, cycles=6, **SMALL)
     assert made == {"x": [2, 6, 10, 7, 5, 2], "y": [2] * 6}
-    made = waves(Wavy(1.0, 2, cycles=7, **SMALL))
+    made = waves(1.0, 2, cycles=7, **SMALL)
     assert made == {"x": [2, 10, 2, 2, 2, 2, 2], "y": [2, 2, 2, 2, 10, 6, 2]}
 
 
 def test_the_scarcest_resource_and_the_step_bound_a_wave():
-    parameters = Wavy(
+    made = waves(
         1.0,
         1,
         cycles=3,
@@ -126,20 +125,20 @@ def test_the_scarcest_resource_and_the_step_bound_a_wave():
         cluster_total={"cpu": 100, "memory": 7.5},
         requests={"x": {"cpu": 1, "memory": 1}, "y": {"cpu": 1, "memory": 1}},
     )
-    assert waves(parameters) == {"x": [1, 6, 1], "y": [1, 1, 1]}
-    assert waves(Wavy(1.0, 1, cycles=6, max_step=3, **SMALL))["x"] == [2, 5, 8, 6, 4, 2]
+    assert made == {"x": [1, 6, 1], "y": [1, 1, 1]}
+    assert waves(1.0, 1, cycles=6, max_step=3, **SMALL)["x"] == [2, 5, 8, 6, 4, 2]
 
 
 def test_the_papers_cluster_and_the_way_through_a_file():
     # Written down, so that no version of Python may round otherwise. b: beside a and c with 2
     # replicas of .996 GB and d with 1 of 1.992 GB, 25 GB hold 9 of 1.992 GB.
-    assert waves(Wavy(0.5, 4)) == {
+    assert waves(0.5, 4) == {
         "a": [2, 10, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2],
         "b": [1, 1, 1, 1, 9, 1, 1, 1, 1, 1, 1, 1],
         "c": [2, 2, 2, 2, 2, 2, 2, 10, 2, 2, 2, 2],
         "d": [1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 9, 1],
     }
-    scenario = wavy(Wavy(1.0, 4, cycle_seconds=5, endpoint="http://{service}.shop/p"))
+    scenario = wavy(1.0, 4, cycle_seconds=5, endpoint="http://{service}.shop/p")
     assert scenario.duration == 60
     assert scenario.apis[3].endpoint == "http://d.shop/p"
     assert loads(dumps(scenario)) == scenario
@@ -165,5 +164,5 @@ def test_the_papers_cluster_and_the_way_through_a_file():
 )
 def test_what_wave_cannot_be_generated(given, message):
     with pytest.raises(GeneratorError) as refused:
-        wavy(Wavy(**{"base": 1.0, "services": 2, **SMALL} | given))
+        wavy(**{"base": 1.0, "services": 2, **SMALL} | given)
     assert str(refused.value) == message
