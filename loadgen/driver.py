@@ -12,8 +12,9 @@ server; `ScenarioLoop` has one client per service of a scenario, as DrStress.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager
+from typing import Any
 
 import attrs
 
@@ -59,7 +60,7 @@ class _Pace:
     end: float
 
 
-class _Load:
+class Load:
     """Base class of load drivers: sends HTTP requests and records the results until done or
     interrupted.
     """
@@ -67,6 +68,8 @@ class _Load:
     def __init__(self, recorder: RequestRecorder) -> None:
         self._recorder = recorder
         self._started: float | None = None
+        #: the first one is over when all requests have ended
+        self._tasks: list[asyncio.Task[None]] = []
 
     @property
     def elapsed(self) -> float:
@@ -74,20 +77,30 @@ class _Load:
         started = self._started
         return 0.0 if started is None else asyncio.get_running_loop().time() - started
 
-    async def _run_tasks(
-        self, load: Callable[[asyncio.TaskGroup], Iterable[asyncio.Task[None]]], stop: asyncio.Event
-    ) -> None:
-        """Run the load's tasks concurrently until the first one completes or `stop` is set; then
-        cancel the remaining tasks.
+    async def drive(self, stop: asyncio.Event) -> None:
+        """Send all requests; return when each has a response, has failed or is abandoned.
+
+        When `stop` is set, return immediately; unfinished requests are abandoned.
         """
         self._started = asyncio.get_running_loop().time()
         async with asyncio.TaskGroup() as group:
-            tasks = load(group)
-            first, *_ = tasks
+            first = group.create_task(self._send_all(group))
+            self._tasks.append(first)
             stopping = group.create_task(stop.wait())
             await asyncio.wait({first, stopping}, return_when=asyncio.FIRST_COMPLETED)
-            for task in (*tasks, stopping):
+            for task in (*self._tasks, stopping):
                 task.cancel()
+
+    async def _send_all(self, group: asyncio.TaskGroup) -> None:
+        """Send all requests and await their ends, with further tasks in the group."""
+        raise NotImplementedError
+
+    async def _await_clients(
+        self, group: asyncio.TaskGroup, clients: Iterable[Coroutine[Any, Any, None]]
+    ) -> None:
+        tasks = [group.create_task(client) for client in clients]
+        self._tasks += tasks
+        await asyncio.wait(tasks)
 
     async def _send_request(
         self, arrival: Arrival, transport: Transport, url: str, seconds: float
@@ -125,11 +138,12 @@ class _Load:
             due = max(due + pace.gap, self.elapsed + _RETRY if failed else 0.0)
 
 
-class Driver(_Load):
+class Driver(Load):
     """Open-loop load driver: sends requests on schedule, regardless of outstanding responses."""
 
     def __init__(
         self,
+        schedule: Iterable[Arrival],
         urls: Mapping[str, str],
         transport: Transport,
         recorder: RequestRecorder,
@@ -137,38 +151,28 @@ class Driver(_Load):
     ) -> None:
         """Create an open-loop driver; `urls` has the URL to request for each service."""
         super().__init__(recorder)
+        self._schedule = schedule
         self._urls = urls
         self._transport = transport
         self._limits = limits
         self._queue: asyncio.Queue[Arrival] = asyncio.Queue()
-        self._senders: list[asyncio.Task[None]] = []
         self._idle = 0
 
-    async def drive(self, schedule: Iterable[Arrival], stop: asyncio.Event) -> None:
-        """Send all requests of the schedule; return when each request has a response, has failed or
-        is abandoned.
-
-        When `stop` is set, return immediately; unfinished requests are abandoned.
-        """
-
-        def begin(group: asyncio.TaskGroup) -> list[asyncio.Task[None]]:
-            self._senders.append(group.create_task(self._send_all(schedule, group)))
-            return self._senders
-
-        await self._run_tasks(begin, stop)
+    async def drive(self, stop: asyncio.Event) -> None:
+        await super().drive(stop)
         while not self._queue.empty():
             self._recorder.abandon(self._queue.get_nowait(), self.elapsed)
 
-    async def _send_all(self, schedule: Iterable[Arrival], group: asyncio.TaskGroup) -> None:
-        for arrival in schedule:
+    async def _send_all(self, group: asyncio.TaskGroup) -> None:
+        for arrival in self._schedule:
             # Even if the request is already due: a late pacer must yield to the concurrent senders.
             await asyncio.sleep(max(0.0, arrival.due - self.elapsed))
             self._recorder.offer(arrival, self.elapsed)
             self._queue.put_nowait(arrival)
             if self._queue.qsize() > self._idle and (
-                len(self._senders) <= self._limits.max_connections
+                len(self._tasks) <= self._limits.max_connections
             ):
-                self._senders.append(group.create_task(self._run_sender()))
+                self._tasks.append(group.create_task(self._run_sender()))
         await self._queue.join()
 
     async def _run_sender(self) -> None:
@@ -188,8 +192,9 @@ class Driver(_Load):
             self._queue.task_done()
 
 
-class ClosedLoop(_Load):
-    """Closed-loop driver: each client waits for its response before the next request.
+class ClosedLoop(Load):
+    """Closed-loop driver: each client waits for its response before the next request, for the
+    configured seconds.
 
     `service` identifies the requests in the measurements.
     """
@@ -203,18 +208,8 @@ class ClosedLoop(_Load):
         self._connect = connect
         self._clients = clients
 
-    async def drive(self, stop: asyncio.Event) -> None:
-        """Run the closed-loop clients for the configured seconds; return when each request has
-        ended.
-
-        When `stop` is set, return immediately; unfinished requests are abandoned.
-        """
-        await self._run_tasks(lambda group: [group.create_task(self._run_clients())], stop)
-
-    async def _run_clients(self) -> None:
-        async with asyncio.TaskGroup() as group:
-            for number in range(self._clients.number):
-                group.create_task(self._run_client(number))
+    async def _send_all(self, group: asyncio.TaskGroup) -> None:
+        await self._await_clients(group, map(self._run_client, range(self._clients.number)))
 
     async def _run_client(self, number: int) -> None:
         clients, rate = self._clients, self._clients.max_rate
@@ -224,7 +219,7 @@ class ClosedLoop(_Load):
             await self._send_paced(self._service, self._url, transport, clients.timeout, pace)
 
 
-class ScenarioLoop(_Load):
+class ScenarioLoop(Load):
     """Closed-loop driver of a scenario, as DrStress: one client per service, at most one request
     per period, and none before the response to the previous one.
 
@@ -234,6 +229,7 @@ class ScenarioLoop(_Load):
 
     def __init__(
         self,
+        scenario: Scenario,
         urls: Mapping[str, str],
         transport: Transport,
         recorder: RequestRecorder,
@@ -243,21 +239,13 @@ class ScenarioLoop(_Load):
         in seconds from transmission.
         """
         super().__init__(recorder)
+        self._scenario = scenario
         self._urls = urls
         self._transport = transport
         self._timeout = timeout
 
-    async def drive(self, scenario: Scenario, stop: asyncio.Event) -> None:
-        """Send the scenario's requests; return when each has ended.
-
-        When `stop` is set, return immediately; unfinished requests are abandoned.
-        """
-        await self._run_tasks(lambda group: [group.create_task(self._run_clients(scenario))], stop)
-
-    async def _run_clients(self, scenario: Scenario) -> None:
-        async with asyncio.TaskGroup() as group:
-            for api in scenario.apis:
-                group.create_task(self._run_client(api))
+    async def _send_all(self, group: asyncio.TaskGroup) -> None:
+        await self._await_clients(group, map(self._run_client, self._scenario.apis))
 
     async def _run_client(self, api: Api) -> None:
         for interval in api.intervals:

@@ -15,7 +15,7 @@ from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, T
 from kubedsm.terminal.console import Console
 from kubedsm.terminal.whole_files import whole_file
 from loadgen.arrivals import Arrivals, schedule
-from loadgen.driver import Driver, Limits, ScenarioLoop
+from loadgen.driver import Driver, Limits, Load, ScenarioLoop
 from loadgen.measures import Outcome, RequestRecorder, Results
 from loadgen.scenario import Scenario, ScenarioError
 from loadgen.transport import EndpointError, Transport, TransportError
@@ -90,16 +90,16 @@ async def perform(
     """
     scenario = play.scenario
     recorder = RequestRecorder(scenario.services, write)
-    loop = ScenarioLoop(play.urls, transport, recorder, play.limits.timeout)
-    driver = Driver(play.urls, transport, recorder, play.limits)
-    async with _progress_bar(loop if play.closed_loop else driver, recorder, scenario.duration):
-        if play.closed_loop:
-            await loop.drive(scenario, stop)
-        else:
-            await driver.drive(schedule(scenario, play.arrivals, play.seed), stop)
+    load: Load
+    if play.closed_loop:
+        load = ScenarioLoop(scenario, play.urls, transport, recorder, play.limits.timeout)
+    else:
+        arrivals = schedule(scenario, play.arrivals, play.seed)
+        load = Driver(arrivals, play.urls, transport, recorder, play.limits)
+    async with _progress_bar(load, recorder, scenario.duration):
+        await load.drive(stop)
     interrupted = stop.is_set()
-    elapsed = (loop if play.closed_loop else driver).elapsed
-    seconds = min(elapsed, scenario.duration) if interrupted else scenario.duration
+    seconds = min(load.elapsed, scenario.duration) if interrupted else scenario.duration
     found = recorder.results(seconds, interrupted=interrupted)
     # A closed loop has no scheduled departures.
     return attrs.evolve(found, pacing=None) if play.closed_loop else found
@@ -130,7 +130,7 @@ def outcomes_file(path: Path | None) -> Iterator[Callable[[Outcome], None]]:
 
 @asynccontextmanager
 async def _progress_bar(
-    driver: Driver | ScenarioLoop, recorder: RequestRecorder, duration: float
+    driver: Load, recorder: RequestRecorder, duration: float
 ) -> AsyncIterator[None]:
     """Display the progress of a load run on an interactive terminal during the block."""
     if not sys.stderr.isatty():

@@ -114,8 +114,8 @@ async def test_a_service_of_a_scenario_has_one_client_that_waits_as_under_drstre
     scenario = Scenario(tuple(Api(name, f"http://{name}/", intervals) for name in "ab"))
     outcomes, urls = [], {api.name: api.endpoint for api in scenario.apis}
     recorder = RequestRecorder(["a", "b"], outcomes.append)
-    loop = ScenarioLoop(urls, Both(), recorder, timeout=5.0)
-    await loop.drive(scenario, asyncio.Event())
+    loop = ScenarioLoop(scenario, urls, Both(), recorder, timeout=5.0)
+    await loop.drive(asyncio.Event())
     at = [[moment for moment, number in service.sent if number == n] for n in (0, 1)]
     assert at[0] == pytest.approx([0.5, 1.0, 1.5, 3.0, 4.0])
     # The second response, at 2.1 s, begins the next interval.

@@ -57,13 +57,13 @@ async def driven(transport, *apis, stop_after=None, outcomes=None, **limits):
         scenario.services, (lambda _: None) if outcomes is None else outcomes.append
     )
     urls = {api.name: api.endpoint for api in apis}
-    driver = Driver(urls, transport, recorder, Limits(**limits))
+    driver = Driver(schedule(scenario), urls, transport, recorder, Limits(**limits))
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     transport.started = loop.time()
     if stop_after is not None:
         loop.call_later(stop_after, stop.set)
-    await driver.drive(schedule(scenario), stop)
+    await driver.drive(stop)
     seconds = driver.elapsed if stop.is_set() else scenario.duration
     return recorder.results(seconds, interrupted=stop.is_set())
 
