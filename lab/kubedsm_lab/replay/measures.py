@@ -122,12 +122,16 @@ class NodeRisk(msgspec.Struct, frozen=True):
         by_name = {node.name: node for node in nodes}
         free = {node.name: node.allocatable for node in nodes}
         ready: dict[str, Counter[NodeName]] = {name: Counter() for name in timeline.services}
-        changes = _list_changes(timeline, samples)
+        changes = timeline.changes(min(0.0, timeline.beginning))
+        held = _list_requests(timeline, samples)
         services = avoidable = 0.0
-        for moment, until in itertools.pairwise([*sorted(changes), timeline.end]):
-            for service, name, more, held in changes[moment]:
-                ready[service][name] += more
-                free[name] -= held
+        moments = sorted(moment for moment in {*changes, *held} if moment < timeline.end)
+        for moment, until in itertools.pairwise([*moments, timeline.end]):
+            for life, more in changes.get(moment, ()):
+                if life.node is not None:
+                    ready[life.service][life.node] += more
+            for name, amount in held.get(moment, ()):
+                free[name] -= amount
             seconds = max(0.0, until - max(0.0, moment))
             for service, where in ready.items():
                 occupied = +where
@@ -146,25 +150,17 @@ class NodeRisk(msgspec.Struct, frozen=True):
         )
 
 
-def _list_changes(
+def _list_requests(
     timeline: Timeline, samples: Mapping[str, Pod]
-) -> dict[float, list[tuple[str, NodeName, int, Resources]]]:
-    """Return the changes of Ready pods and resource requests by time: (service, node, change of the
-    count, change of the requests).
-    """
-    found: dict[float, list[tuple[str, NodeName, int, Resources]]] = {}
+) -> dict[float, list[tuple[NodeName, Resources]]]:
+    """Return the changes of the requests on each node, by time."""
+    found: dict[float, list[tuple[NodeName, Resources]]] = {}
     for life in timeline.lives:
-        if life.node is None or life.bound is None:
-            continue
-        requests, nothing = samples[life.service].requests, Resources()
-        steps = [(life.bound, 0, requests)]
-        if life.gone is not None:
-            steps.append((life.gone, 0, nothing - requests))
-        for since, until in life.served:
-            steps += [(since, 1, nothing), (until, -1, nothing)]
-        for moment, more, held in steps:
-            found.setdefault(moment, []).append((life.service, life.node, more, held))
-    return {moment: each for moment, each in found.items() if moment < timeline.end}
+        requests = samples[life.service].requests
+        for moment, amount in ((life.bound, requests), (life.gone, Resources() - requests)):
+            if life.node is not None and moment is not None:
+                found.setdefault(moment, []).append((life.node, amount))
+    return found
 
 
 class Measures(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, rename="camel"):

@@ -4,6 +4,7 @@ are computed.
 Times are seconds from the beginning of the scenario; earlier moments are negative.
 """
 
+import itertools
 import math
 from collections.abc import Mapping
 
@@ -83,27 +84,33 @@ class Timeline:
     def services(self) -> tuple[str, ...]:
         return tuple(self.replicas)
 
+    def changes(self, since: float) -> dict[float, list[tuple[Life, int]]]:
+        """Return the pods that become Ready (1) and cease to be (-1), by time before the end.
+
+        Pods that are Ready at `since`, which has an entry, become so then.
+        """
+        found: dict[float, list[tuple[Life, int]]] = {since: []}
+        for life in self.lives:
+            for start, stop in life.served:
+                if stop <= since or start >= self.end or start >= stop:
+                    continue
+                found.setdefault(max(start, since), []).append((life, 1))
+                if stop < self.end:
+                    found.setdefault(stop, []).append((life, -1))
+        return found
+
     def levels(self, since: float = 0.0) -> list[Level]:
         """Return the consecutive intervals between changes of Ready pods, from `since` to the end
         of the run.
         """
-        changes: dict[float, list[tuple[str, int, int]]] = {since: []}
-        for life in self.lives:
-            on_edge = int(life.tier is Tier.EDGE)
-            for start, stop in life.served:
-                if stop <= since or start >= self.end or start >= stop:
-                    continue
-                changes.setdefault(max(start, since), []).append((life.service, 1, on_edge))
-                if stop < self.end:
-                    changes.setdefault(stop, []).append((life.service, -1, -on_edge))
-        moments = sorted(changes)
+        changes = self.changes(since)
         total = dict.fromkeys(self.services, 0)
         edge = dict(total)
         found = []
-        for moment, until in zip(moments, [*moments[1:], self.end], strict=True):
-            for service, more, more_on_edge in changes[moment]:
-                total[service] += more
-                edge[service] += more_on_edge
+        for moment, until in itertools.pairwise([*sorted(changes), self.end]):
+            for life, more in changes[moment]:
+                total[life.service] += more
+                edge[life.service] += more * (life.tier is Tier.EDGE)
             shares = {name: Share(edge[name], number) for name, number in total.items() if number}
             found.append(Level(moment, until, shares))
         return found

@@ -43,25 +43,17 @@ def split_timeline(
 ) -> Iterator[Stretch]:
     """Yield the intervals of the day between changes of demand or of Ready pods."""
     names = [service.name for service in SERVICES]
-    changes: dict[float, list[tuple[int, int | None, int]]] = {}
-    for life in timeline.lives:
-        service, site = names.index(life.service), None
-        if life.node is not None:
-            site = site_of.get(life.node)
-        for since, until in life.served:
-            for moment, more in ((since, 1), (until, -1)):
-                changes.setdefault(max(0.0, moment), []).append((service, site, more))
+    changes = timeline.changes(0.0)
     hours = np.arange(0.0, timeline.end, HOUR).tolist()
-    moments = sorted(
-        {moment for moment in (*changes, *hours) if moment < timeline.end} | {timeline.end}
-    )
+    moments = sorted({*changes, *hours, timeline.end})
     pods = np.zeros((len(names), sites), dtype=np.int64)
     totals = np.zeros(len(names), dtype=np.int64)
     for moment, until in itertools.pairwise(moments):
-        for service, site, more in changes.get(moment, ()):
+        for life, more in changes.get(moment, ()):
+            service = names.index(life.service)
             totals[service] += more
-            if site is not None:
-                pods[service, site] += more
+            if life.node in site_of:
+                pods[service, site_of[life.node]] += more
         yield Stretch(until - moment, int(moment / HOUR), pods.copy(), totals.copy())
 
 
