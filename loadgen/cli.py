@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import NoReturn
 
@@ -59,25 +58,12 @@ out_option = click.option(
 MODULES = dict.fromkeys(("closed", "hpa", "run", "serve"), "loadgen.load_commands")
 
 
-def _print_version(context: click.Context, _: click.Parameter, asked: bool) -> None:
-    if asked and not context.resilient_parsing:
-        echo(f"loadgen, version {version('kubedsm')}")
-        context.exit()
-
-
 @click.group(
     cls=Commands,
     modules=MODULES,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-@click.option(
-    "--version",
-    is_flag=True,
-    is_eager=True,
-    expose_value=False,
-    callback=_print_version,
-    help="The version.",
-)
+@click.version_option(package_name="kubedsm", prog_name="loadgen", help="The version.")
 def loadgen() -> None:
     """Generate load: scenarios in DrStress's file format, and a service that takes the load."""
 

@@ -9,7 +9,6 @@ import asyncio
 import socket
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from types import TracebackType
 from typing import Any, Self
 
 import click
@@ -81,12 +80,7 @@ class Server:
     async def __aenter__(self) -> Self:
         return self
 
-    async def __aexit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         self._threads.shutdown()
 
     def app(self) -> web.Application:

@@ -21,6 +21,7 @@ from kubedsm.terminal.console import Console
 from kubedsm.terminal.fitted_table import Column, FittedTable
 from kubedsm_lab.demo.frame import Frame
 from kubedsm_lab.demo.results import TRY_NEXT, ending, name_services
+from kubedsm_lab.replay.tables import number
 
 #: most migrations listed
 LAST_MOVES = 4
@@ -133,27 +134,23 @@ def _services_table(frame: Frame) -> FittedTable:
         Column("load", [f"{frame.rates[name]:g}/s" for name in services], 5, use=1, number=True),
         Column("ready", [f"{row.ready} of {row.total}" for row in rows], 8, use=3),
         Column("on edge", [str(row.edge) for row in rows], 4, use=5, number=True),
-        Column("edge share", list(map(_format_share, shares)), 4, number=True),
-        Column("target", [_format_share(row.target) for row in rows], number=True),
+        Column("edge share", [number(each, 2) for each in shares], 4, number=True),
+        Column("target", [number(row.target, 2) for row in rows], number=True),
         Column("", [target_met(row.missing, row.total) for row in rows], 7),
         Column(
             "KubeDSM mean",
-            [_format_share(frame.ours.shares.get(name)) for name in services],
+            [number(frame.ours.shares.get(name), 2) for name in services],
             use=4,
             number=True,
         ),
         Column(
             "kube-scheduler mean",
-            [_format_share(theirs.get(name)) for name in services],
+            [number(theirs.get(name), 2) for name in services],
             use=2,
             number=True,
         ),
     ]
     return FittedTable(columns, look="plain")
-
-
-def _format_share(share: float | None) -> str:
-    return "-" if share is None else f"{share:.2f}"
 
 
 class LineByLine:
