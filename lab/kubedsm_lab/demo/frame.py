@@ -11,7 +11,13 @@ from kubedsm.model.model import Tier
 from kubedsm.objective.objective import count_target_pods
 from kubedsm_lab.demo.setting import QOS_TARGETS
 from kubedsm_lab.emulator.paper import NAMESPACE
-from kubedsm_lab.replay.measures import EdgeShares, Latency, list_counted_levels, lost_pod_seconds
+from kubedsm_lab.replay.measures import (
+    Latency,
+    edge_ratio,
+    edge_shares,
+    list_counted_levels,
+    lost_pod_seconds,
+)
 from kubedsm_lab.replay.timeline import Timeline
 
 #: state of kube-scheduler's replay
@@ -34,14 +40,14 @@ class SchedulerResult:
     @classmethod
     def of(cls, timeline: Timeline, qos_targets: Mapping[str, float]) -> "SchedulerResult":
         levels = list_counted_levels(timeline)
-        edge = EdgeShares.of(timeline.services, levels)
         kept = total = 0.0
         for level in levels:
             for service, share in level.shares.items():
                 total += level.seconds
                 if share.edge >= count_target_pods(qos_targets[service], share.total):
                     kept += level.seconds
-        return cls(edge.ratio, edge.shares, kept / total if total else None)
+        shares = edge_shares(timeline.services, levels)
+        return cls(edge_ratio(levels), shares, kept / total if total else None)
 
     def as_json(self) -> dict[str, Any]:
         return {

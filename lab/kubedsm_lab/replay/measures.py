@@ -6,7 +6,8 @@ Reference: docs/reference/replay-measures.md.
 import itertools
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 
 import attrs
 import msgspec
@@ -201,21 +202,21 @@ def measure(run: Run, record: Record) -> Measures:
     found = measures_of(record, model_answers(run, record.timeline))
     if not run.setup.rest:
         return found
-    ratio = _round_value(average_pods(list_counted_levels(record.timeline)))
+    ratio = _round_value(average_levels(list_counted_levels(record.timeline), _pod_ratio))
     return msgspec.structs.replace(found, pod_ratio=ratio)
 
 
 def measures_of(record: Record, answers: Answers) -> Measures:
     timeline = record.timeline
     levels = list_counted_levels(timeline)
-    edge = EdgeShares.of(timeline.services, levels)
-    known = [share for share in edge.shares.values() if share is not None]
+    shares = edge_shares(timeline.services, levels)
+    known = [share for share in shares.values() if share is not None]
     pending = Spread.of(pending_seconds(timeline))
     return Measures(
-        edge_ratio=_round_value(edge.ratio),
+        edge_ratio=_round_value(edge_ratio(levels)),
         optimum_share=_round_value(optimum_share(record, levels)),
         std=_round_value(deviation_of_shares(known)),
-        shares={name: _round_value(share) for name, share in edge.shares.items()},
+        shares={name: _round_value(share) for name, share in shares.items()},
         latency_ms=dict(answers.responses),
         overall_latency_ms=answers.overall,
         unanswered=answers.unanswered,
@@ -232,49 +233,40 @@ def measures_of(record: Record, answers: Answers) -> Measures:
     )
 
 
-@attrs.frozen
-class EdgeShares:
-    """Edge ratio of the papers (mean edge share of the services, averaged over time), and each
-    service's edge share.
+def average_levels(levels: Iterable[Level], value: Callable[[Level], float | None]) -> float | None:
+    """Return the time mean of a value over the levels that have one; None without such levels."""
+    known = [(level.seconds, each) for level in levels if (each := value(level)) is not None]
+    seconds = sum(length for length, _ in known)
+    return sum(length * each for length, each in known) / seconds if seconds else None
+
+
+def edge_ratio(levels: Iterable[Level]) -> float | None:
+    """Return the edge ratio of the papers: mean edge share of the services, averaged over time.
 
     Pods count while Ready and not terminating; a service without such pods is left out.
     """
-
-    ratio: float | None
-    #: time mean of each service's share while the service had pods
-    shares: Mapping[str, float | None]
-
-    @classmethod
-    def of(cls, services: Sequence[str], levels: Sequence[Level]) -> "EdgeShares":
-        total = seconds = 0.0
-        integrals, present = dict.fromkeys(services, 0.0), dict.fromkeys(services, 0.0)
-        for level in levels:
-            if not level.shares:
-                continue
-            seconds += level.seconds
-            total += level.seconds * _mean_share(level.shares)
-            for name, share in level.shares.items():
-                integrals[name] += level.seconds * share.ratio
-                present[name] += level.seconds
-        means = {n: integrals[n] / present[n] if present[n] else None for n in services}
-        return cls(total / seconds if seconds else None, means)
+    return average_levels(levels, _mean_share)
 
 
-def average_pods(levels: Sequence[Level]) -> float | None:
-    """Return the time mean of the edge pods' part of all pods; None without pods."""
-    seconds = sum(level.seconds for level in levels if level.shares)
-    edge = sum(
-        level.seconds
-        * sum(share.edge for share in level.shares.values())
-        / sum(share.total for share in level.shares.values())
-        for level in levels
-        if level.shares
-    )
-    return edge / seconds if seconds else None
+def edge_shares(services: Iterable[str], levels: Sequence[Level]) -> dict[str, float | None]:
+    """Return the time mean of each service's edge share while the service had pods."""
+    return {name: average_levels(levels, partial(_share_of, name)) for name in services}
 
 
-def _mean_share(shares: Mapping[str, Share]) -> float:
-    return sum(share.ratio for share in shares.values()) / len(shares)
+def _share_of(service: str, level: Level) -> float | None:
+    share = level.shares.get(service)
+    return None if share is None else share.ratio
+
+
+def _mean_share(level: Level) -> float | None:
+    shares = level.shares.values()
+    return sum(share.ratio for share in shares) / len(shares) if shares else None
+
+
+def _pod_ratio(level: Level) -> float | None:
+    """Return the edge pods' part of all pods."""
+    shares = level.shares.values()
+    return sum(s.edge for s in shares) / sum(s.total for s in shares) if shares else None
 
 
 def list_counted_levels(timeline: Timeline) -> list[Level]:
@@ -302,13 +294,16 @@ def optimum_share(record: Record, levels: Sequence[Level]) -> float | None:
     optimum = Optimum.of(record.edge, record.samples, most) if most else None
     if optimum is None:
         return None
-    reached = possible = 0.0
-    for level in levels:
-        if level.shares:
-            reached += level.seconds * _mean_share(level.shares)
-            counts = {name: share.total for name, share in level.shares.items()}
-            possible += level.seconds * optimum.share(counts)
-    return reached / possible if possible else None
+    reached = edge_ratio(levels)
+    possible = average_levels(
+        levels,
+        lambda level: (
+            optimum.share({name: share.total for name, share in level.shares.items()})
+            if level.shares
+            else None
+        ),
+    )
+    return reached / possible if reached is not None and possible else None
 
 
 def model_answers(run: Run, timeline: Timeline) -> Answers:

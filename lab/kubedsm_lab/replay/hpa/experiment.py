@@ -101,8 +101,6 @@ PRESET = Preset(Plan(seeds=20), Plan(seeds=50), run)
 def draw_pictures(outcomes: Sequence[Outcome]) -> dict[str, bytes]:
     """Return the autoscaler experiment's plots as SVG files by name."""
     plain = by_policy(outcomes)
-    if not plain:
-        return {}
     return {
         "replicas-over-time.svg": render_picture(
             "Replicas over time",

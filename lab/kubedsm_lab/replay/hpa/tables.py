@@ -310,8 +310,6 @@ def answer(outcomes: Outcomes) -> str:
     medians = {
         name: statistics.median(recoveries(each)) for name, each in by_policy(outcomes).items()
     }
-    if KUBEDSM not in medians:
-        return "KubeDSM was not tried."
     ours, theirs = (
         None if seconds is None else f"{_format_seconds(seconds)} s"
         for seconds in (medians[KUBEDSM], medians.get(REFERENCE))

@@ -28,7 +28,7 @@ from kubedsm_lab.emulator.api.resources import (
 from kubedsm_lab.emulator.api.store import ObjectChange
 from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster, Timing
 from kubedsm_lab.emulator.paper import NAMESPACE, node, service_objects
-from kubedsm_lab.replay.measures import EdgeShares, lost_pod_seconds
+from kubedsm_lab.replay.measures import edge_shares, lost_pod_seconds
 from kubedsm_lab.replay.recording import TimelineRecorder
 from kubedsm_lab.replay.timeline import Level, Timeline
 from kubedsm_lab.replay.variants import contender, with_settings
@@ -94,17 +94,14 @@ class Course:
 
     def share(self, service: str, since: float = 0.0, until: float | None = None) -> float:
         """Return the mean edge share of a workload in an interval; -1 without Ready pods."""
-        share = self._shares(since, until)[service]
+        share = edge_shares([service], self.levels(since, until))[service]
         return -1.0 if share is None else share
-
-    def _shares(self, since: float = 0.0, until: float | None = None) -> Mapping[str, float | None]:
-        return EdgeShares.of(self.timeline.services, self.levels(since, until)).shares
 
     def attainment(self) -> float:
         """Return the weighted mean over the services of their edge shares, each relative to its
         target and at most 1; services that target nothing are left out.
         """
-        shares = self._shares()
+        shares = edge_shares(self.services, self.levels())
         total = weights = 0.0
         for name in self.services:
             target = self.targets[name]
