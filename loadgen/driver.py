@@ -132,7 +132,7 @@ class Load:
         while (due := max(due, self.elapsed)) < pace.end:
             await asyncio.sleep(due - self.elapsed)
             arrival = Arrival(self.elapsed, service)
-            self._recorder.offer(arrival, arrival.due)
+            self._recorder.offer(arrival)
             outcome = await self._send_request(arrival, transport, url, timeout)
             failed = outcome.error not in (None, TIMEOUT)
             due = max(due + pace.gap, self.elapsed + _RETRY if failed else 0.0)
@@ -194,16 +194,13 @@ class Driver(Load):
 
 class ClosedLoop(Load):
     """Closed-loop driver: each client waits for its response before the next request, for the
-    configured seconds.
-
-    `service` identifies the requests in the measurements.
+    configured seconds. The URL is the name of the service in the measurements.
     """
 
     def __init__(
-        self, service: str, url: str, connect: Connect, recorder: RequestRecorder, clients: Clients
+        self, url: str, connect: Connect, recorder: RequestRecorder, clients: Clients
     ) -> None:
         super().__init__(recorder)
-        self._service = service
         self._url = url
         self._connect = connect
         self._clients = clients
@@ -216,7 +213,7 @@ class ClosedLoop(Load):
         first, gap = (number / rate, clients.number / rate) if rate else (0.0, 0.0)
         pace = _Pace(first, gap, clients.seconds)
         async with self._connect() as transport:
-            await self._send_paced(self._service, self._url, transport, clients.timeout, pace)
+            await self._send_paced(self._url, self._url, transport, clients.timeout, pace)
 
 
 class ScenarioLoop(Load):

@@ -131,7 +131,7 @@ async def play(
         recorder = RequestRecorder([plan.url], outcomes.append)
         clients = Clients(number, seconds, plan.timeout, plan.max_rate)
         start = loop.time() - began
-        await ClosedLoop(plan.url, plan.url, connect, recorder, clients).drive(stop)
+        await ClosedLoop(plan.url, connect, recorder, clients).drive(stop)
         if stop.is_set():
             return None
         seen = window_of(outcomes, start, loop.time() - began - start)

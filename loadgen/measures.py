@@ -143,7 +143,7 @@ class Results:
     oldest_unfinished: float
     services: Mapping[str, Measures]
     total: Measures
-    #: delay of the generator itself: from due to queued
+    #: delay of the generator itself: from due to queued; None in a closed loop, without schedule
     pacing: Latency | None
 
     def as_json(self) -> dict[str, Any]:
@@ -196,13 +196,14 @@ class RequestRecorder:
         self.offered = 0
         self.failed = 0
 
-    def offer(self, arrival: Arrival, now: float) -> None:
-        """Count a request that was queued at `now`, and record the delay since the request's due
+    def offer(self, arrival: Arrival, now: float | None = None) -> None:
+        """Count a request. If it was scheduled, and queued at `now`, record the delay since its due
         time.
         """
         self.offered += 1
         self._tallies[arrival.service].offered += 1
-        self._lateness.append(now - arrival.due)
+        if now is not None:
+            self._lateness.append(now - arrival.due)
 
     def begin(self, arrival: Arrival, now: float) -> None:
         """Count a request as sent at `now` (seconds since the scenario's beginning)."""

@@ -100,9 +100,7 @@ async def perform(
         await load.drive(stop)
     interrupted = stop.is_set()
     seconds = min(load.elapsed, scenario.duration) if interrupted else scenario.duration
-    found = recorder.results(seconds, interrupted=interrupted)
-    # A closed loop has no scheduled departures.
-    return attrs.evolve(found, pacing=None) if play.closed_loop else found
+    return recorder.results(seconds, interrupted=interrupted)
 
 
 @contextmanager

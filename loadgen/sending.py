@@ -8,7 +8,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-import attrs
 import click
 from rich.console import Group, RenderableType
 from rich.text import Text
@@ -100,12 +99,10 @@ def closed(*, url: str, csv_path: Path | None, output: str, **given: Any) -> Non
         await _require_listener(url)
         with outcomes_file(csv_path) as write, stop_by_signals() as stop:
             recorder, began = RequestRecorder([url], write), datetime.now(UTC)
-            loop = ClosedLoop(url, url, HttpTransport, recorder, load)
+            loop = ClosedLoop(url, HttpTransport, recorder, load)
             await loop.drive(stop)
             seconds = min(loop.elapsed, load.seconds) if stop.is_set() else load.seconds
-            # A closed loop has no scheduled departures.
-            results = recorder.results(seconds, interrupted=stop.is_set())
-            return began, attrs.evolve(results, pacing=None)
+            return began, recorder.results(seconds, interrupted=stop.is_set())
 
     began, results = asyncio.run(send_load())
     summary = {

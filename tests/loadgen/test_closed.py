@@ -50,10 +50,10 @@ class Connection:
 
 async def driven(service, clients, *, stop_after=None):
     outcomes, stop = [], asyncio.Event()
-    recorder = RequestRecorder(["a"], outcomes.append)
+    recorder = RequestRecorder(["http://a/"], outcomes.append)
     if stop_after is not None:
         asyncio.get_running_loop().call_later(stop_after, stop.set)
-    loop = ClosedLoop("a", "http://a/", service.connect, recorder, clients)
+    loop = ClosedLoop("http://a/", service.connect, recorder, clients)
     await loop.drive(stop)
     return loop, outcomes, recorder.results(clients.seconds, interrupted=stop.is_set()).total
 
