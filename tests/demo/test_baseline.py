@@ -27,9 +27,8 @@ def expected():
 @pytest.mark.http
 async def test_its_process_answers_and_one_that_is_left_is_ended(expected):
     async with baseline(1, 1) as beside:
-        await beside.over.wait()
-    assert beside.timeline == expected
+        assert await beside == expected
     async with baseline(1, 60) as beside:
         assert len(multiprocessing.active_children()) == 1
-    assert beside.timeline is None
+    assert beside.result() is None
     assert multiprocessing.active_children() == []

@@ -151,23 +151,23 @@ class DemoSession:
         console.print(line, soft_wrap=whole)
         console.print(f"{show_command(kubeconfig, console.width)}\n", soft_wrap=True)
 
-    async def _run_unless_stopped(self, work: Coroutine[Any, Any, None]) -> None:
+    async def _run_unless_stopped(self, work: Coroutine[Any, Any, object]) -> None:
         """Run the coroutine `work` until done or until a stop is requested."""
         self.stop.heeded = True
         async with asyncio.TaskGroup() as tasks:
-            both = {tasks.create_task(work), tasks.create_task(self._await_stop())}
+            both: set[asyncio.Task[Any]] = {
+                tasks.create_task(work),
+                tasks.create_task(self.stop.asked.wait()),
+            }
             await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
             for task in both:
                 task.cancel()
 
-    async def _await_stop(self) -> None:
-        await self.stop.asked.wait()
-
     async def _finish(self, world: World, runtime: Runtime, replayed: Baseline) -> Frame:
         interrupted = self.stop.asked.is_set()
-        if not interrupted and not replayed.over.is_set():
+        if not interrupted and not replayed.done():
             self.console.print("Waiting for the replay of kube-scheduler.")
-            await self._run_unless_stopped(replayed.wait(PATIENCE))
+            await self._run_unless_stopped(asyncio.wait({replayed}, timeout=PATIENCE))
         return world.frame(runtime, replayed, interrupted=interrupted)
 
     @contextlib.contextmanager

@@ -12,9 +12,6 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from multiprocessing.connection import Connection
 
-import attrs
-
-from kubedsm.process.clock import ends_within
 from kubedsm_lab.demo.setting import (
     CONFIGURATION,
     STABILIZATION_SECONDS,
@@ -25,6 +22,8 @@ from kubedsm_lab.replay.runner import begin_worker
 from kubedsm_lab.replay.timeline import Timeline
 from kubedsm_lab.replay.world import Run, Setup, play
 
+#: kube-scheduler's replay; None if it failed
+Baseline = asyncio.Task[Timeline | None]
 POLICY = "kube-scheduler"
 #: added to the niceness of the demo, which must not wait for the core
 NICENESS = 15
@@ -46,26 +45,16 @@ def _send_replay(results: Connection, seed: int, cycles: int) -> None:
     results.send(replay_baseline(seed, cycles))
 
 
-@attrs.define
-class Baseline:
-    #: None while the replay goes on, and if it failed
-    timeline: Timeline | None = None
-    over: asyncio.Event = attrs.field(factory=asyncio.Event)
-
-    async def follow(self, results: Connection) -> None:
-        with suppress(EOFError):
-            self.timeline = await asyncio.to_thread(results.recv)
-        self.over.set()
-
-    async def wait(self, seconds: float) -> None:
-        """Wait until kube-scheduler's replay of the demo's load ends, for at most `seconds`."""
-        await ends_within(seconds, self.over.wait())
+async def _receive(results: Connection) -> Timeline | None:
+    with suppress(EOFError):
+        found: Timeline = await asyncio.to_thread(results.recv)
+        return found
+    return None
 
 
 @asynccontextmanager
 async def baseline(seed: int, cycles: int) -> AsyncIterator[Baseline]:
     """Replay the demo's load under kube-scheduler in a child process, during the block."""
-    found = Baseline()
     context = multiprocessing.get_context("spawn")
     results, theirs = context.Pipe(duplex=False)
     process = context.Process(target=_send_replay, args=(theirs, seed, cycles), daemon=True)
@@ -75,9 +64,8 @@ async def baseline(seed: int, cycles: int) -> AsyncIterator[Baseline]:
     signal.signal(signal.SIGINT, before)
     theirs.close()
     async with asyncio.TaskGroup() as tasks:
-        tasks.create_task(found.follow(results))
         try:
-            yield found
+            yield tasks.create_task(_receive(results))
         finally:
             process.kill()
             process.join()

@@ -17,7 +17,6 @@ from kubedsm_lab.demo.baseline import Baseline
 from kubedsm_lab.demo.frame import (
     Frame,
     Migrations,
-    Replay,
     SchedulerResult,
     bind_latency,
     until,
@@ -81,7 +80,7 @@ class World:
         loaded = min(seconds, scenario.duration - CYCLE / 2)
         rates = {name: scenario.rate(name, loaded) for name in scenario.services}
         timeline = self.recorder.timeline(self.started, self.clock.monotonic())
-        replayed = beside.timeline
+        replayed = beside.result() if beside.done() else None
         bound, latency = bind_latency(timeline)
         return Frame(
             epoch=epoch,
@@ -95,17 +94,11 @@ class World:
             theirs=None
             if replayed is None
             else SchedulerResult.of(until(replayed, seconds), QOS_TARGETS),
-            replay=_state_of(beside),
+            replay="ready" if replayed else "failed" if beside.done() else "going on",
             moves=dict(sorted(self.begun.items(), key=lambda each: each[1].began)),
             migrations=Migrations.of(timeline),
             interrupted=interrupted,
         )
-
-
-def _state_of(beside: Baseline) -> Replay:
-    if beside.timeline is not None:
-        return "ready"
-    return "failed" if beside.over.is_set() else "going on"
 
 
 @asynccontextmanager
