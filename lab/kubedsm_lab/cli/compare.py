@@ -68,10 +68,7 @@ def compare(
     from kubedsm_lab.replay.runner import choose_workers
 
     log_to(level="ERROR")
-    try:
-        planned = run.choose_experiments(EVERY, only, policies)
-    except run.UnknownNameError as error:
-        raise click.UsageError(str(error)) from None
+    planned = run.choose_experiments(EVERY, only, policies)
     require_libraries("matplotlib", *(name for each in planned for name in each.libraries))
     results = run.ResultDirectory.open(out, {each.name: each for each in EVERY})
     try:

@@ -4,6 +4,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import attrs
+import click
 import msgspec
 
 from kubedsm import __version__
@@ -20,28 +21,24 @@ from kubedsm_lab.replay.page import RESULTS, render_page
 from kubedsm_lab.replay.tables import select_sections
 
 
-class UnknownNameError(ValueError):
-    """Error: no experiment or policy of `kubedsm compare` has the given name."""
-
-
 def choose_experiments(
     known: Sequence[Experiment], names: Sequence[str], policies: Sequence[str]
 ) -> list[Experiment]:
     """Return the experiments of `kubedsm compare` with the given names, or all of them.
 
-    Raises UnknownNameError, also for a policy without an experiment.
+    Raises UsageError for an unknown name, and for a policy without an experiment.
     """
     by_name = {each.name: each for each in known}
     for name in names:
         if name not in by_name:
-            raise UnknownNameError(f"no experiment {name!r}: {_list_names(name, list(by_name))}")
+            raise click.UsageError(f"no experiment {name!r}: {_list_names(name, list(by_name))}")
     found = [each for each in known if not names or each.name in names]
     there = list(dict.fromkeys(policy for each in found for policy in each.policies))
     for policy in policies:
         if policy not in there:
             which = _list_names(policy, there) if there else "they have policies of their own"
             experiments = ", ".join(each.name for each in found)
-            raise UnknownNameError(f"no policy {policy!r} in {experiments}: {which}")
+            raise click.UsageError(f"no policy {policy!r} in {experiments}: {which}")
     return found
 
 

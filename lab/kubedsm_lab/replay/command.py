@@ -1,14 +1,12 @@
 """Implementation of the command `kubedsm replay`: runs, report and page."""
 
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import attrs
 import click
 
-from kubedsm.config.documents import DocumentError
 from kubedsm.config.settings import Configuration, load_file
 from kubedsm.terminal.whole_files import write_whole
 from kubedsm_lab.baselines.registry import KUBEDSM
@@ -33,9 +31,8 @@ from kubedsm_lab.replay.services import load as load_services
 from kubedsm_lab.replay.single_file import one_file
 from kubedsm_lab.replay.sites import experiment as sites
 from kubedsm_lab.replay.sources import runs, sources
-from kubedsm_lab.replay.variants import BASELINES, UnknownPolicyError, contender
+from kubedsm_lab.replay.variants import BASELINES, contender
 from kubedsm_lab.replay.world import Run, Setup
-from loadgen.scenario import ScenarioError
 
 DEFAULT_POLICIES = (KUBEDSM, *BASELINES)
 _PACKING = "packing"
@@ -60,20 +57,19 @@ def replay(options: ReplayOptions) -> None:
     if preset is not None and preset in EXPERIMENTS:
         _run_experiment(EXPERIMENTS[preset], options, workers)
         return
-    with _report_problems():
-        setup = _make_setup(options)
-        names, chosen = _parse_policies(options.policies, setup), sources(options.scenarios)
-        default_seeds = presets.FULL_SEEDS if options.full else presets.REDUCED_SEEDS
-        numbers = range(1, 1 + (options.seeds or default_seeds))
-        if preset:
-            plan = presets.full if options.full else presets.reduced
-            planned = (presets.closed if options.closed_loop else plan)(numbers, setup)
-            planned = [run for run in planned if not names or run.policy in names]
-            if other_than_the_papers(setup):
-                planned = [run for run in planned if not run.setup.rest]
-        else:
-            planned = runs(chosen, names or DEFAULT_POLICIES, numbers, setup)
-        _make_folders(out, page and page.parent)
+    setup = _make_setup(options)
+    names, chosen = _parse_policies(options.policies, setup), sources(options.scenarios)
+    default_seeds = presets.FULL_SEEDS if options.full else presets.REDUCED_SEEDS
+    numbers = range(1, 1 + (options.seeds or default_seeds))
+    if preset:
+        plan = presets.full if options.full else presets.reduced
+        planned = (presets.closed if options.closed_loop else plan)(numbers, setup)
+        planned = [run for run in planned if not names or run.policy in names]
+        if other_than_the_papers(setup):
+            planned = [run for run in planned if not run.setup.rest]
+    else:
+        planned = runs(chosen, names or DEFAULT_POLICIES, numbers, setup)
+    _make_folders(out, page and page.parent)
     if page is not None:
         planned = _film_first(planned)
     outcomes = list(progress("replaying", spread(carry_out, planned, workers), len(planned)))
@@ -81,15 +77,14 @@ def replay(options: ReplayOptions) -> None:
     # The full preset also has other loads and autoscalers than the paper's.
     said = answer(found, presets.PAPER_SCENARIOS if preset else None)
     print_report(found, said, options.output)
-    with _report_problems():
-        if page is not None:
-            _write_page(outcomes, page)
-        if out is not None:
-            title = "kubedsm replay" + (f" --preset {preset}" if preset else "")
-            text = render_text(found, other_than_the_papers(setup), whole=bool(preset))
-            origin = options.cluster_name, options.services_path
-            told = describe_runs(said, text, planned, setup, *origin)
-            write_with_pictures(found, out, title, told)
+    if page is not None:
+        _write_page(outcomes, page)
+    if out is not None:
+        title = "kubedsm replay" + (f" --preset {preset}" if preset else "")
+        text = render_text(found, other_than_the_papers(setup), whole=bool(preset))
+        origin = options.cluster_name, options.services_path
+        told = describe_runs(said, text, planned, setup, *origin)
+        write_with_pictures(found, out, title, told)
 
 
 def _run_experiment(experiment: Preset[Any], options: ReplayOptions, workers: Workers) -> None:
@@ -99,9 +94,8 @@ def _run_experiment(experiment: Preset[Any], options: ReplayOptions, workers: Wo
     if options.preset == _PACKING:
         limits = options.seconds or plan.limits
         plan = attrs.evolve(plan, limits=limits, solver=options.solver, out=options.out)
-    with _report_problems():
-        _make_folders(options.out)
-        experiment.run(plan, workers).publish(str(options.preset), options.out, options.output)
+    _make_folders(options.out)
+    experiment.run(plan, workers).publish(str(options.preset), options.out, options.output)
 
 
 def _film_first(planned: Sequence[Run]) -> list[Run]:
@@ -143,20 +137,6 @@ def _check_usage(options: ReplayOptions) -> None:
         raise click.UsageError(f"--preset {preset} has clusters, pods and policies of its own")
 
 
-@contextmanager
-def _report_problems() -> Iterator[None]:
-    """Print errors in one line; exit with 2 for invalid arguments, otherwise with 1."""
-    try:
-        yield
-    except UnknownPolicyError as error:
-        raise click.UsageError(str(error)) from None
-    except (DocumentError, ScenarioError) as error:
-        raise click.ClickException(str(error)) from None
-    except OSError as error:
-        where = f"{error.filename}: " if error.filename else ""
-        raise click.ClickException(f"{where}{error.strerror or error}") from None
-
-
 def _make_setup(options: ReplayOptions) -> Setup:
     name, services, config = options.cluster_name, options.services_path, options.config_path
     return Setup(
@@ -174,8 +154,8 @@ def _parse_policies(given: str | None, setup: Setup) -> list[str]:
     names = [name.strip() for name in given.split(",")]
     for name in names:
         if not name:
-            raise UnknownPolicyError("--policies: a name is empty")
+            raise click.UsageError("--policies: a name is empty")
         if names.count(name) > 1:
-            raise UnknownPolicyError(f"policy {name!r} is given twice")
+            raise click.UsageError(f"policy {name!r} is given twice")
         contender(name, setup.service_names)
     return names

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 
 import attrs
+import click
 
 from kubedsm.config.documents import DocumentError
 from kubedsm.config.fields import read_section, write_section
@@ -22,10 +23,6 @@ from kubedsm_lab.baselines.registry import KUBEDSM, LOAD_AWARE, ON_REQUEST, POLI
 from kubedsm_lab.emulator.paper import NAMESPACE
 
 Reconfigure = Callable[[Configuration], Configuration]
-
-
-class UnknownPolicyError(ValueError):
-    """Error: no scheduling policy, or variant of KubeDSM, has the given name."""
 
 
 @attrs.frozen
@@ -144,12 +141,12 @@ def _parse_settings(name: str) -> Contender:
     try:
         reconfigure(Configuration())
     except DocumentError as error:
-        raise UnknownPolicyError(f"no policy {name!r}: {error}") from None
+        raise click.UsageError(f"no policy {name!r}: {error}") from None
     return Contender(KUBEDSM, reconfigure)
 
 
 def contender(name: str, services: Iterable[str]) -> Contender:
-    """Return the policy, or variant of KubeDSM, with the given name. Raises UnknownPolicyError.
+    """Return the policy, or variant of KubeDSM, with the given name. Raises UsageError.
 
     A variant that refers to services other than `services` is unknown as well.
     """
@@ -157,10 +154,10 @@ def contender(name: str, services: Iterable[str]) -> Contender:
     if found is None:
         close = difflib.get_close_matches(name, CONTENDERS, 1)
         hint = f"did you mean {close[0]}?" if close else f"there are {', '.join(CONTENDERS)}"
-        raise UnknownPolicyError(f"no policy {name!r}: {hint}")
+        raise click.UsageError(f"no policy {name!r}: {hint}")
     missing = sorted(set(found.services) - set(services))
     if missing:
-        raise UnknownPolicyError(
+        raise click.UsageError(
             f"policy {name!r} is about services {', '.join(found.services)}, "
             f"and there is no {', '.join(missing)}"
         )

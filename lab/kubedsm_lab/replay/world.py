@@ -89,7 +89,7 @@ def seed_rng(seed: int, purpose: str) -> random.Random:
 
 def play(run: Run, camera: Camera | None = None) -> Record:
     """Run one scenario under one policy in virtual time; return the recorded run. Raises
-    UnknownPolicyError.
+    UsageError.
     """
     return run_in_virtual_time(
         _play_run(run, camera), passing=None if camera is None else camera.passing

@@ -140,7 +140,7 @@ class Outcome(msgspec.Struct, frozen=True, rename="camel"):
 
 def play(trial: Trial) -> Outcome:
     """Run one trial of the autoscaler experiment in virtual time; the result is deterministic.
-    Raises UnknownPolicyError.
+    Raises UsageError.
     """
     return run_in_virtual_time(_play_trial(trial))
 

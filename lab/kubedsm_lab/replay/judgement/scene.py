@@ -403,7 +403,7 @@ def judge(trial: Trial, scene: Scene) -> Outcome:
 
 
 def play(trial: Trial, scene: Scene) -> Course:
-    """Play a scene in virtual time. Raises UnknownPolicyError."""
+    """Play a scene in virtual time. Raises UsageError."""
     return run_in_virtual_time(_play_scene(trial, scene))
 
 
