@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import attrs
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -56,8 +57,7 @@ class Outcome:
         return self.failure is None or self.error == TIMEOUT
 
 
-@attrs.frozen
-class Latency:
+class Latency(msgspec.Struct, frozen=True):
     """Latency statistics of requests in milliseconds: mean and nearest-rank percentiles."""
 
     mean: float
@@ -94,8 +94,7 @@ def _to_milliseconds(seconds: float) -> float:
     return round(1000 * float(seconds), 3)
 
 
-@attrs.frozen
-class Served:
+class Served(msgspec.Struct, frozen=True):
     """Number and mean latency of the successful responses of one server."""
 
     answered: int
@@ -128,8 +127,8 @@ class Measures:
             "unfinished": self.unfinished,
             "offeredRate": round(self.offered, 3),
             "achievedRate": round(self.achieved, 3),
-            "latencyMs": None if self.latency is None else attrs.asdict(self.latency),
-            "servedBy": {name: attrs.asdict(served) for name, served in self.servers.items()},
+            "latencyMs": msgspec.to_builtins(self.latency),
+            "servedBy": msgspec.to_builtins(self.servers),
         }
 
 

@@ -26,6 +26,7 @@ from kubedsm_lab.documents import json_as
 from kubedsm_lab.replay.measures import Answers, ResponseTimes
 from kubedsm_lab.replay.recording import Record, TimelineRecorder
 from kubedsm_lab.replay.sightings import READERS, Gone, Sighting
+from loadgen.measures import Latency, Served
 
 #: seconds by which the load may end later: it started later, and waits for responses
 PATIENCE = 120.0
@@ -130,21 +131,11 @@ async def _wait_for_end(
         return None
 
 
-class _Latency(msgspec.Struct, frozen=True):
-    mean: float
-    p95: float
-
-
-class _Served(msgspec.Struct, frozen=True):
-    answered: int
-    mean: float
-
-
 class _Service(msgspec.Struct, frozen=True, rename="camel"):
     requests: int
     answered: int
-    latency_ms: _Latency | None
-    served_by: dict[str, _Served]
+    latency_ms: Latency | None
+    served_by: dict[str, Served]
 
     def times(self) -> ResponseTimes:
         latency = self.latency_ms

@@ -177,10 +177,10 @@ class Measures(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, re
     std: float | None
     #: mean edge share of each service
     shares: dict[str, float | None]
-    latency_ms: dict[str, ResponseTimes]
+    latency_ms: Mapping[str, ResponseTimes]
     overall_latency_ms: ResponseTimes
     unanswered: int | None
-    tier_latency_ms: dict[str, dict[str, float]] = {}
+    tier_latency_ms: Mapping[str, Mapping[Tier, float]] = {}
     migrations: int
     #: of pods younger than `YOUNG`
     young_migrations: int
@@ -217,13 +217,10 @@ def measures_of(record: Record, answers: Answers) -> Measures:
         optimum_share=_round_value(optimum_share(record, levels)),
         std=_round_value(deviation_of_shares(known)),
         shares={name: _round_value(share) for name, share in shares.items()},
-        latency_ms=dict(answers.responses),
+        latency_ms=answers.responses,
         overall_latency_ms=answers.overall,
         unanswered=answers.unanswered,
-        tier_latency_ms={
-            service: {tier.value: mean for tier, mean in means.items()}
-            for service, means in answers.by_tier.items()
-        },
+        tier_latency_ms=answers.by_tier,
         migrations=len(timeline.moves),
         young_migrations=sum(move.age < YOUNG for move in timeline.moves),
         taken_back=sum(move.taken_back for move in timeline.moves),
