@@ -113,7 +113,7 @@ def _run_hpa(asked: Asked) -> Findings:
     if asked.policies:
         contenders = list(dict.fromkeys([*asked.policies, REFERENCE]))
         plan = attrs.evolve(plan, contenders=contenders)
-    return hpa.run(plan, asked.workers)
+    return hpa.PRESET.run(plan, asked.workers)
 
 
 def _run_nodes(asked: Asked) -> Findings:
@@ -151,13 +151,13 @@ def _run_paper(asked: Asked) -> Findings:
 
 def _run_load_aware(asked: Asked) -> Findings:
     look = load_aware.Plan(list(GRAPHS)[:1], (50,), seeds=1)
-    return load_aware.run(load_aware.PRESET.short if asked.full else look, asked.workers)
+    return load_aware.PRESET.run(load_aware.PRESET.short if asked.full else look, asked.workers)
 
 
 def _run_packing(asked: Asked) -> Findings:
     # The number of seeds in docs/explanation/packing.md, or a short experiment.
     plan = attrs.evolve(packing.PRESET.short, seeds=4 if asked.full else 1)
-    return packing.run(plan, asked.workers)
+    return packing.PRESET.run(plan, asked.workers)
 
 
 _TEXTS = msgspec.toml.decode(

@@ -74,29 +74,38 @@ class Preset(Generic[P]):
     run: Callable[[P, Workers], Findings]
 
 
-def play_trials(
+def model_preset(
     name: str,
+    short: P,
+    full: P,
+    trials: Callable[[P], Sequence[T]],
     play: Callable[[T], Outcome],
-    trials: Sequence[T],
-    workers: Workers,
     *,
-    method: str,
+    method: Callable[[P], str],
     answer: Callable[[Sequence[Outcome]], str],
     sections: Callable[[Sequence[Outcome]], Sequence[Section]],
     rankings: Callable[[Sequence[Outcome]], Sequence[Ranking]] = lambda _: (),
     draw: Callable[[Sequence[Outcome]], Pictures] = lambda _: {},
-) -> Findings:
-    """Play the trials of a modelled experiment, and derive its results from all outcomes."""
-    done = list(progress(name, spread(play, trials, workers), len(trials)))
-    return Findings(
-        answer=answer(done),
-        origin=MODELLED,
-        method=method,
-        sections=sections(done),
-        rankings=rankings(done),
-        results=msgspec.json.encode({"emulated": True, "modelled": True, "trials": done}) + b"\n",
-        draw=lambda: draw(done),
-    )
+) -> Preset[P]:
+    """Return the preset of a modelled experiment, which plays the trials of a plan, and derives its
+    results from all outcomes.
+    """
+
+    def run(plan: P, workers: Workers) -> Findings:
+        planned = trials(plan)
+        done = list(progress(name, spread(play, planned, workers), len(planned)))
+        results = {"emulated": True, "modelled": True, "trials": done}
+        return Findings(
+            answer=answer(done),
+            origin=MODELLED,
+            method=method(plan),
+            sections=sections(done),
+            rankings=rankings(done),
+            results=msgspec.json.encode(results) + b"\n",
+            draw=lambda: draw(done),
+        )
+
+    return Preset(short, full, run)
 
 
 def select_trials(outcomes: Iterable[Outcome], **chosen: object) -> list[Outcome]:

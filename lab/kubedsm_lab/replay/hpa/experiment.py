@@ -7,15 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 import attrs
 
 from kubedsm_lab.baselines.registry import CACHE_SCHEDULER, KUBEDSM
-from kubedsm_lab.replay.findings import Findings, Preset, play_trials
+from kubedsm_lab.replay.findings import model_preset
 from kubedsm_lab.replay.hpa.service import DEMAND
-from kubedsm_lab.replay.hpa.tables import (
-    answer,
-    by_policy,
-    rankings,
-    recovery,
-    sections,
-)
+from kubedsm_lab.replay.hpa.tables import answer, by_policy, rankings, recovery, sections
 from kubedsm_lab.replay.hpa.trial import LOOK, Outcome, Trial, play
 from kubedsm_lab.replay.hpa.trial import Look as Sample
 from kubedsm_lab.replay.plots import (
@@ -29,7 +23,6 @@ from kubedsm_lab.replay.plots import (
 )
 from kubedsm_lab.replay.presets import REFERENCE
 from kubedsm_lab.replay.published import PUBLISHED
-from kubedsm_lab.replay.runner import Workers
 from loadgen.recovery import FIND_SECONDS, HOLD_SECONDS, WINDOW_SECONDS
 
 METHOD = (
@@ -61,8 +54,7 @@ class Plan:
     later: Sequence[float] = LATER
     demands: Sequence[float] = DEMANDS
 
-    @property
-    def all(self) -> list[Trial]:
+    def list_trials(self) -> list[Trial]:
         """Return all trials of the plan: each policy with normal and with instant scheduling, and
         variants under kube-scheduler.
 
@@ -79,23 +71,6 @@ class Plan:
             for policy, later, demand in kinds
             for seed in range(1, self.seeds + 1)
         ]
-
-
-def run(plan: Plan, workers: Workers) -> Findings:
-    return play_trials(
-        "hpa",
-        play,
-        plan.all,
-        workers,
-        method=f"{METHOD}; seeds: {plan.seeds}",
-        answer=answer,
-        sections=sections,
-        rankings=rankings,
-        draw=draw_pictures,
-    )
-
-
-PRESET = Preset(Plan(seeds=20), Plan(seeds=50), run)
 
 
 def draw_pictures(outcomes: Sequence[Outcome]) -> dict[str, bytes]:
@@ -153,3 +128,17 @@ def _plot_recoveries(plain: Mapping[str, list[Outcome]]) -> list[Panel]:
     across = "windows from HOLD's start"
     panel = plot_lines("share of seeds", lines, across, "", over=over, top=1.02, marks=marks)
     return [plot_key("schedulers", looks), panel]
+
+
+PRESET = model_preset(
+    "hpa",
+    Plan(seeds=20),
+    Plan(seeds=50),
+    Plan.list_trials,
+    play,
+    method=lambda plan: f"{METHOD}; seeds: {plan.seeds}",
+    answer=answer,
+    sections=sections,
+    rankings=rankings,
+    draw=draw_pictures,
+)

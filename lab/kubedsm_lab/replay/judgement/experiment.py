@@ -8,16 +8,10 @@ from itertools import product, starmap
 import attrs
 
 from kubedsm_lab.baselines.registry import KUBEDSM
-from kubedsm_lab.replay.findings import (
-    Findings,
-    Preset,
-    play_trials,
-    select_trials,
-)
+from kubedsm_lab.replay.findings import model_preset, select_trials
 from kubedsm_lab.replay.judgement.scene import Outcome, Trial, judge
 from kubedsm_lab.replay.judgement.scenes import SCENES
 from kubedsm_lab.replay.presets import REFERENCE
-from kubedsm_lab.replay.runner import Workers
 from kubedsm_lab.replay.tables import Section, Table, fill_sections, mean, number
 
 METHOD = "The schedulers ran on an emulated cluster in virtual time"
@@ -29,28 +23,12 @@ CONTENDERS = (KUBEDSM, STILL, REFERENCE)
 class Plan:
     seeds: int
 
-    @property
-    def all(self) -> list[Trial]:
+    def list_trials(self) -> list[Trial]:
         return list(starmap(Trial, product(SCENES, CONTENDERS, range(1, self.seeds + 1))))
 
 
 def play(trial: Trial) -> Outcome:
     return judge(trial, SCENES[trial.scene])
-
-
-def run(plan: Plan, workers: Workers) -> Findings:
-    return play_trials(
-        "judgement",
-        play,
-        plan.all,
-        workers,
-        method=f"{METHOD}; seeds: {plan.seeds}",
-        answer=answer,
-        sections=sections,
-    )
-
-
-PRESET = Preset(Plan(seeds=1), Plan(seeds=5), run)
 
 
 def answer(outcomes: Sequence[Outcome]) -> str:
@@ -96,3 +74,15 @@ def _tabulate_expectations(outcomes: Sequence[Outcome]) -> Table:
         [name, SCENES[name].story, "; ".join(each.text for each in SCENES[name].expected)]
         for name in names
     ]
+
+
+PRESET = model_preset(
+    "judgement",
+    Plan(seeds=1),
+    Plan(seeds=5),
+    Plan.list_trials,
+    play,
+    method=lambda plan: f"{METHOD}; seeds: {plan.seeds}",
+    answer=answer,
+    sections=sections,
+)

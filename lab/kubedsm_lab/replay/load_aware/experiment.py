@@ -6,12 +6,7 @@ from itertools import product
 import attrs
 
 from kubedsm_lab.baselines.registry import KUBEDSM
-from kubedsm_lab.replay.findings import (
-    Findings,
-    Preset,
-    Selection,
-    play_trials,
-)
+from kubedsm_lab.replay.findings import Selection, model_preset
 from kubedsm_lab.replay.load_aware.application import GRAPHS, SCENARIOS
 from kubedsm_lab.replay.load_aware.trial import CONTENDERS, OURS, Outcome, Trial, play
 from kubedsm_lab.replay.plots import (
@@ -25,7 +20,6 @@ from kubedsm_lab.replay.plots import (
 from kubedsm_lab.replay.presets import REFERENCE
 from kubedsm_lab.replay.published import PUBLISHED
 from kubedsm_lab.replay.rankings import Ranking
-from kubedsm_lab.replay.runner import Workers
 from kubedsm_lab.replay.tables import Section, Table, fill_sections, grid, mean, number
 
 METHOD = (
@@ -47,32 +41,10 @@ class Plan:
     contenders: Sequence[str] = tuple(CONTENDERS)
     minutes: float = 30
 
-    @property
-    def all(self) -> list[Trial]:
+    def list_trials(self) -> list[Trial]:
         seeds = range(1, self.seeds + 1)
         kinds = product(self.graphs, self.scenarios, self.users, self.contenders, seeds)
         return [Trial(*kind, self.minutes) for kind in kinds]
-
-
-def run(plan: Plan, workers: Workers) -> Findings:
-    return play_trials(
-        "load-aware",
-        play,
-        plan.all,
-        workers,
-        method=f"{METHOD}; trials of each kind: {plan.seeds}, of {plan.minutes:g} minutes",
-        answer=answer,
-        sections=sections,
-        rankings=rankings,
-        draw=draw_pictures,
-    )
-
-
-PRESET = Preset(
-    Plan(list(GRAPHS), (20, 50, 80), seeds=1),
-    Plan(list(GRAPHS), range(10, 101, 10), seeds=10),
-    run,
-)
 
 
 @attrs.frozen
@@ -227,3 +199,17 @@ def _plot_graph(outcomes: Sequence[Outcome], graph: str) -> list[Panel]:
             lines.append(Line(name, look, known))
         panels.append(plot_lines(f"scenario {scenario}", lines, "users", "p95, s"))
     return panels
+
+
+PRESET = model_preset(
+    "load-aware",
+    Plan(list(GRAPHS), (20, 50, 80), seeds=1),
+    Plan(list(GRAPHS), range(10, 101, 10), seeds=10),
+    Plan.list_trials,
+    play,
+    method=lambda plan: f"{METHOD}; trials of each kind: {plan.seeds}, of {plan.minutes:g} minutes",
+    answer=answer,
+    sections=sections,
+    rankings=rankings,
+    draw=draw_pictures,
+)

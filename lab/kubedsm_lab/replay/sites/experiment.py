@@ -7,13 +7,7 @@ from itertools import product, starmap
 import attrs
 
 from kubedsm_lab.baselines.registry import KUBEDSM
-from kubedsm_lab.replay.findings import (
-    Findings,
-    Preset,
-    Selection,
-    play_trials,
-)
-from kubedsm_lab.replay.runner import Workers
+from kubedsm_lab.replay.findings import Selection, model_preset
 from kubedsm_lab.replay.sites.trial import CONTENDERS, OURS, ZONE_SPREAD, Outcome, Trial, play
 from kubedsm_lab.replay.tables import Section, Table, fill_sections, mean, number, with_interval
 
@@ -33,29 +27,9 @@ class Plan:
     peaks: Sequence[float]
     seeds: int
 
-    @property
-    def all(self) -> list[Trial]:
+    def list_trials(self) -> list[Trial]:
         seeds = range(1, self.seeds + 1)
         return list(starmap(Trial, product(self.sites, self.peaks, CONTENDERS, seeds)))
-
-
-def run(plan: Plan, workers: Workers) -> Findings:
-    return play_trials(
-        "sites",
-        play,
-        plan.all,
-        workers,
-        method=f"{METHOD}; trials of each kind: {plan.seeds}, of one day",
-        answer=answer,
-        sections=sections,
-    )
-
-
-PRESET = Preset(
-    Plan((5, 10, 20), (3.0,), seeds=1),
-    Plan((5, 10, 20), (1.0, 3.0, 6.0), seeds=5),
-    run,
-)
 
 
 @attrs.frozen
@@ -158,3 +132,15 @@ def answer(outcomes: Sequence[Outcome]) -> str:
         f" {ours.mean('response_ms'):.1f} ms, {number(mean(tried.lower(ZONE_SPREAD)), 1)} % below"
         f" {ZONE_SPREAD}."
     )
+
+
+PRESET = model_preset(
+    "sites",
+    Plan((5, 10, 20), (3.0,), seeds=1),
+    Plan((5, 10, 20), (1.0, 3.0, 6.0), seeds=5),
+    Plan.list_trials,
+    play,
+    method=lambda plan: f"{METHOD}; trials of each kind: {plan.seeds}, of one day",
+    answer=answer,
+    sections=sections,
+)
