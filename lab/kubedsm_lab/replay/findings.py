@@ -126,10 +126,9 @@ class Selection(Generic[Outcome]):
     def select(self, **chosen: object) -> Self:
         return attrs.evolve(self, outcomes=select_trials(self.outcomes, **chosen))
 
-    def list_contenders(self, known: Iterable[str]) -> list[str]:
-        """Return the known contenders with results, in the given order."""
-        tried = {each.trial.contender for each in self.outcomes}
-        return [name for name in known if name in tried]
+    @property
+    def contenders(self) -> list[str]:
+        return list(dict.fromkeys(each.trial.contender for each in self.outcomes))
 
     def mean(self, figure: str) -> float | None:
         """Return the mean of an attribute of the outcomes; None without outcomes."""

@@ -87,9 +87,9 @@ class Course:
         """Return the intervals without changes of Ready pods between two times in seconds."""
         end = self.timeline.end if until is None else until
         return [
-            attrs.evolve(level, since=max(since, level.since), until=min(end, level.until))
-            for level in self.timeline.levels(min(0.0, self.timeline.beginning))
-            if level.until > since and level.since < end
+            attrs.evolve(level, until=min(end, level.until))
+            for level in self.timeline.levels(since)
+            if level.since < end
         ]
 
     def share(self, service: str, since: float = 0.0, until: float | None = None) -> float:

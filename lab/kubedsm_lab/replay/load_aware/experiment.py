@@ -54,16 +54,11 @@ class Tried(Selection[Outcome]):
     @property
     def kinds(self) -> list[tuple[str, int]]:
         """Return the combinations of call graph and scenario that the selected trials cover."""
-        tried = {(each.trial.graph, each.trial.scenario) for each in self.outcomes}
-        return [each for each in ((g, s) for g in GRAPHS for s in SCENARIOS) if each in tried]
+        return list(dict.fromkeys((o.trial.graph, o.trial.scenario) for o in self.outcomes))
 
     @property
     def users(self) -> list[int]:
         return sorted({each.trial.users for each in self.outcomes})
-
-    @property
-    def contenders(self) -> list[str]:
-        return self.list_contenders(CONTENDERS)
 
     def lower(self, contender: str) -> float | None:
         """Return by how many percent the contender's p95 latency is below kube-scheduler's,

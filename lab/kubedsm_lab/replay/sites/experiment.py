@@ -45,10 +45,6 @@ class Tried(Selection[Outcome]):
             for sites, peak in tried
         }
 
-    @property
-    def contenders(self) -> list[str]:
-        return self.list_contenders(CONTENDERS)
-
     def list_values(self, figure: str) -> list[float]:
         return [getattr(each, figure) for each in self.outcomes]
 
