@@ -176,7 +176,7 @@ def test_tables_have_ours_beside_what_was_published():
 @pytest.fixture
 def tiny(monkeypatch):
     """A short form of two instances, of which no result depends on the machine."""
-    monkeypatch.setattr(experiment, "shapes", lambda _: [Shape(4, 4, 1, 95), Shape(4, 4, 1, 105)])
+    monkeypatch.setattr(experiment, "SHAPES", (Shape(4, 4, 1, 95), Shape(4, 4, 1, 105)))
     monkeypatch.setattr(experiment, "solver_of", lambda *_: Highs(nodes=50))
     short = attrs.evolve(PRESET, short=Plan(1, (4,), (PLENTY,)))
     monkeypatch.setitem(EXPERIMENTS, "packing", short)

@@ -15,7 +15,7 @@ from kubedsm.solvers.available import SolverKind, explain_missing, is_installed,
 from kubedsm_lab.output_files import append_whole
 from kubedsm_lab.replay.findings import Findings, Preset
 from kubedsm_lab.replay.packing.attempts import Attempt, attempt
-from kubedsm_lab.replay.packing.instances import PRIORITIES, Shape, seeds, shapes
+from kubedsm_lab.replay.packing.instances import PRIORITIES, SHAPES, Shape, seeds
 from kubedsm_lab.replay.packing.tables import answer, rankings, sections
 from kubedsm_lab.replay.runner import Workers, processors, progress, spread
 
@@ -43,13 +43,12 @@ class Plan:
         """Return the instances to pack as pairs (shape, seed), ordered by seed, so a prefix is a
         smaller plan.
         """
-        planned = list(shapes([1]))
-        drawing = spread(partial(seeds, number=self.seeds), planned, workers)
-        chosen = list(progress("drawing instances", drawing, len(planned)))
+        drawing = spread(partial(seeds, number=self.seeds), SHAPES, workers)
+        chosen = list(progress("drawing instances", drawing, len(SHAPES)))
         return [
             (msgspec.structs.replace(shape, priorities=priorities), seed)
             for at_once in zip(*chosen, strict=True)
-            for shape, seed in zip(planned, at_once, strict=True)
+            for shape, seed in zip(SHAPES, at_once, strict=True)
             for priorities in self.priorities
         ]
 

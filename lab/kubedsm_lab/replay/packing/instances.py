@@ -6,8 +6,8 @@ arrive in ReplicaSets, one set after the other.
 """
 
 import random
-from collections.abc import Iterator, Sequence
-from itertools import count, islice
+from collections.abc import Sequence
+from itertools import count, islice, product
 
 import attrs
 import msgspec
@@ -54,6 +54,14 @@ class Shape(msgspec.Struct, frozen=True, order=True, rename="camel"):
     usage: int
 
 
+#: shapes of one priority level
+SHAPES = tuple(
+    Shape(nodes, pods_per_node, 1, usage)
+    for nodes, pods_per_node, usage in product(NODES, PODS_PER_NODE, USAGES)
+    if (nodes, pods_per_node, usage) != _LEFT_OUT
+)
+
+
 @attrs.frozen
 class Instance:
     #: nodes without pods
@@ -98,15 +106,6 @@ def seeds(shape: Shape, number: int) -> list[int]:
     if shape.usage >= _FULL:
         return [*range(1, number + 1)]
     return [*islice((seed for seed in count(1) if _leaves_some(instance(shape, seed))), number)]
-
-
-def shapes(priorities: Sequence[int]) -> Iterator[Shape]:
-    for nodes in NODES:
-        for pods_per_node in PODS_PER_NODE:
-            for levels in priorities:
-                for usage in USAGES:
-                    if (nodes, pods_per_node, usage) != _LEFT_OUT:
-                        yield Shape(nodes, pods_per_node, levels, usage)
 
 
 def by_name(pod: Pod, fitting: Sequence[Node], room: NodeUsage, _rng: random.Random) -> Node:
