@@ -11,7 +11,6 @@ from kubedsm_lab.baselines.registry import ON_REQUEST
 from kubedsm_lab.replay.presets import (
     EQUAL_RATE_SCENARIOS,
     MAIN_POLICIES,
-    MIDDLE_SCENARIO,
     PAPER_SCENARIOS,
     TRIED_VALUES,
     as_recorded,
@@ -80,8 +79,8 @@ def test_the_whole_evaluation_is_what_its_tables_show():
     assert {policy for name, policy in found if name == "1.1-.4"} == everybody - set(QOS_VARIANTS)
     assert {name for name, _ in found} - set(PAPER_SCENARIOS) == {
         *map(equal_rates, EQUAL_RATE_SCENARIOS),
-        name_stabilized(MIDDLE_SCENARIO, 60),
-        name_stabilized(MIDDLE_SCENARIO, 300),
+        name_stabilized(60),
+        name_stabilized(300),
         *map(as_recorded, PAPER_SCENARIOS),
     }
     assert {run.setup.stabilization_seconds for run in runs} == {5, 60, 300}

@@ -2,7 +2,7 @@
 
 As in the default profile, every Score plugin rates each feasible node, the ratings are normalised
 to 0..100, and the highest weighted sum wins. Plugins that would rate all nodes alike
-(VolumeBinding, NodePorts ...) are left out. Preemption is in `runtime.preemptor` and `arrivals`.
+(VolumeBinding, NodePorts ...) are left out. Preemption is in `arrivals`.
 Source: the plugins' documentation and code in Kubernetes 1.36, k8s.io/kubernetes/pkg/scheduler.
 """
 

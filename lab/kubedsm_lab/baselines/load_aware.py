@@ -1,8 +1,8 @@
 """Scheduler of the load-aware paper: kube-scheduler with a Score plugin for measured load, and a
 descheduler.
 
-The plugin is `core.goals.load`. The descheduler evicts one pod per run; the scheduler places the
-replacement.
+The plugin is `kubedsm.objective.load`. The descheduler evicts one pod per run; the scheduler places
+the replacement.
 """
 
 from collections.abc import Sequence

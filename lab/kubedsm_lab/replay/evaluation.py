@@ -229,8 +229,7 @@ def _tabulate_costs(measured: Measured) -> Table:
 
 def _tabulate_stabilizations(measured: Measured) -> Table:
     named = {"5 s": MIDDLE_SCENARIO} | {
-        f"{seconds} s": name_stabilized(MIDDLE_SCENARIO, seconds)
-        for seconds in OTHER_STABILIZATIONS
+        f"{seconds} s": name_stabilized(seconds) for seconds in OTHER_STABILIZATIONS
     }
     shown = {head: name for head, name in named.items() if measured.has(name)}
     if len(shown) <= 1:

@@ -62,11 +62,11 @@ RECORDED_REST = 300.0
 CLOSED_SERVICE_TIME = 0.005
 
 
-def name_stabilized(scenario: str, seconds: int) -> str:
-    """Return the name of the scenario's variant with a scale-down stabilisation of the autoscalers
-    in seconds.
+def name_stabilized(seconds: int) -> str:
+    """Return the name of the middle scenario with a scale-down stabilisation of the autoscalers in
+    seconds.
     """
-    return f"{scenario} stabilisation {seconds}s"
+    return f"{MIDDLE_SCENARIO} stabilisation {seconds}s"
 
 
 def equal_rates(scenario: str) -> str:
@@ -156,7 +156,7 @@ def full(seeds: Sequence[int], setup: Setup) -> list[Run]:
     ]
     found += runs(equal, EQUAL_RATE_POLICIES, seeds, setup)
     for seconds in OTHER_STABILIZATIONS:
-        name = name_stabilized(MIDDLE_SCENARIO, seconds)
+        name = name_stabilized(seconds)
         slower = attrs.evolve(setup, stabilization_seconds=seconds)
         found += runs(
             [recipe(name, *PAPER_SCENARIOS[MIDDLE_SCENARIO])], MAIN_POLICIES, seeds, slower
