@@ -306,12 +306,11 @@ def optimum_share(record: Record, levels: Sequence[Level]) -> float | None:
 def model_answers(run: Run, timeline: Timeline) -> Answers:
     """Compute the response latencies of a replayed run by the workload model."""
     responses = _model_responses(run, timeline)
-    everything = [array for array in responses.values() if len(array.times)]
     return Answers(
         {n: ResponseTimes.of(r.times, r.network) for n, r in responses.items()},
         ResponseTimes.of(
-            np.concatenate([np.zeros(0), *(r.times for r in everything)]),
-            np.concatenate([np.zeros(0), *(r.network for r in everything)]),
+            np.concatenate([r.times for r in responses.values()]),
+            np.concatenate([r.network for r in responses.values()]),
         ),
         sum(r.unanswered for r in responses.values()),
     )

@@ -52,8 +52,9 @@ def split_timeline(
         for life, more in changes.get(moment, ()):
             service = names.index(life.service)
             totals[service] += more
-            if life.node in site_of:
-                pods[service, site_of[life.node]] += more
+            site = None if life.node is None else site_of.get(life.node)
+            if site is not None:
+                pods[service, site] += more
         yield Stretch(until - moment, int(moment / HOUR), pods.copy(), totals.copy())
 
 
