@@ -20,7 +20,7 @@ from kubedsm_lab.replay.packing.attempts import Attempt, Call, Category
 from kubedsm_lab.replay.packing.instances import Shape
 from kubedsm_lab.replay.plots import Bar, Look, plot_bars, render_picture
 from kubedsm_lab.replay.rankings import Place, Ranking
-from kubedsm_lab.replay.tables import Section
+from kubedsm_lab.replay.tables import Section, fill_sections
 from support import command_line
 
 PICTURE = render_picture("Rounds", "", [plot_bars("r", [Bar("a", Look(0, 0), 1)], 1, str)])
@@ -270,10 +270,10 @@ def test_figures_of_packing_are_of_the_calls_within_the_seconds():
     ("sections", "name"),
     [
         (burst_result.sections(burst_result.BurstResult(1, 1, emulated=True, sides=())), "burst"),
-        (hpa_tables.sections([]), "hpa"),
+        (fill_sections("hpa", hpa_tables.TABLES, []), "hpa"),
         (nodes_result.sections(nodes_result.NodesResult(1, 1, sides=())), "nodes"),
         (evaluation.sections({"means": [], "runs": []}), "paper"),
-        (load_aware.sections([]), "load-aware"),
+        (fill_sections("load-aware", load_aware.TABLES, load_aware.Tried([])), "load-aware"),
         (packing_tables.sections([]), "packing"),
     ],
 )

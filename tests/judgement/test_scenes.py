@@ -7,7 +7,7 @@ import pytest
 
 from kubedsm_lab.baselines.registry import KUBEDSM
 from kubedsm_lab.replay.judgement import experiment
-from kubedsm_lab.replay.judgement.experiment import CONTENDERS, answer, play, sections
+from kubedsm_lab.replay.judgement.experiment import CONTENDERS, TABLES, answer, play
 from kubedsm_lab.replay.judgement.scene import Outcome, Trial, judge
 from kubedsm_lab.replay.judgement.scenes import SCENES
 from kubedsm_lab.replay.presets import REFERENCE
@@ -30,14 +30,13 @@ def test_expectations_tell_schedulers_apart():
 
 def test_the_table_has_expectation_and_gain_of_each_scene():
     done = [play(Trial("new edge node", name, 1)) for name in CONTENDERS]
-    scenes, stories = sections(done)
-    headings, [line] = scenes.table
+    headings, [line] = TABLES["Scenes"](done)
     cells = dict(zip(headings, line, strict=True))
     assert (cells["course"], cells["migrations"]) == ("as expected", "4")
     assert cells[f"share, {REFERENCE}"] == cells["share, no-migration"] == "0.50"
     # four pods at the edge for nearly the nine minutes that are left
     assert 8.5 < float(cells["gain"]) < 9
-    assert stories.table[1][0][1] == SCENES["new edge node"].story
+    assert TABLES["Expectations"](done)[1][0][1] == SCENES["new edge node"].story
     assert answer(done) == "KubeDSM does what an operator expects in 1 of 1 scenes."
 
 
@@ -59,7 +58,6 @@ def test_all_scenes_are_on_the_page():
     """Otherwise: paste the tables of `kubedsm replay --preset judgement` into the page."""
     runs = [Outcome(Trial(name, KUBEDSM, 1), 1.0, 0, 0.0, 0.0, ()) for name in SCENES]
     page = (Path(__file__).parents[2] / "docs/explanation/judgement.md").read_text()
-    _, stories = sections(runs)
-    assert markdown(*stories.table) in page
+    assert markdown(*TABLES["Expectations"](runs)) in page
     shown = [line.split(" | ")[:2] for line in page.splitlines() if line.count(" | ") == 6]
     assert shown[2:] == [[f"| {name}", "as expected"] for name in SCENES]

@@ -22,12 +22,12 @@ from kubedsm_lab.replay.load_aware.application import (
     Function,
     Resource,
 )
-from kubedsm_lab.replay.load_aware.experiment import PRESET, Plan, sections
+from kubedsm_lab.replay.load_aware.experiment import PRESET, TABLES, Plan, Tried
 from kubedsm_lab.replay.load_aware.history import LoadHistory, ModelledPrometheus
 from kubedsm_lab.replay.load_aware.model import Chance, Traffic, end_to_end, visit_seconds
 from kubedsm_lab.replay.load_aware.trial import OURS, PAPER, Outcome, Trial, play
 from kubedsm_lab.replay.presets import REFERENCE
-from kubedsm_lab.replay.tables import as_markdown
+from kubedsm_lab.replay.tables import as_markdown, fill_sections
 from kubedsm_lab.replay.virtual_time import VirtualClock
 from support.command_line import kubedsm
 from support.evaluations import lines_in
@@ -131,7 +131,7 @@ def outcome(contender, users=10, seed=1, *, scenario=1, p95=1.0, **more):
 
 
 def lines_of(title, made):
-    return lines_in(as_markdown(sections(made), "by hand"), title)
+    return lines_in(as_markdown(fill_sections("load-aware", TABLES, Tried(made)), "by hand"), title)
 
 
 def test_tables_have_ours_beside_what_was_published():

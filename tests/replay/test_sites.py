@@ -20,7 +20,7 @@ from kubedsm_lab.replay.sites.demand import (
     Demand,
     count_nodes,
 )
-from kubedsm_lab.replay.sites.experiment import sections
+from kubedsm_lab.replay.sites.experiment import TABLES, Tried
 from kubedsm_lab.replay.sites.nearness import (
     Clairvoyant,
     Served,
@@ -30,6 +30,7 @@ from kubedsm_lab.replay.sites.nearness import (
     split_timeline,
 )
 from kubedsm_lab.replay.sites.trial import CONTENDERS, OURS, Trial, play
+from kubedsm_lab.replay.tables import fill_sections
 from kubedsm_lab.replay.timeline import Life, Timeline
 from support.drawing import drawn_cases
 from support.pods import made_pod
@@ -153,7 +154,8 @@ def test_trials_are_tabulated_and_play_the_same_twice(monkeypatch):
         assert each.best_ms <= each.response_ms
         assert each.near + each.elsewhere + each.cloud == pytest.approx(1, abs=1e-5)
         assert each.lost_pod_seconds == 0
-    tables = {section.title: section.table for section in sections(outcomes)}
+    sections = fill_sections("sites", TABLES, Tried(outcomes))
+    tables = {section.title: section.table for section in sections}
     headings, (row,) = tables["Requests served at their own site"]
     assert headings == ["", *CONTENDERS]
     assert row[0] == "5 sites, peak 3:1"
@@ -163,9 +165,8 @@ def test_trials_are_tabulated_and_play_the_same_twice(monkeypatch):
         for each in outcomes
         for seed in (1, 2, 3)
     ]
-    tables = {section.title: section.table for section in sections(seeds)}
     near = next(f"{each.near:.3f}" for each in outcomes if each.trial.contender == OURS)
-    assert tables["At a glance"][1][0][1] == f"{near} [{near}, {near}]"
+    assert TABLES["At a glance"](Tried(seeds))[1][0][1] == f"{near} [{near}, {near}]"
 
 
 def test_nodes_are_divided_by_users_with_one_for_each_site():

@@ -4,7 +4,7 @@ An experiment has a plan, runs its trials in several processes, and derives resu
 outcomes.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Generic, Protocol, Self, TypeVar
 
@@ -16,10 +16,11 @@ from kubedsm_lab.replay.page import Pictures, write_report
 from kubedsm_lab.replay.provenance import render_report
 from kubedsm_lab.replay.rankings import Ranking
 from kubedsm_lab.replay.runner import Workers, progress, spread
-from kubedsm_lab.replay.tables import Section, as_markdown, mean
+from kubedsm_lab.replay.tables import Section, Table, as_markdown, fill_sections, mean
 
 MODELLED = "**Emulated, and modelled**: nothing here was measured on a real cluster."
 T = TypeVar("T")
+S = TypeVar("S")
 
 
 class _Tried(Protocol):
@@ -80,29 +81,33 @@ def model_preset(
     full: P,
     trials: Callable[[P], Sequence[T]],
     play: Callable[[T], Outcome],
+    select: Callable[[Sequence[Outcome]], S],
     *,
     method: Callable[[P], str],
-    answer: Callable[[Sequence[Outcome]], str],
-    sections: Callable[[Sequence[Outcome]], Sequence[Section]],
-    rankings: Callable[[Sequence[Outcome]], Sequence[Ranking]] = lambda _: (),
-    draw: Callable[[Sequence[Outcome]], Pictures] = lambda _: {},
+    answer: Callable[[S], str],
+    tables: Mapping[str, Callable[[S], Table]],
+    rankings: Callable[[S], Sequence[Ranking]] = lambda _: (),
+    draw: Callable[[S], Pictures] = lambda _: {},
 ) -> Preset[P]:
     """Return the preset of a modelled experiment, which plays the trials of a plan, and derives its
-    results from all outcomes.
+    results from what `select` makes of all outcomes.
+
+    `name` selects the descriptions of the tables in WORDS.
     """
 
     def run(plan: P, workers: Workers) -> Findings:
         planned = trials(plan)
         done = list(progress(name, spread(play, planned, workers), len(planned)))
         results = {"emulated": True, "modelled": True, "trials": done}
+        tried = select(done)
         return Findings(
-            answer=answer(done),
+            answer=answer(tried),
             origin=MODELLED,
             method=method(plan),
-            sections=sections(done),
-            rankings=rankings(done),
+            sections=fill_sections(name, tables, tried),
+            rankings=rankings(tried),
             results=msgspec.json.encode(results) + b"\n",
-            draw=lambda: draw(done),
+            draw=lambda: draw(tried),
         )
 
     return Preset(short, full, run)

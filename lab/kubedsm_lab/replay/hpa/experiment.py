@@ -9,7 +9,7 @@ import attrs
 from kubedsm_lab.baselines.registry import CACHE_SCHEDULER, KUBEDSM
 from kubedsm_lab.replay.findings import model_preset
 from kubedsm_lab.replay.hpa.service import DEMAND
-from kubedsm_lab.replay.hpa.tables import answer, by_policy, rankings, recovery, sections
+from kubedsm_lab.replay.hpa.tables import TABLES, answer, by_policy, rankings, recovery
 from kubedsm_lab.replay.hpa.trial import LOOK, Outcome, Trial, play
 from kubedsm_lab.replay.hpa.trial import Look as Sample
 from kubedsm_lab.replay.plots import (
@@ -136,9 +136,10 @@ PRESET = model_preset(
     Plan(seeds=50),
     Plan.list_trials,
     play,
+    list,
     method=lambda plan: f"{METHOD}; seeds: {plan.seeds}",
     answer=answer,
-    sections=sections,
+    tables=TABLES,
     rankings=rankings,
     draw=draw_pictures,
 )

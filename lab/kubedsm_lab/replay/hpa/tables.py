@@ -14,10 +14,8 @@ from kubedsm_lab.replay.presets import REFERENCE
 from kubedsm_lab.replay.published import PUBLISHED
 from kubedsm_lab.replay.rankings import Ranking
 from kubedsm_lab.replay.tables import (
-    Section,
     Table,
     bootstrap_interval,
-    fill_sections,
     grid,
     mean,
     number,
@@ -292,7 +290,7 @@ def _tabulate_demands(outcomes: Outcomes) -> Table:
     return headings, [*lines, published] if lines else []
 
 
-_TABLES: Mapping[str, Callable[[Outcomes], Table]] = {
+TABLES: Mapping[str, Callable[[Outcomes], Table]] = {
     "Time to recover": _tabulate_recovery,
     "Variation between seeds and policies": _tabulate_chance,
     "Effect of scheduling delay": _tabulate_scheduling,
@@ -300,10 +298,6 @@ _TABLES: Mapping[str, Callable[[Outcomes], Table]] = {
     "The autoscaler": _tabulate_autoscaler,
     "Other request sizes": _tabulate_demands,
 }
-
-
-def sections(outcomes: Outcomes) -> list[Section]:
-    return fill_sections("hpa", _TABLES, outcomes)
 
 
 def answer(outcomes: Outcomes) -> str:

@@ -12,7 +12,7 @@ from kubedsm_lab.replay.findings import model_preset, select_trials
 from kubedsm_lab.replay.judgement.scene import Outcome, Trial, judge
 from kubedsm_lab.replay.judgement.scenes import SCENES
 from kubedsm_lab.replay.presets import REFERENCE
-from kubedsm_lab.replay.tables import Section, Table, fill_sections, mean, number
+from kubedsm_lab.replay.tables import Table, mean, number
 
 METHOD = "The schedulers ran on an emulated cluster in virtual time"
 STILL = "no-migration"
@@ -36,11 +36,6 @@ def answer(outcomes: Sequence[Outcome]) -> str:
     scenes = {each.trial.scene for each in ours}
     met = scenes - {each.trial.scene for each in ours if each.unmet}
     return f"KubeDSM does what an operator expects in {len(met)} of {len(scenes)} scenes."
-
-
-def sections(outcomes: Sequence[Outcome]) -> list[Section]:
-    tables = {"Scenes": _tabulate_scenes, "Expectations": _tabulate_expectations}
-    return fill_sections("judgement", tables, outcomes)
 
 
 def _tabulate_scenes(outcomes: Sequence[Outcome]) -> Table:
@@ -76,13 +71,15 @@ def _tabulate_expectations(outcomes: Sequence[Outcome]) -> Table:
     ]
 
 
+TABLES = {"Scenes": _tabulate_scenes, "Expectations": _tabulate_expectations}
 PRESET = model_preset(
     "judgement",
     Plan(seeds=1),
     Plan(seeds=5),
     Plan.list_trials,
     play,
+    list,
     method=lambda plan: f"{METHOD}; seeds: {plan.seeds}",
     answer=answer,
-    sections=sections,
+    tables=TABLES,
 )

@@ -20,7 +20,7 @@ from kubedsm_lab.replay.plots import (
 from kubedsm_lab.replay.presets import REFERENCE
 from kubedsm_lab.replay.published import PUBLISHED
 from kubedsm_lab.replay.rankings import Ranking
-from kubedsm_lab.replay.tables import Section, Table, fill_sections, grid, mean, number
+from kubedsm_lab.replay.tables import Table, grid, mean, number
 
 METHOD = (
     "A model, not a measurement: the scheduler ran on an emulated cluster in virtual time, and how"
@@ -118,19 +118,14 @@ def _tabulate_costs(tried: Tried) -> Table:
     )
 
 
-_TABLES: Mapping[str, Callable[[Tried], Table]] = {
+TABLES: Mapping[str, Callable[[Tried], Table]] = {
     "At a glance": _tabulate_overview,
     "By users": _tabulate_users,
     "Cost": _tabulate_costs,
 }
 
 
-def sections(outcomes: Sequence[Outcome]) -> list[Section]:
-    return fill_sections("load-aware", _TABLES, Tried(outcomes))
-
-
-def answer(outcomes: Sequence[Outcome]) -> str:
-    tried = Tried(outcomes)
+def answer(tried: Tried) -> str:
     said = []
     for scenario in sorted({scenario for _, scenario in tried.kinds}):
         percent = tried.select(scenario=scenario).lower(OURS)
@@ -145,13 +140,12 @@ def answer(outcomes: Sequence[Outcome]) -> str:
     )
 
 
-def rankings(outcomes: Sequence[Outcome]) -> list[Ranking]:
+def rankings(tried: Tried) -> list[Ranking]:
     """Rank the contenders by each measurement, averaged over call graphs, numbers of users and
     trials.
 
     KubeDSM is ranked with measured load.
     """
-    tried = Tried(outcomes)
     # KubeDSM without measured load is in the tables only.
     names = [name for name in tried.contenders if name != KUBEDSM]
 
@@ -169,20 +163,19 @@ def rankings(outcomes: Sequence[Outcome]) -> list[Ranking]:
     ]
 
 
-def draw_pictures(outcomes: Sequence[Outcome]) -> dict[str, bytes]:
+def draw_pictures(tried: Tried) -> dict[str, bytes]:
     """Return the plots as SVG files by name: one per call graph, with a panel per scenario."""
-    graphs = dict.fromkeys(graph for graph, _ in Tried(outcomes).kinds)
+    graphs = dict.fromkeys(graph for graph, _ in tried.kinds)
     about = f"The 95th percentile of response times against the number of users. {METHOD}."
     return {
         f"p95-by-users-{graph}.svg": render_picture(
-            f"Response time by users: graph {graph}", about, _plot_graph(outcomes, graph)
+            f"Response time by users: graph {graph}", about, _plot_graph(tried.select(graph=graph))
         )
         for graph in graphs
     }
 
 
-def _plot_graph(outcomes: Sequence[Outcome], graph: str) -> list[Panel]:
-    tried = Tried(outcomes).select(graph=graph)
+def _plot_graph(tried: Tried) -> list[Panel]:
     looks = assign_looks(tried.contenders)
     panels = [plot_key("schedulers", looks)]
     for _, scenario in tried.kinds:
@@ -202,9 +195,10 @@ PRESET = model_preset(
     Plan(list(GRAPHS), range(10, 101, 10), seeds=10),
     Plan.list_trials,
     play,
+    Tried,
     method=lambda plan: f"{METHOD}; trials of each kind: {plan.seeds}, of {plan.minutes:g} minutes",
     answer=answer,
-    sections=sections,
+    tables=TABLES,
     rankings=rankings,
     draw=draw_pictures,
 )

@@ -9,7 +9,7 @@ import attrs
 from kubedsm_lab.baselines.registry import KUBEDSM
 from kubedsm_lab.replay.findings import Selection, model_preset
 from kubedsm_lab.replay.sites.trial import CONTENDERS, OURS, ZONE_SPREAD, Outcome, Trial, play
-from kubedsm_lab.replay.tables import Section, Table, fill_sections, mean, number, with_interval
+from kubedsm_lab.replay.tables import Table, mean, number, with_interval
 
 METHOD = (
     "A model, not a measurement: the scheduler ran on an emulated cluster in virtual time, and the"
@@ -100,7 +100,7 @@ def _tabulate(figure: str, digits: int, tried: Tried) -> Table:
     return ["", *names], lines
 
 
-_TABLES: Mapping[str, Callable[[Tried], Table]] = {
+TABLES: Mapping[str, Callable[[Tried], Table]] = {
     "At a glance": _tabulate_overview,
     "Requests served at their own site": partial(_tabulate, "near", 3),
     "Part of the optimum": partial(_tabulate, "reached", 3),
@@ -113,13 +113,8 @@ _TABLES: Mapping[str, Callable[[Tried], Table]] = {
 }
 
 
-def sections(outcomes: Sequence[Outcome]) -> list[Section]:
-    return fill_sections("sites", _TABLES, Tried(outcomes))
-
-
-def answer(outcomes: Sequence[Outcome]) -> str:
+def answer(tried: Tried) -> str:
     """Return the result in one sentence."""
-    tried = Tried(outcomes)
     ours = tried.select(contender=OURS)
     reached = [here.mean("reached") or 0.0 for here in ours.settings.values()]
     return (
@@ -136,7 +131,8 @@ PRESET = model_preset(
     Plan((5, 10, 20), (1.0, 3.0, 6.0), seeds=5),
     Plan.list_trials,
     play,
+    Tried,
     method=lambda plan: f"{METHOD}; trials of each kind: {plan.seeds}, of one day",
     answer=answer,
-    sections=sections,
+    tables=TABLES,
 )
