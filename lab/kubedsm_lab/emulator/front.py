@@ -21,7 +21,7 @@ from kubedsm.kube.client.port import (
     Response,
 )
 from kubedsm.process.clock import Clock
-from kubedsm_lab.emulator.http.routes import ApiRequest, RequestHandler, Stream
+from kubedsm_lab.emulator.http.routes import ApiRequest, Routes, Stream
 
 _OK = 200
 
@@ -78,7 +78,7 @@ class EmulatedFront:
 
     def __init__(
         self,
-        routes: RequestHandler,
+        routes: Routes,
         clock: Clock,
         *,
         faults: Faults | None = None,

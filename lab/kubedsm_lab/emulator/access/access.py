@@ -15,7 +15,6 @@ from kubedsm_lab.emulator.access.rbac import (
     AUTHENTICATED,
     Attributes,
     Decision,
-    RbacObjects,
     User,
     service_account,
     service_account_name,
@@ -116,7 +115,7 @@ class Access:
     def decide(self, user: User, request: Attributes) -> Decision:
         if self.users is None:
             return Decision(allowed=True)
-        return rbac.decide(user, request, RbacObjects(self.tokens.store))
+        return rbac.decide(user, request, self.tokens.store)
 
     def check(self, user: User, request: Attributes) -> None:
         """Authorize a request by RBAC. Raises ApiError (403) if it is not allowed."""
@@ -142,4 +141,4 @@ class Access:
         """Return all RBAC rules that apply to the user in the namespace."""
         if self.users is None:
             return list(bootstrap.EVERYTHING)
-        return rbac.rules_of(user, namespace, RbacObjects(self.tokens.store))
+        return rbac.rules_of(user, namespace, self.tokens.store)

@@ -4,14 +4,10 @@ Not emulated: parameters, selectors, operations other than UPDATE, actions other
 """
 
 from collections.abc import Iterator
-from functools import lru_cache
-
-import attrs
-import orjson
 
 from kubedsm_lab.emulator.access.rbac import User
 from kubedsm_lab.emulator.api.errors import ApiError, forbidden
-from kubedsm_lab.emulator.api.policies import Expressions, matches_request
+from kubedsm_lab.emulator.api.policies import expressions_of, matches_request
 from kubedsm_lab.emulator.api.resources import (
     VALIDATING_ADMISSION_POLICIES,
     VALIDATING_ADMISSION_POLICY_BINDINGS,
@@ -19,54 +15,6 @@ from kubedsm_lab.emulator.api.resources import (
     Resource,
 )
 from kubedsm_lab.emulator.api.store import Store
-
-
-@attrs.frozen
-class Update:
-    """Update of an object or subresource: the variables that CEL expressions refer to."""
-
-    resource: Resource
-    before: Object
-    after: Object
-    user: User
-    subresource: str = ""
-
-    def variables(self) -> Object:
-        return {
-            "object": self.after,
-            "oldObject": self.before,
-            "request": {
-                "userInfo": self.user.info,
-                "subResource": self.subresource,
-                "operation": "UPDATE",
-            },
-        }
-
-
-class Policy:
-    """ValidatingAdmissionPolicy with compiled CEL expressions; an expression that fails to evaluate
-    denies the update.
-    """
-
-    def __init__(self, spec: Object) -> None:
-        self._expressions = Expressions(spec)
-        self._validations = [
-            (
-                self._expressions.compile_text(v["expression"]),
-                v.get("message") or f"failed expression: {v['expression']}",
-            )
-            for v in spec["validations"]
-        ]
-
-    def denials(self, update: Update) -> list[str]:
-        """Return the messages of the policy's validations that deny the update; empty
-        if all pass.
-        """
-        known = self._expressions.bind_variables(update.variables())
-        if known is None:
-            return []
-        evaluate = self._expressions.evaluate
-        return [message for program, message in self._validations if not evaluate(program, known)]
 
 
 def list_enforced_policies(
@@ -83,19 +31,31 @@ def list_enforced_policies(
             yield name, binding["metadata"]["name"], policy["spec"]
 
 
-def check_update(policies: list[tuple[str, str, Object]], update: Update) -> None:
-    """Evaluate all policies on an update. Raises ApiError (422) if one denies it."""
+def check_update(
+    policies: list[tuple[str, str, Object]],
+    resource: Resource,
+    before: Object,
+    after: Object,
+    user: User,
+    subresource: str = "",
+) -> None:
+    """Evaluate all policies on an update. Raises ApiError (422) if one denies it.
+
+    An expression that fails to evaluate denies the update.
+    """
+    request = {"userInfo": user.info, "subResource": subresource, "operation": "UPDATE"}
+    given = {"object": after, "oldObject": before, "request": request}
     for name, binding, spec in policies:
-        for message in _compile_policy(orjson.dumps(spec)).denials(update):
+        expressions = expressions_of(spec)
+        known = expressions.bind_variables(given)
+        for validation in spec["validations"] if known is not None else ():
+            if expressions.evaluate(validation["expression"], known or {}):
+                continue
+            message = validation.get("message") or f"failed expression: {validation['expression']}"
             why = (
                 f"ValidatingAdmissionPolicy '{name}' with binding '{binding}' denied request:"
                 f" {message}"
             )
-            error = forbidden(update.resource, update.before["metadata"]["name"], why)
+            error = forbidden(resource, before["metadata"]["name"], why)
             details = {**(error.details or {}), "causes": [{"message": why}]}
             raise ApiError(422, "Invalid", error.message, details)
-
-
-@lru_cache(maxsize=16)
-def _compile_policy(spec: bytes) -> Policy:
-    return Policy(orjson.loads(spec))

@@ -3,7 +3,7 @@
 Follows k8s.io/kubernetes/plugin/pkg/auth.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 
 import attrs
 
@@ -81,23 +81,6 @@ class Decision:
 
 
 @attrs.frozen
-class RbacObjects:
-    """Reader of the Roles, ClusterRoles and their bindings in a store."""
-
-    store: Store
-
-    def bindings(self, namespace: str) -> Iterable[Object]:
-        """Return the RoleBindings of a namespace, or the ClusterRoleBindings for an empty one."""
-        if namespace:
-            return self.store.list(ROLE_BINDINGS, namespace)
-        return self.store.list(CLUSTER_ROLE_BINDINGS)
-
-    def role(self, namespace: str, name: str) -> Object | None:
-        """Return the Role with this namespace and name; for an empty namespace, the ClusterRole."""
-        return self.store.get(ROLES if namespace else CLUSTER_ROLES, namespace, name)
-
-
-@attrs.frozen
 class _Grant:
     """Role granted to a user: the binding, the matching subject, and the role if present."""
 
@@ -107,12 +90,12 @@ class _Grant:
     role: Object | None
 
 
-def decide(user: User, request: Attributes, objects: RbacObjects) -> Decision:
+def decide(user: User, request: Attributes, store: Store) -> Decision:
     """Authorize a request by RBAC: allowed if a rule of any role bound to the user matches."""
     if MASTERS in user.groups:
         return Decision(allowed=True)
     missing: list[str] = []
-    for grant in _list_grants(user, request.namespace, objects):
+    for grant in _list_grants(user, request.namespace, store):
         if grant.role is None:
             reference = grant.binding["roleRef"]
             kind = f"{reference['kind'].lower()}.rbac.authorization.k8s.io"
@@ -125,11 +108,11 @@ def decide(user: User, request: Attributes, objects: RbacObjects) -> Decision:
     return Decision(allowed=False, reason=f"RBAC: {listed}")
 
 
-def rules_of(user: User, namespace: str, objects: RbacObjects) -> list[Object]:
+def rules_of(user: User, namespace: str, store: Store) -> list[Object]:
     """Return all RBAC rules granted to the user in the namespace."""
     return [
         rule
-        for grant in _list_grants(user, namespace, objects)
+        for grant in _list_grants(user, namespace, store)
         if grant.role is not None
         for rule in grant.role.get("rules") or ()
     ]
@@ -151,15 +134,16 @@ def refusal(user: User, request: Attributes, decision: Decision) -> ApiError:
     return forbidden(resource, request.name, f"{subject} {target} {scope}{why}")
 
 
-def _list_grants(user: User, namespace: str, objects: RbacObjects) -> Iterator[_Grant]:
+def _list_grants(user: User, namespace: str, store: Store) -> Iterator[_Grant]:
     for where in dict.fromkeys(("", namespace)):
-        for binding in objects.bindings(where):
+        for binding in store.list(ROLE_BINDINGS if where else CLUSTER_ROLE_BINDINGS, where):
             subjects = binding.get("subjects") or ()
             subject = next((s for s in subjects if _is_subject(user, s, where)), None)
             if subject is not None:
                 reference = binding["roleRef"]
                 scope = where if reference["kind"] == "Role" else ""
-                yield _Grant(binding, subject, objects.role(scope, reference["name"]))
+                role = store.get(ROLES if scope else CLUSTER_ROLES, scope, reference["name"])
+                yield _Grant(binding, subject, role)
 
 
 def _is_subject(user: User, subject: Object, namespace: str) -> bool:

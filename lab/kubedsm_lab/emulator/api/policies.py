@@ -26,7 +26,9 @@ from kubedsm_lab.emulator.api.store import Store
 
 
 class Expressions:
-    """Compiled CEL expressions of a policy: match conditions and variables."""
+    """CEL expressions of a policy, compiled at their first use: match conditions, variables, and
+    those of its validations or mutations.
+    """
 
     def __init__(self, spec: Object) -> None:
         # Imported on demand: importing takes 0.1 s, and few clusters have policies.
@@ -34,19 +36,18 @@ class Expressions:
 
         self._celpy: Any = celpy
         self._environment = celpy.Environment(annotations={"JSONPatch": celpy.celtypes.MessageType})
-        compiled = self.compile_text
-        self._conditions = [compiled(c["expression"]) for c in spec.get("matchConditions") or ()]
-        self._variables = {
-            v["name"]: compiled(v["expression"]) for v in spec.get("variables") or ()
-        }
+        self._programs: dict[str, Any] = {}
+        self._spec = spec
 
-    def compile_text(self, text: str) -> Any:
-        return self._environment.program(self._environment.compile(text))
+    def _compile_text(self, text: str) -> Any:
+        if text not in self._programs:
+            self._programs[text] = self._environment.program(self._environment.compile(text))
+        return self._programs[text]
 
-    def evaluate(self, program: Any, known: Mapping[str, Any]) -> Any:
+    def evaluate(self, text: str, known: Mapping[str, Any]) -> Any:
         """Return the value of an expression as JSON; None if the evaluation fails."""
         try:
-            return _as_json(program.evaluate(dict(known)))
+            return _as_json(self._compile_text(text).evaluate(dict(known)))
         except self._celpy.CELEvalError:
             return None
 
@@ -54,15 +55,27 @@ class Expressions:
         """Return the variables of an evaluation; None if a match condition fails."""
         celpy = self._celpy
         known: dict[str, Any] = {name: celpy.json_to_cel(value) for name, value in given.items()}
-        if not all(self.evaluate(condition, known) for condition in self._conditions):
+        conditions = self._spec.get("matchConditions") or ()
+        if not all(self.evaluate(condition["expression"], known) for condition in conditions):
             return None  # conditions cannot refer to variables
         values: dict[Any, Any] = {}
         known["variables"] = celpy.celtypes.MapType({})
-        for name, program in self._variables.items():
+        for variable in self._spec.get("variables") or ():
+            program = self._compile_text(variable["expression"])
             with suppress(celpy.CELEvalError):  # expressions with a reference to the variable fail
-                values[celpy.celtypes.StringType(name)] = program.evaluate(known)
+                values[celpy.celtypes.StringType(variable["name"])] = program.evaluate(known)
             known["variables"] = celpy.celtypes.MapType(values)
         return known
+
+
+@lru_cache(maxsize=16)
+def _read_expressions(spec: bytes) -> Expressions:
+    return Expressions(orjson.loads(spec))
+
+
+def expressions_of(spec: Object) -> Expressions:
+    """Return the expressions in the spec of a policy, which stay compiled."""
+    return _read_expressions(orjson.dumps(spec))
 
 
 def _as_json(value: Any) -> Any:
@@ -103,7 +116,7 @@ def mutate_new(store: Store, resource: Resource, obj: Object) -> Object:
         time = {"manager": "emulator", "operation": "Update", "time": store.now()}
         shown = {**obj, "metadata": {**obj["metadata"], "managedFields": [time]}}
         given = {"object": shown, "params": params, "request": {"operation": "CREATE"}}
-        patches = _compile_policy(orjson.dumps(policy["spec"])).list_patches(given)
+        patches = _list_patches(policy["spec"], given)
         if patches is not None:
             obj = patched(resource, obj, patches, JSON_PATCH)
         elif policy["spec"].get("failurePolicy") != "Ignore":
@@ -151,30 +164,16 @@ def _find_parameter(store: Store, policy: Object, binding: Object) -> Object | N
     return found
 
 
-class _MutatingPolicy:
-    """MutatingAdmissionPolicy with compiled expressions."""
-
-    def __init__(self, spec: Object) -> None:
-        self._expressions = Expressions(spec)
-        if any(mutation["patchType"] != "JSONPatch" for mutation in spec["mutations"]):
-            raise ApiError(501, "NotImplemented", "only mutations of type JSONPatch are emulated")
-        self._mutations = [
-            self._expressions.compile_text(mutation["jsonPatch"]["expression"])
-            for mutation in spec["mutations"]
-        ]
-
-    def list_patches(self, given: Object) -> list[Object] | None:
-        """Return the JSON patch operations; None if an expression fails."""
-        known = self._expressions.bind_variables(given)
-        found: list[Object] = []
-        for mutation in self._mutations if known is not None else ():
-            patches = self._expressions.evaluate(mutation, known or {})
-            if patches is None:
-                return None
-            found += patches
-        return found
-
-
-@lru_cache(maxsize=16)
-def _compile_policy(spec: bytes) -> _MutatingPolicy:
-    return _MutatingPolicy(orjson.loads(spec))
+def _list_patches(spec: Object, given: Object) -> list[Object] | None:
+    """Return the JSON patch operations of a mutating policy; None if an expression fails."""
+    if any(mutation["patchType"] != "JSONPatch" for mutation in spec["mutations"]):
+        raise ApiError(501, "NotImplemented", "only mutations of type JSONPatch are emulated")
+    expressions = expressions_of(spec)
+    known = expressions.bind_variables(given)
+    found: list[Object] = []
+    for mutation in spec["mutations"] if known is not None else ():
+        patches = expressions.evaluate(mutation["jsonPatch"]["expression"], known or {})
+        if patches is None:
+            return None
+        found += patches
+    return found

@@ -41,11 +41,6 @@ ObjectChanges = list[ObjectChange]
 class ExpiredError(Exception):
     """Error: the requested revision is older than the retained change history."""
 
-    def __init__(self, since: int, oldest: int) -> None:
-        super().__init__(f"too old resource version: {since} ({oldest})")
-        self.since = since
-        self.oldest = oldest
-
 
 @attrs.define
 class _Table:
@@ -151,7 +146,7 @@ class Store:
         """Return the resource's changes after a revision, oldest first. Raises ExpiredError."""
         table = self._table(resource)
         if since < table.floor:
-            raise ExpiredError(since, table.floor)
+            raise ExpiredError(f"too old resource version: {since} ({table.floor})")
         newer: ObjectChanges = []
         for change in reversed(table.changes):
             if change.revision <= since:

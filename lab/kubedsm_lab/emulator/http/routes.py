@@ -6,17 +6,13 @@ The socket server and the in-process connection share these routes.
 import random
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import attrs
 import orjson
 
 from kubedsm_lab.emulator.access.access import Access
-from kubedsm_lab.emulator.access.admission_policies import (
-    Update,
-    check_update,
-    list_enforced_policies,
-)
+from kubedsm_lab.emulator.access.admission_policies import check_update, list_enforced_policies
 from kubedsm_lab.emulator.access.rbac import ANONYMOUS, User
 from kubedsm_lab.emulator.api import decoding, errors
 from kubedsm_lab.emulator.api.api_server import ApiServer
@@ -27,7 +23,7 @@ from kubedsm_lab.emulator.http.pod_logs import LogStream, Output, PodLogs, no_ou
 from kubedsm_lab.emulator.http.tables import as_table
 from kubedsm_lab.emulator.http.watching import Form, WatchHub, WatchStream, metadata_of
 
-__all__ = ["ApiRequest", "ApiResponse", "RequestHandler", "Routes", "Stream", "WatchStream"]
+__all__ = ["ApiRequest", "ApiResponse", "Routes", "Stream", "WatchStream"]
 
 _OK, _CREATED, _ACCEPTED = 200, 201, 202
 _VERBS_OF_ALL = {"GET": "list", "POST": "create", "DELETE": "deletecollection"}
@@ -76,15 +72,6 @@ class ApiResponse:
 Stream = WatchStream | LogStream
 Answer = ApiResponse | Stream
 Handler = Callable[[Target, ApiRequest], Answer]
-
-
-class RequestHandler(Protocol):
-    """Interface for objects that handle API requests: `Routes`, and substitutes placed in front."""
-
-    def handle(self, request: ApiRequest) -> Answer:
-        """Handle an API request and return the response without delay; a watch's response streams
-        later events.
-        """
 
 
 class Routes:
@@ -245,8 +232,7 @@ class Routes:
         if policies and self._api.exists(*_identity(target)):
             before = self._api.get(*_identity(target))
             after = write(dry_run=True)
-            update = Update(resource, before, after, request.user, target.subresource)
-            check_update(policies, update)
+            check_update(policies, resource, before, after, request.user, target.subresource)
         return write(dry_run=dry_run)
 
     def _delete(self, target: Target, request: ApiRequest) -> Answer:

@@ -25,7 +25,7 @@ from kubedsm.terminal.problems import Problem
 from kubedsm_lab.emulator.api.errors import ApiError
 from kubedsm_lab.emulator.api.resources import Object
 from kubedsm_lab.emulator.http.audit_log import AuditLog
-from kubedsm_lab.emulator.http.routes import ApiRequest, ApiResponse, RequestHandler, Stream
+from kubedsm_lab.emulator.http.routes import ApiRequest, ApiResponse, Routes, Stream
 
 #: size limit of a request body in kube-apiserver, in bytes
 _BODY_LIMIT = 3 * 1024 * 1024
@@ -42,7 +42,7 @@ class HttpFront:
 
     def __init__(
         self,
-        routes: RequestHandler,
+        routes: Routes,
         host: str = "127.0.0.1",
         port: int = 0,
         tls: ssl.SSLContext | None = None,
