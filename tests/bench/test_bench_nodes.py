@@ -2,16 +2,15 @@
 
 import math
 
-import attrs
 import pytest
 
 from kubedsm.model.model import Node, NodeName, Resources, Tier, Workload
 from kubedsm.optimizer.placing.decision import Binding
 from kubedsm.optimizer.placing.immediate import rank_pods
 from kubedsm_lab.bench import instances
-from kubedsm_lab.bench.nodes.contenders import Decided, Instance, Ours, Searches
+from kubedsm_lab.bench.nodes.contenders import Instance, Ours
 from kubedsm_lab.bench.nodes.contenders import run as run_nodes
-from kubedsm_lab.bench.nodes.result import PERCENTAGES, Round
+from kubedsm_lab.bench.nodes.result import PERCENTAGES, Searches, summarize_round
 from kubedsm_lab.bench.report import DisagreementError
 from kubedsm_lab.bench.scale.pairs import compare, fit_growth, run
 from kubedsm_lab.bench.scale.running import LAG, lag_between
@@ -50,11 +49,17 @@ def test_a_round_by_hand():
     searches = Searches.of_nodes(2)
     searches.add(1, 2)
     searches.add(1, 1)
-    made = Decided([Binding(p, nodes[0].name, Tier.CLOUD) for p in pods[:2]], searches, 6.0)
+    made = [Binding(p, nodes[0].name, Tier.CLOUD) for p in pods[:2]]
     # LeastAllocated (75 + 87) // 2 = 81, then (50 + 75) // 2 = 62; BalancedAllocation 100 to 93
     # (.25 and .125), 50 + (50 - 7) // 2 = 71, then 93 to 87 (.5 and .25), 50 + (50 - 6) // 2 = 72
     score = (81 + 71 + 62 + 72) / 2
-    assert made.summarize(before, 3) == Round(2.0, score, 1, 0.5, 1.0, 0.5, 1.0, 1.5, 1, 2)
+    evenness = {"jain": 0.5, "cv": 1.0, "zones_jain": 0.5, "zones_cv": 1.0}
+    looks = {"looked_at": 1.5, "least": 1, "most": 2}
+    assert summarize_round(before, made, searches, 0.006) == {
+        **{"ms": 2.0, "score": score, "pending": 1},
+        **evenness,
+        **looks,
+    }
 
 
 def test_no_pod_waits_and_each_node_has_its_turn(found):
@@ -69,7 +74,7 @@ def test_no_pod_waits_and_each_node_has_its_turn(found):
         assert everything["least"] == everything["most"] == searches
         # Of a small cloud all nodes are looked at, whatever the percentage.
         sides = [side_of(found, 99, policy, percentage) for percentage in PERCENTAGES]
-        rounds = [[attrs.evolve(each, ms=0.0) for each in side.rounds] for side in sides]
+        rounds = [[{**each, "ms": 0.0} for each in side.rounds] for side in sides]
         assert rounds == [rounds[0]] * len(PERCENTAGES)
         assert sides[0].medians["looked_at"] == 99
 
@@ -77,9 +82,10 @@ def test_no_pod_waits_and_each_node_has_its_turn(found):
 def test_the_next_batch_goes_on_where_the_last_one_stopped():
     instance = Instance(160, 15, 0)
     pods = instance.pending_pods()
-    searches = Ours(10, batch=5).decide(instance.build_mirror(), pods, 0).searches
-    assert len(searches.lengths) == 3
-    assert searches.counts.max() - searches.counts.min() == 1
+    figures = Ours(10, batch=5).decide(instance.build_mirror(), pods, 0)
+    # Three searches go around once, and begin again.
+    assert (figures["least"], figures["most"]) == (1, 2)
+    assert 160 < 3 * figures["looked_at"] < 2 * 160
 
 
 @pytest.mark.long

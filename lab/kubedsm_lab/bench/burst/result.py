@@ -125,7 +125,7 @@ class Side:
     @cached_property
     def medians(self) -> Figures:
         """Return the median over the rounds, by measurement name."""
-        return _medians(each.figures for each in self.rounds)
+        return medians_of(each.figures for each in self.rounds)
 
     def ratios_to(self, other: "Side") -> Figures:
         """Return this scheduler's measurements relative to another scheduler's: the median ratio
@@ -134,7 +134,7 @@ class Side:
         Ratios are taken round by round, since both bursts of a round run close together in time.
         """
         pairs = zip(self.rounds, other.rounds, strict=True)
-        return _medians(
+        return medians_of(
             {
                 name: value / theirs.figures[name]
                 for name, value in ours.figures.items()
@@ -166,7 +166,8 @@ class Side:
         }
 
 
-def _medians(rounds: Iterable[Figures]) -> dict[str, float]:
+def medians_of(rounds: Iterable[Figures]) -> dict[str, float]:
+    """Return the median of each figure over the rounds, by name."""
     found: dict[str, list[float]] = {}
     for figures in rounds:
         for name, value in figures.items():

@@ -7,31 +7,28 @@ formula.
 import random
 from collections.abc import Callable, Sequence
 from functools import partial
-from statistics import fmean
 
 import attrs
-import numpy as np
 
 from kubedsm.config.sections import BatchSettings, CloudSettings, SolverSettings
 from kubedsm.config.settings import Configuration
 from kubedsm.model.events import NodeApplied, PodApplied
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import Node, NodeName, Pod, Resources, Workload
-from kubedsm.model.node_index import Ints
-from kubedsm.model.snapshot import Snapshot
 from kubedsm.optimizer.placing.decision import Binding, Decision
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm_lab.baselines.in_turn import InTurn, NodeUsage
 from kubedsm_lab.baselines.kube_scheduler import KubeScheduler
 from kubedsm_lab.baselines.registry import KUBEDSM
 from kubedsm_lab.bench import instances
+from kubedsm_lab.bench.burst.result import Figures
 from kubedsm_lab.bench.nodes.result import (
     KUBE_SCHEDULER,
     PERCENTAGES,
     NodesResult,
-    Round,
+    Searches,
     Side,
-    summarize_bindings,
+    summarize_round,
 )
 from kubedsm_lab.bench.report import measure_cpu
 from kubedsm_lab.bench.scale.world import PODS_OF_A_WORKLOAD, Batch
@@ -57,15 +54,13 @@ def run(
     """
     sides = []
     for nodes in sizes:
-        found: list[list[Round]] = [[] for _ in contenders()]
+        found: list[list[Figures]] = [[] for _ in contenders()]
         for number in range(rounds):
             instance, order = Instance(nodes, pods, number), contenders()
             for turn in range(len(order)):
                 at = (turn + number) % len(order)
-                mirror = instance.build_mirror()
-                before = mirror.snapshot()
-                decided = order[at].decide(mirror, instance.pending_pods(), number)
-                found[at].append(decided.summarize(before, pods))
+                mirror, waiting = instance.build_mirror(), instance.pending_pods()
+                found[at].append(order[at].decide(mirror, waiting, number))
                 progressed()
         sides += [
             Side(nodes, each.policy, each.percentage, found[at])
@@ -126,55 +121,6 @@ def _resident_pod(number: int, rng: random.Random) -> Pod:
     )
 
 
-@attrs.define
-class Searches:
-    """Statistics of node sampling: the number of searches that scored each node, and of nodes
-    scored per search.
-
-    Nodes are numbered in the order of the search.
-    """
-
-    #: number of searches that scored each node
-    counts: Ints
-    #: by search, the number of nodes
-    lengths: list[int] = attrs.field(factory=list)
-
-    @classmethod
-    def of_nodes(cls, nodes: int) -> "Searches":
-        return cls(np.zeros(nodes, dtype=np.int64))
-
-    def add(self, first: int, length: int) -> None:
-        """Record a search that scored `length` nodes, from node number `first` on, wrapping around
-        at the last node.
-        """
-        self.counts[np.arange(first, first + length) % len(self.counts)] += 1
-        self.lengths.append(length)
-
-
-@attrs.frozen
-class Decided:
-    """Result of one scheduler on one generated cloud: bindings, node searches, and CPU ms."""
-
-    bindings: Sequence[Binding]
-    searches: Searches
-    ms: float
-
-    def summarize(self, before: Snapshot, pods: int) -> Round:
-        """Return the measurements of this result: CPU ms per pod, pending pods, scored nodes, mean
-        score and evenness.
-
-        `before` is the cluster without the new pods; `pods` is the number of pending pods.
-        """
-        return Round(
-            ms=self.ms / pods,
-            pending=pods - len(self.bindings),
-            looked_at=fmean(self.searches.lengths),
-            least=int(self.searches.counts.min()),
-            most=int(self.searches.counts.max()),
-            **summarize_bindings(before, self.bindings),
-        )
-
-
 @attrs.frozen
 class Baseline:
     """kube-scheduler's policy with percentageOfNodesToScore, placing pods one at a time."""
@@ -182,7 +128,7 @@ class Baseline:
     percentage: int
     policy: str = KUBE_SCHEDULER
 
-    def decide(self, mirror: ClusterMirror, waiting: Sequence[Pod], seed: int) -> Decided:
+    def decide(self, mirror: ClusterMirror, waiting: Sequence[Pod], seed: int) -> Figures:
         scheduler, snapshot = KubeScheduler(self.percentage), mirror.snapshot()
         nodes = len(snapshot.nodes)
         searches = Searches.of_nodes(nodes)
@@ -199,7 +145,7 @@ class Baseline:
         decision, seconds = measure_cpu(
             lambda: policy.place(snapshot, waiting, random.Random(seed))
         )
-        return Decided(decision.bindings, searches, 1000 * seconds)
+        return summarize_round(snapshot, decision.bindings, searches, seconds)
 
 
 @attrs.frozen
@@ -211,12 +157,12 @@ class Ours:
     batch: int = BATCH
     policy: str = KUBEDSM
 
-    def decide(self, mirror: ClusterMirror, waiting: Sequence[Pod], _seed: int) -> Decided:
+    def decide(self, mirror: ClusterMirror, waiting: Sequence[Pod], _seed: int) -> Figures:
         configuration = Configuration(
             solver=SolverSettings(kind="off"), cloud=CloudSettings(self.percentage)
         )
-        policy, size = configuration.policy, self.batch
-        searches = Searches.of_nodes(len(mirror.snapshot().nodes))
+        policy, size, before = configuration.policy, self.batch, mirror.snapshot()
+        searches = Searches.of_nodes(len(before.nodes))
         bindings: list[Binding] = []
         start, total = 0, 0.0
         for batch in (waiting[at : at + size] for at in range(0, len(waiting), size)):
@@ -231,7 +177,7 @@ class Ours:
             bindings += decision.bindings
             for binding in decision.bindings:
                 mirror.apply(PodApplied(attrs.evolve(binding.pod, node_name=binding.node)))
-        return Decided(bindings, searches, 1000 * total)
+        return summarize_round(before, bindings, searches, total)
 
 
 def contenders() -> list[Ours | Baseline]:

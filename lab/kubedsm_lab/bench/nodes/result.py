@@ -5,18 +5,20 @@ cluster size, with tables.
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from statistics import fmean, median
+from statistics import fmean
 from typing import Any
 
 import attrs
+import numpy as np
 
 from kubedsm.model.model import Resources
+from kubedsm.model.node_index import Ints
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.optimizer.placing.cloud import score_with
 from kubedsm.optimizer.placing.decision import Binding
 from kubedsm_lab.baselines.kube_scheduler import balanced_allocation_score
 from kubedsm_lab.baselines.registry import KUBEDSM
-from kubedsm_lab.bench.burst.result import summarize_evenness
+from kubedsm_lab.bench.burst.result import Figures, medians_of, summarize_evenness
 from kubedsm_lab.bench.report import Report
 from kubedsm_lab.replay.rankings import Ranking, ours_and_best
 from kubedsm_lab.replay.tables import Section, Table, fill_sections, number
@@ -41,34 +43,34 @@ _STANDINGS: Mapping[str, tuple[str, str, bool, float]] = {
 _ZONE = "topology.kubernetes.io/zone"
 
 
-@attrs.frozen(slots=True)
-class Round:
-    """Measurements of one scheduler on one generated cloud: time, scores, and evenness over the
-    nodes.
+@attrs.define
+class Searches:
+    """Statistics of node sampling; nodes are numbered in the order of the search."""
+
+    #: number of searches that scored each node
+    counts: Ints
+    #: by search, the number of nodes
+    lengths: list[int] = attrs.field(factory=list)
+
+    @classmethod
+    def of_nodes(cls, nodes: int) -> "Searches":
+        return cls(np.zeros(nodes, dtype=np.int64))
+
+    def add(self, first: int, length: int) -> None:
+        """Record a search that scored `length` nodes, from node number `first` on, wrapping around
+        at the last node.
+        """
+        self.counts[np.arange(first, first + length) % len(self.counts)] += 1
+        self.lengths.append(length)
+
+
+def summarize_round(
+    before: Snapshot, bindings: Sequence[Binding], searches: Searches, seconds: float
+) -> Figures:
+    """Return the measurements of one scheduler on one generated cloud, which took so many CPU
+    seconds; `before` has all new pods pending.
     """
-
-    #: CPU milliseconds a pod
-    ms: float
-    #: mean sum of LeastAllocated and BalancedAllocation of the chosen node, 0 to 200, when the pod
-    #: comes
-    score: float
-    pending: int
-    #: evenness of the new pods over all nodes, and over all zones
-    jain: float
-    cv: float
-    zones_jain: float
-    zones_cv: float
-    #: mean number of nodes scored by a search
-    looked_at: float
-    #: least and most searches per node
-    least: int
-    most: int
-
-
-def summarize_bindings(before: Snapshot, bindings: Sequence[Binding]) -> dict[str, float]:
-    """Return the mean score of the chosen nodes, and the evenness of pods over nodes and zones, by
-    field name of `Round`.
-    """
+    pods = len(before.pods) - len(before.placed)
     on_nodes = Counter(binding.node for binding in bindings)
     nodes = summarize_evenness([on_nodes[name] for name in before.nodes])
     zone_of = {name: node.labels[_ZONE] for name, node in before.nodes.items()}
@@ -76,11 +78,21 @@ def summarize_bindings(before: Snapshot, bindings: Sequence[Binding]) -> dict[st
     in_zones.update(zone_of[binding.node] for binding in bindings)
     zones = summarize_evenness(list(in_zones.values()))
     return {
+        # CPU milliseconds a pod
+        "ms": 1000 * seconds / pods,
+        # mean sum of LeastAllocated and BalancedAllocation of the chosen node, 0 to 200, when the
+        # pod comes
         "score": _mean_score(before, bindings),
+        "pending": float(pods - len(bindings)),
+        # evenness of the new pods over all nodes, and over all zones
         "jain": nodes["jain"],
         "cv": nodes["cv"],
         "zones_jain": zones["jain"],
         "zones_cv": zones["cv"],
+        # mean number of nodes scored by a search, and least and most searches per node
+        "looked_at": fmean(searches.lengths),
+        "least": float(searches.counts.min()),
+        "most": float(searches.counts.max()),
     }
 
 
@@ -110,17 +122,16 @@ class Side:
     nodes: int
     policy: str
     percentage: int
-    rounds: Sequence[Round]
+    rounds: Sequence[Figures]
 
     @property
     def name(self) -> str:
         return f"{self.policy}, p = {self.percentage}"
 
     @cached_property
-    def medians(self) -> Mapping[str, float]:
-        """Return the median over the rounds, by field name of `Round`."""
-        names = [field.name for field in attrs.fields(Round)]
-        return {name: float(median(getattr(r, name) for r in self.rounds)) for name in names}
+    def medians(self) -> Figures:
+        """Return the median over the rounds, by measurement name."""
+        return medians_of(self.rounds)
 
     @property
     def per_second(self) -> float:
@@ -129,7 +140,7 @@ class Side:
     @property
     def is_fair(self) -> bool:
         """Return True if the scheduler scored all nodes equally often, give or take one search."""
-        return all(each.most - each.least <= 1 for each in self.rounds)
+        return all(each["most"] - each["least"] <= 1 for each in self.rounds)
 
     def as_json(self) -> dict[str, Any]:
         figures = {name: round(value, 4) for name, value in self.medians.items()}
