@@ -51,6 +51,8 @@ from kubedsm_lab.bench.scale.world import (
 from kubedsm_lab.bench.watched_pods import watch_line
 
 T = TypeVar("T")
+#: computation on a snapshot, as configured
+Work = Callable[[Configuration, Snapshot], object]
 
 LINES = 200
 BATCHES = (Batch(1, 1), Batch(200, 8), Batch(500, 1), Batch(500, 8))
@@ -95,7 +97,6 @@ def run(size: Size, *, rounds: int, suggestions: int, seconds: float) -> Report:
         asyncio.run(compare_watch_lines(rounds)),
         asyncio.run(_compare_list(size.pods)),
         *_compare_decisions(size, rounds, suggestions),
-        *_compare_sites(size, rounds, suggestions),
     )
     headings = ("ms of CPU, medians", "KubeDSM", "other form", "ratio")
     rows = (
@@ -230,37 +231,62 @@ def _encode_page(rng: random.Random, count: int) -> bytes:
 
 def _compare_decisions(size: Size, rounds: int, suggestions: int) -> Iterator[Pair]:
     """Compare placement decisions on each batch, then migration suggestions, with and without the
-    mirror's cached aggregates: as configured by default, and without a solver.
-
-    A pod event precedes each computation.
+    mirror's cached aggregates; then the same of many sites with those of one pool.
     """
     mirror = build_mirror(size)
     yield _compare_first_decision(mirror)
+    aggregates, sites = partial(_compare_aggregates, mirror), partial(_compare_sites, mirror)
+    for compare_ways in (aggregates, sites):
+        for batch in BATCHES:
+            waiting = batch.pending_pods()
+            for pod in waiting:
+                mirror.apply(PodApplied(pod))
+            decide = partial(_decide_batch, waiting)
+            yield from compare_ways(f"decide {batch}", rounds, decide)
+            for pod in waiting:
+                mirror.apply(PodDeleted(pod.uid, pod.namespace, pod.name))
+        if suggestions:
+            yield from compare_ways("suggest", suggestions, _suggest)
 
-    def compare_snapshots(what: str, rounds: int, work: Callable[[Snapshot], object]) -> Pair:
-        touch = _touch_pods(mirror)
 
-        def with_cache() -> object:
-            next(touch)
-            return work(mirror.snapshot())
+def _compare_aggregates(
+    mirror: ClusterMirror, what: str, rounds: int, work: Work
+) -> Iterator[Pair]:
+    """Compare a computation with and without cached aggregates, as configured by default and
+    without a solver; a pod event precedes each.
+    """
+    touch = _touch_pods(mirror)
 
-        def without_cache() -> object:
-            next(touch)
-            return work(without_aggregates(mirror.snapshot()))
+    def compute(configuration: Configuration, view: Callable[[Snapshot], Snapshot]) -> object:
+        next(touch)
+        return work(configuration, view(mirror.snapshot()))
 
-        return compare(what, rounds, with_cache, without_cache)
+    for how, configuration in _CONFIGURATIONS.items():
+        cached = partial(compute, configuration, lambda snapshot: snapshot)
+        counted = partial(compute, configuration, without_aggregates)
+        yield compare(f"{what}{how}", rounds, cached, counted)
 
-    for batch in BATCHES:
-        waiting = batch.pending_pods()
-        for pod in waiting:
-            mirror.apply(PodApplied(pod))
-        for how, configuration in _CONFIGURATIONS.items():
-            decide = partial(_decide_batch, waiting, configuration)
-            yield compare_snapshots(f"decide {batch}{how}", rounds, decide)
-        for pod in waiting:
-            mirror.apply(PodDeleted(pod.uid, pod.namespace, pod.name))
-    for how, configuration in _CONFIGURATIONS.items() if suggestions else ():
-        yield compare_snapshots(f"suggest{how}", suggestions, partial(_suggest, configuration))
+
+def _compare_sites(mirror: ClusterMirror, what: str, rounds: int, work: Work) -> Iterator[Pair]:
+    """Compare a computation with demand, or resilience, at all sites with that of one pool."""
+    weights = {site: 1.0 + number % 5 for number, site in enumerate(SITES)}
+    ways = {
+        "": Service(qos=1.0, weight=1.0, demand=weights),
+        " with resilience": Service(qos=1.0, weight=1.0, resilience={"site": 0.5}),
+    }
+
+    def compute(configuration: Configuration) -> None:  # the results differ
+        work(configuration, mirror.snapshot())
+
+    for how, service in ways.items():
+        by_site = attrs.evolve(_CONFIGURATION, services={EVERY_SERVICE: service})
+        yield compare(
+            f"{what}, {len(SITES)} sites{how}",
+            rounds,
+            partial(compute, by_site),
+            partial(compute, _CONFIGURATION),
+            partial(next, _touch_pods(mirror)),
+        )
 
 
 def _compare_first_decision(mirror: ClusterMirror) -> Pair:
@@ -276,44 +302,6 @@ def _compare_first_decision(mirror: ClusterMirror) -> Pair:
         costs.append(1000 * measure_cpu(lambda: decide(mirror.snapshot()))[1])
     first, second = costs
     return Pair("first decision, 1 pod", 1, first, second, second / first)
-
-
-def _compare_sites(size: Size, rounds: int, suggestions: int) -> Iterator[Pair]:
-    """Compare placement decisions on each batch with demand, or resilience, at all sites with those
-    of one pool, then migration suggestions.
-    """
-    mirror = build_mirror(size)
-    weights = {site: 1.0 + number % 5 for number, site in enumerate(SITES)}
-    ways = {
-        "": Service(qos=1.0, weight=1.0, demand=weights),
-        " with resilience": Service(qos=1.0, weight=1.0, resilience={"site": 0.5}),
-    }
-
-    def compare_ways(
-        what: str, how: str, times: int, work: Callable[[Configuration, Snapshot], object]
-    ) -> Pair:
-        by_site = attrs.evolve(_CONFIGURATION, services={EVERY_SERVICE: ways[how]})
-
-        def decide(configuration: Configuration) -> None:  # the results differ
-            work(configuration, mirror.snapshot())
-
-        return compare(
-            f"{what}, {len(SITES)} sites{how}",
-            times,
-            partial(decide, by_site),
-            partial(decide, _CONFIGURATION),
-            partial(next, _touch_pods(mirror)),
-        )
-
-    for batch, how in itertools.product(BATCHES, ways):
-        waiting = batch.pending_pods()
-        for pod in waiting:
-            mirror.apply(PodApplied(pod))
-        yield compare_ways(f"decide {batch}", how, rounds, partial(_decide_batch, waiting))
-        for pod in waiting:
-            mirror.apply(PodDeleted(pod.uid, pod.namespace, pod.name))
-    for how in ways if suggestions else ():
-        yield compare_ways("suggest", how, suggestions, _suggest)
 
 
 def _decide_batch(waiting: list[Pod], configuration: Configuration, seen: Snapshot) -> object:
