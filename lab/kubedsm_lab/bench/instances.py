@@ -18,8 +18,6 @@ from kubedsm.model.model import (
 from kubedsm.model.snapshot import Snapshot
 
 MI = 2**20
-#: Services A, B, C, D of the papers: cores, Mi of memory.
-SERVICES = {"a": (1, 950), "b": (1, 1900), "c": (1, 950), "d": (2, 1900)}
 
 
 def pod(
@@ -27,11 +25,10 @@ def pod(
     workload: Workload,
     requests: Resources,
     rules: SchedulingRules | None = None,
-    uid: str = "",
     **others: Any,
 ) -> Pod:
     return Pod(
-        uid=Uid(uid or name),
+        uid=Uid(name),
         namespace=workload.namespace,
         name=name,
         workload=workload,

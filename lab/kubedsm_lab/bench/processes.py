@@ -68,9 +68,8 @@ class LogCount:
     gave_way: int = 0
     #: whether the running process is the leader
     leading: bool = False
-    #: base URL of /metrics, and URL of the page
+    #: base URL of /metrics
     metrics: str = ""
-    page: str = ""
     #: set once the mirror is synced
     synced: asyncio.Event = attrs.field(factory=asyncio.Event)
 
@@ -99,7 +98,7 @@ class LogCount:
         elif level == "warning":
             self.warnings[event] += 1
         elif event == "connected":
-            self.metrics, self.page = str(entry.get("metrics")), str(entry.get("page", ""))
+            self.metrics = str(entry.get("metrics"))
         elif event == "synced":
             self.synced.set()
         elif event == "leading":
@@ -108,10 +107,10 @@ class LogCount:
             self.moves.append((now, str(entry.get("outcome"))))
 
     def restart(self) -> None:
-        """Reset the leadership and the URLs read from the log, as these belong to the previous
+        """Reset the leadership and the URL read from the log, which belong to the previous
         process.
         """
-        self.leading, self.metrics, self.page = False, "", ""
+        self.leading, self.metrics = False, ""
 
     @classmethod
     def sum(cls, logs: Iterable["LogCount"]) -> "LogCount":

@@ -31,7 +31,7 @@ from kubedsm_lab.emulator.front import EmulatedFront
 from kubedsm_lab.emulator.http.audit_log import AuditLog
 from kubedsm_lab.emulator.http.server import HttpFront, ServerTls, server_tls
 from kubedsm_lab.emulator.paper import paper_cluster
-from kubedsm_lab.emulator.processes.lab import Lab, pod_processes, reachable
+from kubedsm_lab.emulator.processes.lab import pod_processes, reachable
 from kubedsm_lab.emulator.processes.request_rates import request_rates
 from kubedsm_lab.emulator.processes.usage import PodUsage
 
@@ -156,7 +156,7 @@ class EmulatedProcess:
             cluster.api.create(STORAGE_CLASSES, LOCAL_PATH_CLASS)
             url = ""
             if options.folder is not None and pods is not None:
-                lab = Lab(options.folder, options.network, options.metrics_address)
-                rng = random.Random(options.seed)
-                url = await enter(reachable(cluster.api.store, pods, clock, rng, lab))
+                store, rng = cluster.api.store, random.Random(options.seed)
+                to = options.folder, options.network, options.metrics_address
+                url = await enter(reachable(store, pods, clock, rng, *to))
             yield cluster, url

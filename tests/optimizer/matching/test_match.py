@@ -6,11 +6,12 @@ import pytest
 
 from kubedsm.model.deadline import NO_DEADLINE, Deadline
 from kubedsm.model.model import MOST_OF_A_NODE, Resources, Tier, Workload
+from kubedsm.model.quantities import parse_units
 from kubedsm.objective.fragmentation import Fragmentation, Measure, request_mix
 from kubedsm.optimizer.matching.best_fit import add_by_ejection_chains, best_fit_increasing
 from kubedsm.optimizer.matching.match import Bounds, build_table, match
 from kubedsm_lab.bench import instances
-from kubedsm_lab.bench.instances import MI, SERVICES
+from kubedsm_lab.emulator.paper import SERVICES
 from support import drawing
 from support.drawn_problems import drawn_packing
 from support.literal_match import literal_match
@@ -36,8 +37,8 @@ def _edge_node(index):
 
 def _service_pod(index):
     service = list(SERVICES)[index % len(SERVICES)]
-    cores, mebibytes = SERVICES[service]
-    requests = Resources(cpu=cores * 1000, memory=mebibytes * MI, pods=1)
+    demand = SERVICES[service]
+    requests = Resources(cpu=demand.cores * 1000, memory=parse_units(demand.memory), pods=1)
     workload = Workload("default", "Deployment", service)
     return instances.pod(f"{service}-{index:03}", workload, requests, created=float(index))
 

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-import attrs
 import orjson
 from aiohttp import web
 from prometheus_client import CollectorRegistry
@@ -62,20 +61,6 @@ def write_json(path: Path, content: object) -> None:
 _LOOK = 1.0
 
 
-@attrs.frozen
-class Lab:
-    """Settings of an emulated cluster whose pods run as processes: directory, network latencies,
-    metrics address.
-    """
-
-    #: directory of files and logs
-    folder: Path
-    #: round-trip latencies in seconds, by tier
-    network: Mapping[Tier, float]
-    #: address of the metrics, if they are served
-    address: tuple[str, int] | None = None
-
-
 @asynccontextmanager
 async def pod_processes(folder: Path, clock: Clock) -> AsyncIterator[PodProcesses]:
     """Run the process-based container runtime, with logs in the directory. Raises OSError."""
@@ -85,12 +70,19 @@ async def pod_processes(folder: Path, clock: Clock) -> AsyncIterator[PodProcesse
 
 @asynccontextmanager
 async def reachable(
-    store: Store, pods: PodProcesses, clock: Clock, rng: random.Random, lab: Lab
+    store: Store,
+    pods: PodProcesses,
+    clock: Clock,
+    rng: random.Random,
+    folder: Path,
+    network: Mapping[Tier, float],
+    address: tuple[str, int] | None = None,
 ) -> AsyncIterator[str]:
     """Run the Service proxies and measure the pods' consumption during the block; yield the URL of
-    the metrics.
+    the metrics, which `address` serves if given.
 
-    Raises OSError, AddressUnavailableError.
+    `folder` gets the addresses of pods and Services; `network` has round-trip latencies in seconds,
+    by tier. Raises OSError, AddressUnavailableError.
     """
 
     def tier_of(name: str) -> Tier | None:
@@ -104,9 +96,9 @@ async def reachable(
 
     async def keep_files() -> None:
         while True:
-            write_json(lab.folder / TARGETS, prometheus_targets(pods.running(), tier_of))
+            write_json(folder / TARGETS, prometheus_targets(pods.running(), tier_of))
             urls = {"/".join(name): url for name, url in sorted(proxies.urls.items())}
-            write_json(lab.folder / SERVICES, urls)
+            write_json(folder / SERVICES, urls)
             await changed.wait()
             changed.clear()
 
@@ -117,9 +109,9 @@ async def reachable(
             await clock.sleep(_LOOK)
 
     async with (
-        Forwarding(clock, accounts, lab.network, tier_of, registry) as forwarding,
+        Forwarding(clock, accounts, network, tier_of, registry) as forwarding,
         ServiceProxies(store, pods, forwarding, rng, changed.set) as proxies,
-        _serve(registry, lab.address) as url,
+        _serve(registry, address) as url,
         asyncio.TaskGroup() as tasks,
     ):
         pods.environment = proxies.environment
