@@ -205,8 +205,7 @@ class Hands:
     def fill_node(self, name: str, filler: str) -> None:
         """Create a bound pod that requests the node's free CPU, as a DaemonSet may."""
         requests = {"cpu": f"{free_capacity(self.api, name).amount('cpu')}m"}
-        container = {"name": "c", "image": "pause", "resources": {"requests": requests}}
-        spec = {"nodeName": name, "terminationGracePeriodSeconds": 0, "containers": [container]}
+        spec = make_pod_spec(requests, nodeName=name, schedulerName="default-scheduler")
         self._create(PODS, filler, spec=spec)
 
     def _set_ready(self, name: str, ready: str) -> None:

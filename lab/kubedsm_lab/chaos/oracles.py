@@ -21,7 +21,7 @@ from kubedsm.kube.client.port import Cluster, OutcomeUnknown, Request, Response
 from kubedsm.kube.wire import decoding
 from kubedsm.kube.wire.annotations import MOVE_ANNOTATION, SELECTED_NODE_ANNOTATION
 from kubedsm.model.model import MIGRATING_LABEL, Resources
-from kubedsm_lab.chaos.faults import loop_time
+from kubedsm_lab.chaos.faults import injection_point_of, loop_time
 from kubedsm_lab.emulator.api.api_server import ApiServer
 from kubedsm_lab.emulator.api.object_state import (
     annotations_of,
@@ -267,6 +267,15 @@ DRAIN_DELAY = 1.0
 _CONFLICT = 409
 #: seconds from a lost response until a scheduler has recorded the loss, but not read the pod
 _RECORDED_AFTER = 0.001
+#: steps of binds and migrations by injection point
+_STEPS = {
+    "create-pods/binding": "bind",
+    "create-pods/eviction": "evict",
+    "create-pods/eviction.dry-run": "dry-run",
+    "create-events": "event",
+    "patch-pods.detach": "detach",
+    "patch-pods.reattach": "reattach",
+}
 
 
 @attrs.define
@@ -278,23 +287,12 @@ class Asked:
     request: Request
     at: float
     answered: float = math.inf
+    #: migration step that the request performs, such as detach or evict; otherwise the HTTP method
+    kind: str = attrs.field(init=False)
 
-    @property
-    def kind(self) -> str:
-        """Return the migration step that the request performs, such as detach or evict; otherwise
-        the HTTP method.
-        """
-        method, path, body = self.request.method, self.request.path, self.request.body
-        if method == "POST" and path.endswith("/eviction"):
-            return "dry-run" if "dryRun" in body["deleteOptions"] else "evict"
-        if method == "POST" and path.endswith("/binding"):
-            return "bind"
-        if method == "POST" and path.endswith("/events"):
-            return "event"
-        labels = body.get("metadata", {}).get("labels", {}) if method == "PATCH" else {}
-        if MIGRATING_LABEL in labels:
-            return "reattach" if labels[MIGRATING_LABEL] is None else "detach"
-        return method
+    @kind.default
+    def _kind(self) -> str:
+        return _STEPS.get(injection_point_of(self.request)[0], self.request.method)
 
     @property
     def pod(self) -> str:

@@ -6,13 +6,16 @@ exceed what client-go allows.
 """
 
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import orjson
 
-from kubedsm.kube.client.port import Request, Response
+from kubedsm.kube.client.port import Request
 from kubedsm_lab.chaos.faults import Event, answer, loop_time
 from kubedsm_lab.emulator.front import Delivery, RequestFault
+
+if TYPE_CHECKING:
+    from kubedsm_lab.chaos.seam import ProcessSeam
 
 #: duration of missed changes, and delay of a late event, in seconds
 UNSEEN, LATE = 20.0, 5.0
@@ -20,21 +23,6 @@ UNSEEN, LATE = 20.0, 5.0
 _SILENT = 1e6
 #: revisions by which a stale list is behind
 BEHIND = 25
-
-
-class Surroundings(Protocol):
-    """Interface by which a perturbation knows or kills the scheduler process, and obtains outdated
-    lists.
-    """
-
-    @property
-    def over(self) -> bool:
-        """True after the end of the scheduler process."""
-
-    def list_at(self, request: Request, revision: int) -> Response:
-        """Return a list response as of an earlier revision, as from an outdated API server."""
-
-    def kill(self) -> None: ...
 
 
 class Perturbation:
@@ -45,8 +33,8 @@ class Perturbation:
     #: whether every process is disturbed, later ones as well
     of_all = False
 
-    def __init__(self, surroundings: Surroundings) -> None:
-        self.surroundings = surroundings
+    def __init__(self, process: "ProcessSeam") -> None:
+        self.process = process
 
     @property
     def hides(self) -> bool:
@@ -83,7 +71,7 @@ class Unseen(Perturbation):
 
     @property
     def hides(self) -> bool:
-        return not (self._over or self.surroundings.over)
+        return not (self._over or self.process.over)
 
     def on_line(self, request: Request, event: Event) -> Delivery | None:
         if self._over or not self._shows_object(request):
@@ -115,7 +103,7 @@ class Held(Perturbation):
 
     @property
     def hides(self) -> bool:
-        return self._held is not None and not self.surroundings.over
+        return self._held is not None and not self.process.over
 
     def on_line(self, _request: Request, event: Event) -> Delivery | None:
         held = self._held
@@ -151,15 +139,15 @@ class TimeTravel(Perturbation):
 
     of_all = True
 
-    def __init__(self, surroundings: Surroundings, *, restart: bool) -> None:
-        super().__init__(surroundings)
+    def __init__(self, process: "ProcessSeam", *, restart: bool) -> None:
+        super().__init__(process)
         self._restart = restart
         self._over = False
 
     def replace_event(self, event: Event) -> Delivery:
         self._plural, self._version = event.plural, event.version
         if self._restart:
-            self.surroundings.kill()
+            self.process.kill()
         return Delivery((_EXPIRED,), end="closed")
 
     def on_request(self, request: Request) -> RequestFault | None:
@@ -168,7 +156,7 @@ class TimeTravel(Perturbation):
             return None
         self._over = True
         behind = max(1, self._version - BEHIND)
-        return RequestFault(self.surroundings.list_at(request, behind))
+        return RequestFault(self.process.list_at(request, behind))
 
 
 def _line(kind: str, thing: Any) -> bytes:
@@ -196,10 +184,10 @@ DELIVERIES: dict[str, Callable[[bytes], Delivery]] = {
     "garbage": lambda line: Delivery((b"\x00no JSON", line)),
 }
 #: by name: the perturbation, which disturbs later events and requests, too
-PERTURBATIONS: dict[str, Callable[[Surroundings], Perturbation]] = {
+PERTURBATIONS: dict[str, Callable[["ProcessSeam"], Perturbation]] = {
     "unseen": Unseen,
     "swap": Held,
     "coalesce": Coalesced,
-    "stale-list": lambda surroundings: TimeTravel(surroundings, restart=False),
-    "stale-restart": lambda surroundings: TimeTravel(surroundings, restart=True),
+    "stale-list": lambda process: TimeTravel(process, restart=False),
+    "stale-restart": lambda process: TimeTravel(process, restart=True),
 }

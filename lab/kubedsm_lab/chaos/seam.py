@@ -175,11 +175,11 @@ class ProcessSeam(Faults):
         return self._process.over
 
     def kill(self) -> None:
-        """Kill this connection's scheduler process as SIGKILL does (`Surroundings.kill`)."""
+        """Kill this connection's scheduler process as SIGKILL does."""
         self._process.kill()
 
     def list_at(self, request: Request, revision: int) -> Response:
-        """Return a list response as of an earlier revision (`Surroundings.list_at`)."""
+        """Return a list response as of an earlier revision, as from an outdated API server."""
         self._seam.add_remark(self._who, f"listed as of revision {revision}", request.path)
         return self._seam.list_at(request, revision)
 
@@ -262,7 +262,7 @@ class ProcessSeam(Faults):
         """Return the watch perturbations in effect for this scheduler process, the first fault's
         first.
         """
-        return [p for p in self._seam.perturbations if p.of_all or p.surroundings is self]
+        return [p for p in self._seam.perturbations if p.of_all or p.process is self]
 
     def on_line(self, request: Request, line: bytes) -> Delivery | None:
         """Return the lines to deliver in place of a watch line if a fault is due at this event

@@ -25,7 +25,7 @@ from kubedsm_lab.chaos.faults import (
 )
 from kubedsm_lab.chaos.hands import NAMESPACE
 from kubedsm_lab.chaos.incidents import INCIDENTS
-from kubedsm_lab.chaos.oracles import SCHEDULER_NAME, Delays, out_of_place
+from kubedsm_lab.chaos.oracles import Delays, out_of_place
 from kubedsm_lab.chaos.perturbations import LATE
 from kubedsm_lab.chaos.process import GRACE, INTERRUPTIONS, STOPPED_LATE
 from kubedsm_lab.chaos.seam import Moment, Seam
@@ -36,7 +36,7 @@ from kubedsm_lab.emulator.api.object_state import node_of
 from kubedsm_lab.emulator.api.resources import NAMESPACES, PODS
 from kubedsm_lab.emulator.api.store import ObjectChange
 from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster, Timing
-from kubedsm_lab.emulator.paper import node
+from kubedsm_lab.emulator.paper import node, pod_spec
 from kubedsm_lab.replay.virtual_time import StandstillError, VirtualClock, run_in_virtual_time
 
 BYSTANDER_NAMESPACE = "beside"
@@ -78,13 +78,8 @@ class Bystander:
         asyncio.get_running_loop().call_later(ARRIVAL_DELAY, self._create_pod)
 
     def _create_pod(self) -> None:
-        requests = {"cpu": "50m", "memory": "50Mi"}
-        container = {"name": "c", "image": "pause", "resources": {"requests": requests}}
-        spec = {
-            "schedulerName": SCHEDULER_NAME,
-            "nodeSelector": {"kubernetes.io/hostname": BYSTANDER_NODE["metadata"]["name"]},
-            "containers": [container],
-        }
+        here = {"kubernetes.io/hostname": BYSTANDER_NODE["metadata"]["name"]}
+        spec = pod_spec({"cpu": "50m", "memory": "50Mi"}, nodeSelector=here)
         name = f"bystander-{len(self._created)}"
         self._created[name] = loop_time()
         metadata = {"name": name, "labels": {"app": "bystander"}}
