@@ -56,7 +56,9 @@ def test_a_round_by_hand():
     evenness = {"jain": 0.5, "cv": 1.0, "zones_jain": 0.5, "zones_cv": 1.0}
     looks = {"looked_at": 1.5, "least": 1, "most": 2}
     assert summarize_round(before, made, searches, 0.006) == {
-        **{"ms": 2.0, "score": score, "pending": 1},
+        "ms": 2.0,
+        "score": score,
+        "pending": 1,
         **evenness,
         **looks,
     }

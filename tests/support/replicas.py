@@ -7,7 +7,7 @@ import attrs
 
 from kubedsm.app.leader_election import LeaseTimes
 from kubedsm.config.settings import Configuration
-from kubedsm_lab.chaos.ledger import Ledger
+from kubedsm_lab.chaos.ledger import Ledger, LedgerCluster
 from kubedsm_lab.chaos.process import LEASE, Process
 from kubedsm_lab.emulator.front import EmulatedFront
 from kubedsm_lab.emulator.paper import node
@@ -24,7 +24,7 @@ class Replica(Process):
         front = EmulatedFront(world.cluster.routes, world.clock, latency=0.01)
         super().__init__(
             name,
-            ledger.wrap_cluster(front, name),
+            LedgerCluster(front, ledger, name),
             tasks,
             configuration or Configuration(),
             rate=rate,

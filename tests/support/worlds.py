@@ -11,7 +11,7 @@ from kubedsm.app.assembly import Runtime
 from kubedsm.config.settings import Configuration
 from kubedsm.observability.measured_cluster import MeasuredCluster
 from kubedsm.process.clock import Clock
-from kubedsm_lab.chaos.oracles import Invariants, Witness
+from kubedsm_lab.chaos.oracles import Invariants, Witness, WitnessedCluster
 from kubedsm_lab.emulator.api.resources import (
     CONFIGMAPS,
     DEPLOYMENTS,
@@ -93,7 +93,7 @@ class World(ApiObjects):
     async def scheduler(self, faults=None, seed=0, policy=None, instruments=None, listener=None):
         """Run a scheduler during the block; `instruments` count its operations."""
         self.front = self.connect(faults or self.faults)
-        cluster = self.witness.wrap_cluster(self.front, lambda: self.runtime)
+        cluster = WitnessedCluster(self.front, self.witness, lambda: self.runtime)
         if instruments is not None:
             cluster = MeasuredCluster(cluster, self.clock, instruments.count_request)
         shown = listener or instruments

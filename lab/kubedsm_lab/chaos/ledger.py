@@ -6,7 +6,7 @@ from itertools import pairwise
 
 import attrs
 
-from kubedsm.kube.client.port import Cluster, Request, Response
+from kubedsm.kube.client.port import Request, Response
 from kubedsm_lab.chaos.faults import loop_time
 from kubedsm_lab.chaos.oracles import Observed
 from kubedsm_lab.emulator.api.api_server import ApiServer
@@ -46,10 +46,6 @@ class Ledger:
         self.renewals: defaultdict[str, list[float]] = defaultdict(list)
         self.wrong: list[str] = []
         api.store.subscribe(self._notice)
-
-    def wrap_cluster(self, cluster: Cluster, who: str) -> Cluster:
-        """Return the cluster connection of the scheduler `who`, with its writes recorded."""
-        return _LedgerCluster(cluster, self, who)
 
     def judge_request(self, request: Request, who: str) -> None:
         """Check that the scheduler holds the Lease when sending a write request."""
@@ -95,7 +91,9 @@ class Ledger:
 
 
 @attrs.frozen
-class _LedgerCluster(Observed):
+class LedgerCluster(Observed):
+    """Cluster connection of the scheduler `who`, with its writes recorded."""
+
     ledger: Ledger
     who: str
 

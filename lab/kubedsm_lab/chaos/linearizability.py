@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 import attrs
 import orjson
 
-from kubedsm.kube.client.port import Cluster, Request, Response, Unreachable
+from kubedsm.kube.client.port import Request, Response, Unreachable
 from kubedsm.kube.wire import decoding
 from kubedsm.model.events import Change, ClusterEvent, PodApplied
 from kubedsm.model.mirror import ClusterMirror
@@ -161,10 +161,6 @@ class History:
         if wrong is not None:
             yield f"I2: the books are not linearizable: {wrong}"
 
-    def wrap_cluster(self, cluster: Cluster, who: str) -> Cluster:
-        """Return the cluster connection of the scheduler `who`, with binds and reads recorded."""
-        return _RecordedCluster(cluster, self, who)
-
     def record_mirror(self, who: str, mirror: ClusterMirror) -> None:
         """Record the reservations, releases and observed pods of a scheduler's mirror."""
         originals = mirror.reserve, mirror.release, mirror.hand_over, mirror.apply
@@ -240,7 +236,9 @@ class History:
 
 
 @attrs.frozen
-class _RecordedCluster(Observed):
+class RecordedCluster(Observed):
+    """Cluster connection of the scheduler `who`, with binds and reads recorded."""
+
     history: History
     who: str
 

@@ -330,13 +330,6 @@ class Witness:
         """
         return [a.kind for a in self.asked if a.kind != "GET" and pod in ("", a.pod)]
 
-    def wrap_cluster(self, cluster: Cluster, sender: Callable[[], Runtime]) -> Cluster:
-        """Return a cluster connection that checks each request before sending it.
-
-        `sender` returns the scheduler that sends.
-        """
-        return _WitnessedCluster(cluster, self, sender)
-
     def judge_request(self, request: Request, runtime: Runtime) -> Asked:
         asked = Asked(request, loop_time())
         self.asked.append(asked)
@@ -577,8 +570,11 @@ def _may_be_own(asked: Asked, response: Response) -> bool:
 
 
 @attrs.frozen
-class _WitnessedCluster(Observed):
+class WitnessedCluster(Observed):
+    """Cluster connection that has the witness check each request before it is sent."""
+
     witness: Witness
+    #: returns the scheduler that sends
     sender: Callable[[], Runtime]
 
     async def request(self, request: Request, *, timeout: float) -> Response:

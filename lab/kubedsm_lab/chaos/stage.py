@@ -19,10 +19,10 @@ from kubedsm.process.backoff import Doubling
 from kubedsm_lab.chaos.faults import LASTING, Fault
 from kubedsm_lab.chaos.hands import CONFIGURATION, NAMESPACE, Hands
 from kubedsm_lab.chaos.incidents import begin_incident
-from kubedsm_lab.chaos.ledger import Ledger
-from kubedsm_lab.chaos.linearizability import History
+from kubedsm_lab.chaos.ledger import Ledger, LedgerCluster
+from kubedsm_lab.chaos.linearizability import History, RecordedCluster
 from kubedsm_lab.chaos.lying_prometheus import LyingPrometheus
-from kubedsm_lab.chaos.oracles import Invariants, Witness, list_selected
+from kubedsm_lab.chaos.oracles import Invariants, Witness, WitnessedCluster, list_selected
 from kubedsm_lab.chaos.process import Process
 from kubedsm_lab.chaos.seam import ProcessSeam, Seam
 from kubedsm_lab.chaos.versions import NewerVersion, known_to_newer
@@ -186,10 +186,10 @@ class Stage:
         return process
 
     def _observe_requests(self, cluster: Cluster, name: str) -> Cluster:
-        witnessed = self.witness.wrap_cluster(cluster, lambda: self.processes[name].runtime)
+        witnessed = WitnessedCluster(cluster, self.witness, lambda: self.processes[name].runtime)
         if self.ledger is None or self.history is None:
             return witnessed
-        return self.ledger.wrap_cluster(self.history.wrap_cluster(witnessed, name), name)
+        return LedgerCluster(RecordedCluster(witnessed, self.history, name), self.ledger, name)
 
     @property
     def leader(self) -> Process | None:
