@@ -80,8 +80,10 @@ class Api:
         }
         await self.call("POST", f"{CORE}/namespaces/{namespace}/pods/{name}/binding", body, ())
 
-    async def list_pods(self) -> list[dict[str, Any]]:
-        listed = await self.call("GET", f"{CORE}/pods", ignore=())
+    async def list_pods(self, namespace: str = "") -> list[dict[str, Any]]:
+        """Return the pods of the namespace, or of all namespaces."""
+        where = f"/namespaces/{namespace}" if namespace else ""
+        listed = await self.call("GET", f"{CORE}{where}/pods", ignore=())
         items: list[dict[str, Any]] = listed["items"]
         return items
 

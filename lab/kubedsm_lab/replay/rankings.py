@@ -53,9 +53,9 @@ class Difference:
 
 @attrs.frozen
 class Ranking:
-    #: name of the measurement
     """Ranking of policies by one measurement, such as p95 latency in ms."""
 
+    #: name of the measurement
     what: str
     #: such as `ms`; empty for a share or an index
     unit: str

@@ -57,19 +57,12 @@ def build_runtime(
     return Runtime(measured, configuration, clock, rng, policy=policy, listener=instruments)
 
 
-class _LastLine(msgspec.Struct):
-    #: None if the policy has no score cache
-    score_cache_looks: dict[Why, int] | None
-
-
 def encode_lookups(policy: Policy) -> bytes:
     """Encode the policy's score-cache lookups, counted by result, as the JSON line that the process
-    prints last.
+    prints last; null if the policy has no score cache.
     """
     cache = policy.choose if isinstance(policy, InTurn) else None
-    return msgspec.json.encode(
-        _LastLine(cache.looks if isinstance(cache, CacheScheduler) else None)
-    )
+    return msgspec.json.encode(cache.looks if isinstance(cache, CacheScheduler) else None)
 
 
 def decode_lookups(line: bytes) -> dict[Why, int] | None:
@@ -77,7 +70,7 @@ def decode_lookups(line: bytes) -> dict[Why, int] | None:
     if absent.
     """
     try:
-        return msgspec.json.decode(line, type=_LastLine).score_cache_looks
+        return msgspec.json.decode(line, type=dict[Why, int] | None)
     except msgspec.DecodeError:
         return None
 

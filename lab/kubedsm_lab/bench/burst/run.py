@@ -90,7 +90,7 @@ async def run(
     seen = Sightings(clock)
     watched = attrs.evolve(PODS, path=f"{CORE}/namespaces/{namespace}/pods")
     await api.call("POST", f"{CORE}/namespaces", {"metadata": {"name": namespace}}, ignore=())
-    bursts = _Bursts(api, clock, namespace, plan, names, seen)
+    bursts = _Bursts(api, clock, plan, names, seen)
     try:
         following = follow_cluster(
             cluster, clock, seen.handle, watched, patience=plan.patience, report=report
@@ -145,7 +145,6 @@ class _Bursts:
 
     api: Api
     clock: Clock
-    namespace: str
     plan: Plan
     nodes: Sequence[str]
     seen: Sightings
@@ -158,10 +157,10 @@ class _Bursts:
         self.seen.clear()
         pods, patience = self.plan.pods, self.plan.patience
         labels = {"bench-run": name, "bench-scheduler": scheduler, "applicationId": name}
-        where = on_hollow_nodes(self.namespace) if self.plan.hollow else {}
+        where = on_hollow_nodes(self.plan.namespace) if self.plan.hollow else {}
         spec = pod_spec(REQUESTS, schedulerName=scheduler, **where)
         spec["containers"][0]["image"] = self.plan.image
-        path = f"{APPS}/namespaces/{self.namespace}/deployments"
+        path = f"{APPS}/namespaces/{self.plan.namespace}/deployments"
         await self.api.call("POST", path, deployment(name, 0, spec, labels), ignore=())
         patch = {"spec": {"replicas": pods}}
         await self.api.call("PATCH", f"{path}/{name}", patch, ignore=())
@@ -174,7 +173,9 @@ class _Bursts:
                 f"{scheduler}: {created}, and none of them was bound within {patience:g} s;"
                 " is there a scheduler of that name?"
             )
-        recorded = [_read_recorded_times(pod) for pod in await self._list_pods()]
+        recorded = [
+            _read_recorded_times(pod) for pod in await self.api.list_pods(self.plan.namespace)
+        ]
         by_moment: list[Times] = [
             {number: at[moment] for number, at in enumerate(recorded) if moment in at}
             for moment in _RECORDED
@@ -194,18 +195,13 @@ class _Bursts:
 
         Raises ClusterError, TimeoutError.
         """
-        await self.api.delete(self.namespace, "deployments", name, APPS)
+        await self.api.delete(self.plan.namespace, "deployments", name, APPS)
         patience = self.plan.patience
         due = self.clock.monotonic() + patience
-        while await self._list_pods():
+        while await self.api.list_pods(self.plan.namespace):
             if self.clock.monotonic() > due:
                 raise TimeoutError(f"pods of {name} exist {patience:g} s after its deletion")
             await self.clock.sleep(_POLL_PERIOD)
-
-    async def _list_pods(self) -> list[dict[str, Any]]:
-        listed = await self.api.get(f"{CORE}/namespaces/{self.namespace}/pods")
-        items: list[dict[str, Any]] = listed["items"]
-        return items
 
     def _summarize_spans(self, created: Times, bound: Times, ready: Times) -> dict[str, float]:
         began = min(created.values(), default=0.0)
