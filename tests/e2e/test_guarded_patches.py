@@ -7,8 +7,8 @@ from functools import cache
 import orjson
 import pytest
 
-from kubedsm_lab.emulator.access.admission_policies import Policy, Update
 from kubedsm_lab.emulator.access.rbac import User
+from kubedsm_lab.emulator.api.policies import list_denials
 from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, NODES, PODS, RESOURCE_QUOTAS
 from support.manifests import MANIFESTS, documents
 from support.move_scenes import (
@@ -38,11 +38,11 @@ DETACHED = {
 
 @cache
 def policy():
-    return Policy(documents(FILE)[0]["spec"])
+    return documents(FILE)[0]["spec"]
 
 
 def denials(before, after, user, subresource=""):
-    return policy().denials(Update(PODS, before, after, User(user), subresource))
+    return list(list_denials(policy(), before, after, User(user).info, subresource))
 
 
 class PatchesOfPods:

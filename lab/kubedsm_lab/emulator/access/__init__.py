@@ -1,1 +1,1 @@
-"""Authentication and authorization: users, tokens, RBAC and admission policies, without HTTP."""
+"""Authentication and authorization: users, tokens and RBAC, without HTTP."""

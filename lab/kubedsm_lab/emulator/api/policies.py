@@ -1,10 +1,11 @@
-"""Admission policies: match constraints, CEL expressions, and mutations of new objects.
+"""Admission policies, evaluated by cel-python: mutations of new objects, validations of updates.
 
-Mutations are evaluated for created objects of every client, controllers included. Not emulated:
-operations other than CREATE, and mutations of the type ApplyConfiguration.
+Mutations are evaluated for created objects of every client, controllers included; validations for
+updates over HTTP. Not emulated: other operations, mutations of the type ApplyConfiguration, and
+parameters, selectors and actions other than Deny of validations.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import lru_cache
 from typing import Any
@@ -18,6 +19,8 @@ from kubedsm_lab.emulator.api.resources import (
     MUTATING_ADMISSION_POLICY_BINDINGS,
     NAMESPACES,
     SERVED,
+    VALIDATING_ADMISSION_POLICIES,
+    VALIDATING_ADMISSION_POLICY_BINDINGS,
     Object,
     Resource,
 )
@@ -73,7 +76,7 @@ def _read_expressions(spec: bytes) -> Expressions:
     return Expressions(orjson.loads(spec))
 
 
-def expressions_of(spec: Object) -> Expressions:
+def _expressions_of(spec: Object) -> Expressions:
     """Return the expressions in the spec of a policy, which stay compiled."""
     return _read_expressions(orjson.dumps(spec))
 
@@ -87,7 +90,17 @@ def _as_json(value: Any) -> Any:
     return str(value) if isinstance(value, str) else value
 
 
-def matches_request(
+def _list_bound(
+    store: Store, policies: Resource, bindings: Resource
+) -> Iterator[tuple[Object, Object]]:
+    """Yield each binding after its policy, if that exists."""
+    for binding in store.list(bindings):
+        policy = store.get(policies, "", binding["spec"]["policyName"])
+        if policy is not None:
+            yield policy, binding
+
+
+def _matches_request(
     constraints: Object, operation: str, resource: Resource, subresource: str = ""
 ) -> bool:
     """Return True if a resource rule of the constraints matches the request."""
@@ -106,9 +119,9 @@ def mutate_new(store: Store, resource: Resource, obj: Object) -> Object:
 
     As on an API server, expressions see one entry of managedFields, with the time of the request.
     """
-    for binding in store.list(MUTATING_ADMISSION_POLICY_BINDINGS):
-        policy = store.get(MUTATING_ADMISSION_POLICIES, "", binding["spec"]["policyName"])
-        if policy is None or not _selects(store, policy, binding, resource, obj):
+    bound = _list_bound(store, MUTATING_ADMISSION_POLICIES, MUTATING_ADMISSION_POLICY_BINDINGS)
+    for policy, binding in bound:
+        if not _selects(store, policy, binding, resource, obj):
             continue
         params = _find_parameter(store, policy["spec"], binding["spec"])
         if params is None:
@@ -133,7 +146,7 @@ def _selects(
 ) -> bool:
     """Return True if policy and binding match the creation of the object."""
     constraints = policy["spec"]["matchConstraints"]
-    if not matches_request(constraints, "CREATE", resource):
+    if not _matches_request(constraints, "CREATE", resource):
         return False
     namespace = store.get(NAMESPACES, "", obj["metadata"].get("namespace", ""))
     of_namespace = (namespace or {"metadata": {}})["metadata"].get("labels")
@@ -168,7 +181,7 @@ def _list_patches(spec: Object, given: Object) -> list[Object] | None:
     """Return the JSON patch operations of a mutating policy; None if an expression fails."""
     if any(mutation["patchType"] != "JSONPatch" for mutation in spec["mutations"]):
         raise ApiError(501, "NotImplemented", "only mutations of type JSONPatch are emulated")
-    expressions = expressions_of(spec)
+    expressions = _expressions_of(spec)
     known = expressions.bind_variables(given)
     found: list[Object] = []
     for mutation in spec["mutations"] if known is not None else ():
@@ -177,3 +190,52 @@ def _list_patches(spec: Object, given: Object) -> list[Object] | None:
             return None
         found += patches
     return found
+
+
+def list_enforced(
+    store: Store, resource: Resource, subresource: str
+) -> Iterator[tuple[Object, Object]]:
+    """Yield the validating policies, each with its binding, that apply to updates of the
+    resource.
+    """
+    for policy, binding in _list_bound(
+        store, VALIDATING_ADMISSION_POLICIES, VALIDATING_ADMISSION_POLICY_BINDINGS
+    ):
+        constraints = policy["spec"]["matchConstraints"]
+        matching = _matches_request(constraints, "UPDATE", resource, subresource)
+        if matching and "Deny" in binding["spec"]["validationActions"]:
+            yield policy, binding
+
+
+def check_update(
+    policies: Iterable[tuple[Object, Object]],
+    resource: Resource,
+    before: Object,
+    after: Object,
+    user: Object,
+    subresource: str = "",
+) -> None:
+    """Evaluate policies on an update by a user, as `userInfo`. Raises ApiError (422) if one denies
+    it.
+    """
+    for policy, binding in policies:
+        for message in list_denials(policy["spec"], before, after, user, subresource):
+            why = (
+                f"ValidatingAdmissionPolicy '{policy['metadata']['name']}' with binding"
+                f" '{binding['metadata']['name']}' denied request: {message}"
+            )
+            error = forbidden(resource, before["metadata"]["name"], why)
+            details = {**(error.details or {}), "causes": [{"message": why}]}
+            raise ApiError(422, "Invalid", error.message, details)
+
+
+def list_denials(
+    spec: Object, before: Object, after: Object, user: Object, subresource: str
+) -> Iterator[str]:
+    """Yield the messages of the validations that deny an update, also by failing to evaluate."""
+    request = {"userInfo": user, "subResource": subresource, "operation": "UPDATE"}
+    expressions = _expressions_of(spec)
+    known = expressions.bind_variables({"object": after, "oldObject": before, "request": request})
+    for validation in spec["validations"] if known is not None else ():
+        if not expressions.evaluate(validation["expression"], known or {}):
+            yield validation.get("message") or f"failed expression: {validation['expression']}"

@@ -123,7 +123,7 @@ PRIORITY_CLASSES = Resource(
     "scheduling.k8s.io", "v1", "priorityclasses", "PriorityClass", namespaced=False,
     short_names=("pc",),
 )  # fmt: skip
-#: evaluated by `access.admission_policies`
+#: evaluated by `policies`
 VALIDATING_ADMISSION_POLICIES = Resource(
     "admissionregistration.k8s.io", "v1", "validatingadmissionpolicies",
     "ValidatingAdmissionPolicy", namespaced=False, categories=("api-extensions",),

@@ -12,10 +12,10 @@ import attrs
 import orjson
 
 from kubedsm_lab.emulator.access.access import Access
-from kubedsm_lab.emulator.access.admission_policies import check_update, list_enforced_policies
 from kubedsm_lab.emulator.access.rbac import ANONYMOUS, User
 from kubedsm_lab.emulator.api import decoding, errors
 from kubedsm_lab.emulator.api.api_server import ApiServer
+from kubedsm_lab.emulator.api.policies import check_update, list_enforced
 from kubedsm_lab.emulator.api.resources import REVIEWS, Object, Resource
 from kubedsm_lab.emulator.http import bodies, discovery, listing, reviews
 from kubedsm_lab.emulator.http.paths import Target, attributes_of, check_emulated, target_of
@@ -228,11 +228,11 @@ class Routes:
     ) -> Object:
         """Perform a write after admission policies have accepted the result of a dry run."""
         resource, dry_run = target.resource, request.is_dry_run
-        policies = list(list_enforced_policies(self._api.store, resource, target.subresource))
+        policies = list(list_enforced(self._api.store, resource, target.subresource))
         if policies and self._api.exists(*_identity(target)):
             before = self._api.get(*_identity(target))
             after = write(dry_run=True)
-            check_update(policies, resource, before, after, request.user, target.subresource)
+            check_update(policies, resource, before, after, request.user.info, target.subresource)
         return write(dry_run=dry_run)
 
     def _delete(self, target: Target, request: ApiRequest) -> Answer:
