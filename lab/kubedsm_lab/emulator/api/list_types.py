@@ -10,71 +10,56 @@ import attrs
 
 from kubedsm_lab.emulator.api.resources import Resource
 
-
-@attrs.frozen
-class Fields:
-    """Strategic-merge rules by field name; a field without rule merges as in a JSON merge patch."""
-
-    named: "Mapping[str, Fields | Keyed | Unordered]" = attrs.field(factory=dict)
+#: rules by field name; a field without rule merges as in a JSON merge patch
+Fields = Mapping[str, "Fields | ListType"]
 
 
 @attrs.frozen
-class Keyed:
-    """Strategic-merge rule of a list whose items are identified by a key field, such as `name`."""
+class ListType:
+    """Strategic-merge rule of a list, whose items are identified by a key field, such as `name`;
+    without key the list is merged as a set of plain values.
+    """
 
-    key: str
-    item: Fields = attrs.field(factory=Fields)
-
-
-@attrs.frozen
-class Unordered:
-    """Strategic-merge rule of a list that is merged as a set of plain values."""
+    key: str = ""
+    item: Fields = attrs.field(factory=dict)
 
 
-ANY = Fields()
-_BY_NAME = Keyed("name")
-_METADATA = Fields({"finalizers": Unordered(), "ownerReferences": Keyed("uid")})
-_CONTAINERS = Keyed(
+_SET, _BY_NAME = ListType(), ListType("name")
+_METADATA: Fields = {"finalizers": _SET, "ownerReferences": ListType("uid")}
+_CONTAINERS = ListType(
     "name",
-    Fields(
-        {
-            "env": _BY_NAME,
-            "ports": Keyed("containerPort"),
-            "volumeMounts": Keyed("mountPath"),
-            "volumeDevices": Keyed("devicePath"),
-        }
-    ),
-)
-_POD_SPEC = Fields(
     {
-        **dict.fromkeys(("containers", "initContainers", "ephemeralContainers"), _CONTAINERS),
-        **dict.fromkeys(
-            ("volumes", "imagePullSecrets", "schedulingGates", "resourceClaims"), _BY_NAME
-        ),
-        "hostAliases": Keyed("ip"),
-        "topologySpreadConstraints": Keyed("topologyKey"),
-    }
+        "env": _BY_NAME,
+        "ports": ListType("containerPort"),
+        "volumeMounts": ListType("mountPath"),
+        "volumeDevices": ListType("devicePath"),
+    },
 )
-_CONDITIONS = {"conditions": Keyed("type")}
-_STATUS = Fields(_CONDITIONS)
-_WORKLOAD = {"spec": Fields({"template": Fields({"metadata": _METADATA, "spec": _POD_SPEC})})}
+_POD_SPEC: Fields = {
+    **dict.fromkeys(("containers", "initContainers", "ephemeralContainers"), _CONTAINERS),
+    **dict.fromkeys(("volumes", "imagePullSecrets", "schedulingGates", "resourceClaims"), _BY_NAME),
+    "hostAliases": ListType("ip"),
+    "topologySpreadConstraints": ListType("topologyKey"),
+}
+_STATUS: Fields = {"conditions": ListType("type")}
+_WORKLOAD: Fields = {"spec": {"template": {"metadata": _METADATA, "spec": _POD_SPEC}}}
 #: merge rules by kind, in addition to those of metadata and conditions
-_OF_KIND: Mapping[str, Mapping[str, Fields | Keyed | Unordered]] = {
+_OF_KIND: Mapping[str, Fields] = {
     "Pod": {
         "spec": _POD_SPEC,
-        "status": Fields({**_CONDITIONS, "podIPs": Keyed("ip"), "hostIPs": Keyed("ip")}),
+        "status": {**_STATUS, "podIPs": ListType("ip"), "hostIPs": ListType("ip")},
     },
     **dict.fromkeys(("Deployment", "ReplicaSet", "StatefulSet", "Job"), _WORKLOAD),
     "Node": {
-        "spec": Fields({"podCIDRs": Unordered()}),
-        "status": Fields({**_CONDITIONS, "addresses": Keyed("type")}),
+        "spec": {"podCIDRs": _SET},
+        "status": {**_STATUS, "addresses": ListType("type")},
     },
-    "Service": {"spec": Fields({"ports": Keyed("port")})},
+    "Service": {"spec": {"ports": ListType("port")}},
     "ServiceAccount": {"secrets": _BY_NAME},
-    "CSINode": {"spec": Fields({"drivers": _BY_NAME})},
+    "CSINode": {"spec": {"drivers": _BY_NAME}},
 }
 
 
 def fields_of(resource: Resource) -> Fields:
     """Return the strategic-merge rules for the fields of the resource's kind."""
-    return Fields({"metadata": _METADATA, "status": _STATUS, **_OF_KIND.get(resource.kind, {})})
+    return {"metadata": _METADATA, "status": _STATUS, **_OF_KIND.get(resource.kind, {})}

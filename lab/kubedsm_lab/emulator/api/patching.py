@@ -10,7 +10,7 @@ from functools import partial
 from typing import Any
 
 from kubedsm_lab.emulator.api.errors import ApiError, bad_request, unsupported_media_type
-from kubedsm_lab.emulator.api.list_types import ANY, Fields, Keyed, Unordered, fields_of
+from kubedsm_lab.emulator.api.list_types import Fields, ListType, fields_of
 from kubedsm_lab.emulator.api.resources import Object, Resource
 from kubedsm_lab.emulator.api.values import check_depth
 
@@ -213,9 +213,7 @@ def strategic_merge(current: Object, patch: Object, fields: Fields) -> Object:
             if value is None:
                 merged.pop(key, None)
             else:
-                merged[key] = _strategic_value(
-                    merged.get(key), value, fields.named.get(key, ANY), key
-                )
+                merged[key] = _strategic_value(merged.get(key), value, fields.get(key, {}), key)
     return merged
 
 
@@ -236,21 +234,20 @@ def _delete_from(merged: Object, key: str, doomed: Any) -> None:
         merged[key] = [value for value in merged[key] if value not in doomed]
 
 
-def _strategic_value(current: Any, patch: Any, how: Fields | Keyed | Unordered, name: str) -> Any:
+def _strategic_value(current: Any, patch: Any, how: Fields | ListType, name: str) -> Any:
     if isinstance(patch, dict):
-        if not isinstance(how, Fields):
+        if isinstance(how, ListType):
             raise bad_request(f"{name} is a list, and the patch has an object there")
         return strategic_merge(current if isinstance(current, dict) else {}, patch, how)
-    if isinstance(patch, list):
+    if isinstance(patch, list) and isinstance(how, ListType):
         items = current if isinstance(current, list) else []
-        if isinstance(how, Keyed):
+        if how.key:
             return _merge_items(items, patch, how, name)
-        if isinstance(how, Unordered):
-            return [*items, *(value for value in patch if value not in items)]
+        return [*items, *(value for value in patch if value not in items)]
     return patch
 
 
-def _merge_items(current: list[Any], patch: list[Any], how: Keyed, name: str) -> list[Any]:
+def _merge_items(current: list[Any], patch: list[Any], how: ListType, name: str) -> list[Any]:
     if not all(isinstance(item, dict) for item in patch):
         raise bad_request(f"{name} is a list of objects, and the patch has something else")
     if any(item.get(_DIRECTIVE) == "replace" for item in patch):
