@@ -6,7 +6,13 @@ import pytest
 
 from kubedsm_lab.emulator.access.access import Access
 from kubedsm_lab.emulator.access.rbac import Attributes, Decision, User, decide, service_account
-from kubedsm_lab.emulator.api.resources import ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS
+from kubedsm_lab.emulator.api.resources import (
+    CLUSTER_ROLE_BINDINGS,
+    CLUSTER_ROLES,
+    ROLE_BINDINGS,
+    ROLES,
+    SERVICE_ACCOUNTS,
+)
 from kubedsm_lab.emulator.http.routes import ApiRequest, Routes
 from support.api_requests import asked
 from support.rights import ADMIN_TOKEN
@@ -36,22 +42,24 @@ def rule(verbs="get list", groups="", resources="pods", **more):
 
 @attrs.define
 class Objects:
-    """One role with these rules, bound to a subject in `namespace`, or in the whole cluster."""
+    """A store with one role with these rules, bound to a subject in `namespace`, or in the whole cluster."""
 
     rules: list
     subject: dict = attrs.field(factory=lambda: {"kind": "User", "name": "ann"})
     namespace: str = ""
 
-    def bindings(self, namespace):
-        if namespace != self.namespace:
+    def list(self, resource, namespace):
+        bindings = ROLE_BINDINGS if self.namespace else CLUSTER_ROLE_BINDINGS
+        if (resource, namespace) != (bindings, self.namespace):
             return []
         kind = "Role" if self.namespace else "ClusterRole"
         metadata = {"name": "b", **({"namespace": namespace} if namespace else {})}
         reference = {"kind": kind, "name": "r"}
         return [{"metadata": metadata, "roleRef": reference, "subjects": [self.subject]}]
 
-    def role(self, namespace, name):
-        found = (namespace, name) == (self.namespace, "r")
+    def get(self, resource, namespace, name):
+        role = ROLES if self.namespace else CLUSTER_ROLES
+        found = (resource, namespace, name) == (role, self.namespace, "r")
         return {"rules": self.rules} if found else None
 
 
