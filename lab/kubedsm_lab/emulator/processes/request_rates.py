@@ -21,6 +21,7 @@ log = structlog.get_logger()
 NAMES = ("http_requests_per_second", "requests_per_second")
 #: seconds between queries, deadline of a query, and age limit of its result
 PERIOD, _PATIENCE, _FRESH = 2.0, 5.0, 10.0
+_QUERY = "sum by (namespace, app) (rate(http_requests_total[30s]))"
 
 
 class _Series(msgspec.Struct):
@@ -41,7 +42,6 @@ class RequestRates:
 
     def __init__(self, url: str, clock: Clock) -> None:
         self._url = f"{url.rstrip('/')}/api/v1/query"
-        self._query = "sum by (namespace, app) (rate(http_requests_total[30s]))"
         self._clock = clock
         self._throttle = LogThrottle(clock)
         self._rates: dict[tuple[str, str], float] = {}
@@ -59,7 +59,7 @@ class RequestRates:
         async with aiohttp.ClientSession(timeout=timeout) as http:
             while True:
                 try:
-                    query = {"query": self._query}
+                    query = {"query": _QUERY}
                     async with http.get(self._url, params=query, raise_for_status=True) as answer:
                         self._rates = rates(await answer.read())
                     self._asked = self._clock.monotonic()
