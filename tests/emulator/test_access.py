@@ -42,7 +42,7 @@ def rule(verbs="get list", groups="", resources="pods", **more):
 
 @attrs.define
 class Objects:
-    """A store with one role with these rules, bound to a subject in `namespace`, or in the whole cluster."""
+    """Store of one role with these rules, bound to a subject in `namespace`, or everywhere."""
 
     rules: list
     subject: dict = attrs.field(factory=lambda: {"kind": "User", "name": "ann"})
