@@ -16,6 +16,7 @@ from kubedsm.terminal.running import Commands, nearest
 from kubedsm_lab.cli.options import (
     executor,
     interrupt_on_sigterm,
+    list_given,
     parse_names,
     parse_sizes,
     processes,
@@ -32,14 +33,9 @@ PODS_OF_A_NODE = 50
 ODDITIES = ("absurd", "overlapping", "forged")
 #: Seconds of silence before a round of bursts on an emulated cluster.
 _SILENCE = 30.0
-#: Options of `bench burst` for real and for emulated clusters, by parameter.
-_REAL = {
-    "context": "--context",
-    "schedulers": "--schedulers",
-    "image": "--image",
-    "hollow_nodes": "--hollow-nodes",
-}
-_EMULATED = {"policies": "--policies", "keepalive": "--keepalive"}
+#: Parameters of `bench burst` for real and for emulated clusters.
+_REAL = ("context", "schedulers", "image", "hollow_nodes")
+_EMULATED = ("policies", "keepalive")
 
 
 @click.group(cls=Commands)
@@ -540,13 +536,12 @@ def _run_bursts(
 
 def _refuse_options(context: click.Context, *, is_real: bool) -> None:
     """Reject options that do not apply to the chosen kind of cluster. Raises UsageError."""
-    for name, flag in (_EMULATED if is_real else _REAL).items():
-        if context.get_parameter_source(name) is not click.core.ParameterSource.DEFAULT:
+    given = list_given(context)
+    for name in _EMULATED if is_real else _REAL:
+        if name in given:
             where = "not for a real cluster" if is_real else "for a real cluster, with --kubeconfig"
-            raise click.UsageError(f"{flag} is {where}")
-    policies = context.params["policies"]
-    uses_default = context.get_parameter_source("keepalive") is click.core.ParameterSource.DEFAULT
-    if not uses_default and "bare-loop" not in policies:
+            raise click.UsageError(f"{given[name]} is {where}")
+    if "keepalive" in given and "bare-loop" not in context.params["policies"]:
         raise click.UsageError("--keepalive is about bare-loop, which --policies leaves out")
 
 

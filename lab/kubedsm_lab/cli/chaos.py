@@ -10,7 +10,7 @@ import attrs
 import click
 
 from kubedsm.cli.options import OneOf, kubeconfig_context, output
-from kubedsm_lab.cli.options import executor, paced, processes, show_progress
+from kubedsm_lab.cli.options import executor, list_given, paced, processes, show_progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -65,18 +65,13 @@ WORKLOADS = (
 )
 
 
-class _FaultName(click.ParamType["Fault"]):
-    name = "FAULT"
+def _parse_faults(_: click.Context, __: click.Parameter, value: tuple[str, ...]) -> "list[Fault]":
+    from kubedsm_lab.chaos.faults import Fault, UnknownFaultError
 
-    def convert(
-        self, value: str, param: click.Parameter | None, ctx: click.Context | None
-    ) -> "Fault":
-        from kubedsm_lab.chaos.faults import Fault, UnknownFaultError
-
-        try:
-            return Fault.parse(value)
-        except UnknownFaultError as error:
-            self.fail(str(error), param, ctx)
+    try:
+        return list(map(Fault.parse, value))
+    except UnknownFaultError as error:
+        raise click.BadParameter(str(error)) from None
 
 
 @click.command()
@@ -94,7 +89,8 @@ class _FaultName(click.ParamType["Fault"]):
 @click.option(
     "--fault",
     "faults",
-    type=_FaultName(),
+    metavar="FAULT",
+    callback=_parse_faults,
     multiple=True,
     help="Replay this fault, and print the trace; given twice: two faults in one run.",
 )
@@ -123,7 +119,7 @@ def chaos(
     number: int | None,
     seed: int,
     workloads: tuple[str, ...],
-    faults: "tuple[Fault, ...]",
+    faults: "list[Fault]",
     pairs: bool,
     explore: bool,
     kubeconfig_path: Path | None,
@@ -176,12 +172,7 @@ def chaos(
 
 def _refuse_options(context: click.Context) -> None:
     """Reject options that have no effect with the chosen use of the command. Raises UsageError."""
-    given = {
-        parameter.name or "": parameter.opts[0]
-        for parameter in context.command.params
-        if context.get_parameter_source(parameter.name or "")
-        is not click.core.ParameterSource.DEFAULT
-    }
+    given = list_given(context)
     use = next((use for use in _USES if use in given), None)
     for name, flag in given.items():
         if use is None and name in ("context", "yes"):
@@ -275,7 +266,7 @@ def _explore_plans(workers: "Workers", output: str) -> NoReturn:
 
 
 def _find_injection(
-    workloads: tuple[str, ...], faults: "tuple[Fault, ...]", seed: int, *, paced: bool
+    workloads: tuple[str, ...], faults: "list[Fault]", seed: int, *, paced: bool
 ) -> "Injection":
     from kubedsm_lab.chaos import sweep
     from kubedsm_lab.chaos.trace import Injection

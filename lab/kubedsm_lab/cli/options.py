@@ -52,6 +52,16 @@ report_folder = click.option(
 )
 
 
+def list_given(context: click.Context) -> dict[str, str]:
+    """Return the options of the command that have been given, by parameter."""
+    return {
+        parameter.name or "": parameter.opts[0]
+        for parameter in context.command.params
+        if context.get_parameter_source(parameter.name or "")
+        is not click.core.ParameterSource.DEFAULT
+    }
+
+
 def require_libraries(*names: str) -> None:
     """Check that libraries of the lab are installed, before a command begins to work.
 
