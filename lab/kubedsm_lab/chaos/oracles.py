@@ -324,12 +324,6 @@ class Witness:
     def of(self, *kinds: str) -> list[Asked]:
         return [asked for asked in self.asked if asked.kind in kinds]
 
-    def kinds(self, pod: str = "") -> list[str]:
-        """Return the migration step or HTTP method of each observed request in order, without
-        reads; optionally of one pod.
-        """
-        return [a.kind for a in self.asked if a.kind != "GET" and pod in ("", a.pod)]
-
     def judge_request(self, request: Request, runtime: Runtime) -> Asked:
         asked = Asked(request, loop_time())
         self.asked.append(asked)

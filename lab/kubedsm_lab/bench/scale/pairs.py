@@ -180,10 +180,10 @@ def compare(
     )
 
 
-async def compare_watch_lines(rounds: int, number: int = LINES) -> Pair:
+async def compare_watch_lines(rounds: int) -> Pair:
     """Compare parsing pod watch lines by KubeDSM's decoder and by kubernetes_asyncio's `Watch`."""
     rng = random.Random(0)
-    lines = [watch_line(rng) for _ in range(number)]
+    lines = [watch_line(rng) for _ in range(LINES)]
     async with Watch("V1Pod") as watch:
 
         def decode() -> None:
@@ -199,7 +199,7 @@ async def compare_watch_lines(rounds: int, number: int = LINES) -> Pair:
             model = watch.unmarshal_event(line.decode("utf8"), "V1Pod")["object"]
             if not isinstance(read, decoding.Applied) or read.object.uid != model.metadata.uid:
                 raise DisagreementError(f"both forms read different pods from {line!r}")
-        return compare(f"parse {number:,} watch lines", rounds, decode, build_models)
+        return compare(f"parse {LINES:,} watch lines", rounds, decode, build_models)
 
 
 async def _compare_list(pods: int) -> Pair:

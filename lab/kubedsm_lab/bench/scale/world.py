@@ -57,11 +57,11 @@ class Batch:
         ]
 
 
-def build_mirror(size: Size, seed: int = 1) -> ClusterMirror:
+def build_mirror(size: Size) -> ClusterMirror:
     """Return a mirror of a generated cluster: edge and cloud nodes, and running pods of 8 classes
     on random nodes.
     """
-    rng, mirror = random.Random(seed), ClusterMirror()
+    rng, mirror = random.Random(1), ClusterMirror()
     for number in range(size.nodes):
         mirror.apply(NodeApplied(_make_node(number)))
     workloads = max(1, size.pods // PODS_OF_A_WORKLOAD)
