@@ -67,8 +67,9 @@ class Searches:
 def summarize_round(
     before: Snapshot, bindings: Sequence[Binding], searches: Searches, seconds: float
 ) -> Figures:
-    """Return the measurements of one scheduler on one generated cloud, which took so many CPU
-    seconds; `before` has all new pods pending.
+    """Return the measurements of one scheduler on one generated cloud.
+
+    before: with all new pods pending. seconds: CPU time of the scheduler.
     """
     pods = len(before.pods) - len(before.placed)
     on_nodes = Counter(binding.node for binding in bindings)
