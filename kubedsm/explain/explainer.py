@@ -28,6 +28,7 @@ from kubedsm.model.model import (
     Tier,
     Uid,
 )
+from kubedsm.model.node_index import NodeRows
 from kubedsm.model.quantities import format_amount
 from kubedsm.model.sites import AWAY_TAINT
 from kubedsm.model.snapshot import Snapshot
@@ -197,7 +198,7 @@ class Explainer:
         won = {name: gain / NANO for name, gain in zip(usable, gains, strict=True)}
         fragmentation = Fragmentation(self._policy.measure, request_mix(snapshot))
         edge = [n for n in map(snapshot.nodes.__getitem__, usable) if n.tier is Tier.EDGE]
-        added = fragmentation.added(pod.requests, edge, snapshot.free)
+        added = fragmentation.added(pod.requests, NodeRows.of(edge, snapshot.free)).tolist()
         penalties = dict(zip(usable, case.feasibility.penalties(pod, usable), strict=True))
         company, loads = self._count_company(case), self._load_scores(pod, usable)
         scores: dict[NodeName, dict[str, Any]] = {

@@ -19,7 +19,8 @@ from kubedsm.model.model import (
     Workload,
     levels_of,
 )
-from kubedsm.model.residents import Step, keys_looked_at
+from kubedsm.model.node_index import Step
+from kubedsm.model.residents import keys_looked_at
 
 K = TypeVar("K", bound=Hashable)
 

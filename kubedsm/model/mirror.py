@@ -45,9 +45,9 @@ from kubedsm.model.model import (
     Uid,
     Workload,
 )
-from kubedsm.model.node_index import FreeCapacity, NodeIndex
+from kubedsm.model.node_index import FreeCapacity, NodeIndex, Step
 from kubedsm.model.persistent_map import Map
-from kubedsm.model.residents import MOST_SELECTIONS, Residents, Step, is_seen_alike, standing
+from kubedsm.model.residents import MOST_SELECTIONS, Residents, is_seen_alike, standing
 from kubedsm.model.snapshot import Counted, Snapshot
 from kubedsm.model.surroundings import Claim, Surrounding, Surroundings, Volume, key_of
 

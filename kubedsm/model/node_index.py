@@ -15,6 +15,7 @@ from kubedsm.model.model import (
     MOST_OF_A_NODE,
     Node,
     NodeName,
+    Pod,
     PodClass,
     Resources,
     SchedulingRules,
@@ -95,6 +96,8 @@ Ints = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 #: positions of nodes
 Positions = NDArray[np.intp]
+#: arrival (1) or departure (-1) of a pod at a node
+Step = tuple[Pod, NodeName, int]
 #: code of nodes without a value
 MISSING = 0
 #: 64 bits hold no amount beyond this.
@@ -380,10 +383,13 @@ class FreeCapacity:
                 short |= self.column(resource) < amount
         return short
 
-    def with_free(self, position: int, free: Resources) -> Self:
-        """Return a copy in which one node has the given free capacity."""
-        name = self._nodes.names[position]
-        return self.now(Map(self._free).set(name, free), (name,))
+    def after(self, steps: Iterable[Step]) -> Self:
+        """Return a copy after arrivals and departures of pods."""
+        free: dict[NodeName, Resources] = {}
+        for pod, name, by in steps:
+            left = free.get(name, self._free[name])
+            free[name] = left - pod.requests if by > 0 else left + pod.requests
+        return self.now(Map(self._free).update(free), free)
 
     def now(self, free: Mapping[NodeName, Resources], changed: Iterable[NodeName]) -> Self:
         """Return a copy with the current free capacity of the nodes that changed."""

@@ -21,15 +21,13 @@ from kubedsm.model.model import (
     SpreadConstraint,
     Uid,
 )
-from kubedsm.model.node_index import Ints, NodeIndex, Positions
+from kubedsm.model.node_index import Ints, NodeIndex, Positions, Step
 from kubedsm.model.selectors import Selector, keys_of, selects
 from kubedsm.model.surroundings import Claim, CSIVolume, StorageClass, Surroundings, Volume
 
 K = TypeVar("K", bound=Hashable)
 #: positive numbers by node
 Counts = Mapping[NodeName, int]
-#: arrival (1) or departure (-1) of a pod at a node
-Step = tuple[Pod, NodeName, int]
 #: cached selections, above which the next snapshot begins without cache
 MOST_SELECTIONS = 64
 #: kube-scheduler's default

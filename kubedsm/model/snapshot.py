@@ -12,9 +12,9 @@ from kubedsm.model.census import Census, census_of
 from kubedsm.model.images import sum_localities
 from kubedsm.model.measured import NOTHING_MEASURED, Measured
 from kubedsm.model.model import Node, NodeName, Pod, Resources, Share, Taint, Tier, Uid, Workload
-from kubedsm.model.node_index import FreeCapacity, NodeIndex, NodeRows
+from kubedsm.model.node_index import FreeCapacity, NodeIndex, NodeRows, Step
 from kubedsm.model.persistent_map import changed
-from kubedsm.model.residents import Residents, Step, standing
+from kubedsm.model.residents import Residents, standing
 from kubedsm.model.surroundings import Surroundings
 
 

@@ -7,14 +7,14 @@ an empty node (program of the KubeDSM authors). Costs are round(2^32 * measure),
 """
 
 import enum
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from functools import lru_cache
 
 import attrs
 import numpy as np
 from numpy.typing import NDArray
 
-from kubedsm.model.model import MOST_OF_A_NODE, Node, NodeName, Resources
+from kubedsm.model.model import MOST_OF_A_NODE, Resources
 from kubedsm.model.node_index import NodeRows
 from kubedsm.model.snapshot import Snapshot
 
@@ -114,34 +114,22 @@ class Fragmentation:
         )
         return np.rint(SCALE * measured(axes, free.T, size, exists)).astype(np.int64)
 
-    def of(self, nodes: Iterable[Node], free: Mapping[NodeName, Resources]) -> int:
-        """Return the total fragmentation cost of the nodes, given each node's available
-        capacity.
-        """
-        listed = list(nodes)
-        if not listed:
-            return 0
-        axes = axes_of(vector for vector, _ in self.mix)
-        allocatable = rows([node.allocatable for node in listed], axes)
-        room = rows([free[node.name] for node in listed], axes)
-        return int(self.costs(axes, allocatable, room).sum())
+    def axes(self, requests: Iterable[Resources] = ()) -> tuple[str, ...]:
+        """Return the names of the resources that the requests, or any pod of the mix, request."""
+        return axes_of([*requests, *(vector for vector, _ in self.mix)])
 
-    def of_rows(self, nodes: NodeRows) -> int:
-        """Return the total fragmentation cost of indexed nodes with their free capacity."""
-        axes = axes_of(vector for vector, _ in self.mix)
+    def of(self, nodes: NodeRows) -> int:
+        """Return the total fragmentation cost of the nodes with their free capacity."""
+        axes = self.axes()
         return int(self.costs(axes, nodes.allocatable(axes), nodes.free(axes)).sum())
 
-    def added(
-        self, requests: Resources, nodes: Sequence[Node], free: Mapping[NodeName, Resources]
-    ) -> list[int]:
+    def added(self, requests: Resources, nodes: NodeRows) -> Ints:
         """Return the additional fragmentation cost of a pod with these requests on each node."""
-        axes = axes_of([requests, *(vector for vector, _ in self.mix)])
-        size = rows([node.allocatable for node in nodes], axes)
-        room = [free[node.name] for node in nodes]
-        before = self.costs(axes, size, rows(room, axes))
-        after = self.costs(axes, size, rows([left - requests for left in room], axes))
-        added: list[int] = (after - before).tolist()
-        return added
+        axes = self.axes([requests])
+        size, room = nodes.allocatable(axes), nodes.free(axes)
+        rooms = np.concatenate((room, room - rows([requests], axes)))
+        before, after = np.split(self.costs(axes, np.concatenate((size, size)), rooms), 2)
+        return np.asarray(after - before)
 
     def _measure_unusable(
         self, axes: tuple[str, ...], room: Ints, size: Ints, exists: NDArray[np.bool_]

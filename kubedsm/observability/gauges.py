@@ -251,7 +251,7 @@ def _load_families(reading: Reading) -> Iterator[Metric]:
 
 def _measure_fragmentation(reading: Reading, snapshot: Snapshot) -> float:
     measured = Fragmentation(reading.policy.measure, request_mix(snapshot))
-    return measured.of_rows(snapshot.in_turn(Tier.EDGE)) / SCALE
+    return measured.of(snapshot.in_turn(Tier.EDGE)) / SCALE
 
 
 def _watch_families(reading: Reading) -> Iterator[Metric]:

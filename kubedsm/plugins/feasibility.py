@@ -315,12 +315,9 @@ class Feasibility:
         """Return the cluster state with the pod added to the node (by = 1) or removed from the node
         (by = -1).
         """
-        room, node = self.scene.room, self.index.names[position]
-        free = room.of(position)
+        scene, steps = self.scene, ((pod, self.index.names[position], by),)
         scene = attrs.evolve(
-            self.scene,
-            room=room.with_free(position, free - pod.requests if by > 0 else free + pod.requests),
-            residents=self.scene.residents.after(((pod, node, by),)),
+            scene, room=scene.room.after(steps), residents=scene.residents.after(steps)
         )
         moved = {**self._moved, pod.uid: (pod, position) if by > 0 else None}
         return attrs.evolve(self, scene=scene, moved=moved, verdicts={}, widened={})

@@ -117,7 +117,7 @@ def test_the_cluster_is_of_the_size_and_the_batch_of_the_classes_asked_for():
     assert (len(seen.nodes), len(seen.pods)) == (8, 40)
     waiting = Batch(200, 3).pending_pods()
     assert len({pod.pod_class for pod in waiting}) == 3
-    assert rank_pods(waiting, 0.0, 60.0) is None
+    assert rank_pods(waiting, 0.0, 60.0) == {}
 
 
 def test_nothing_that_was_kept_along_is_left_in_what_is_rebuilt():

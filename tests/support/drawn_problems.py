@@ -45,17 +45,14 @@ def drawn_batch(seed, most=9):
 
 def loads_of(packing, targets):
     """Return the nodes' loads, and the number of pods per node and kind."""
-    kind_of = {pod.uid: at for at, kind in enumerate(packing.kinds) for pod in kind.pods}
-    row_of = {node.name: at for at, node in enumerate(packing.nodes)}
-    loads = packing.nothing()
-    for placed, name in targets:
-        loads[row_of[name], kind_of[placed.uid]] += 1
-    return loads, Counter((pod.workload, kind_of[pod.uid]) for pod, _ in targets)
+    here = [pod for pod, name in targets if name in packing.row_of]
+    picks = Counter((pod.workload, packing.kind_of[pod.uid]) for pod in here)
+    return packing.count_loads(targets), picks
 
 
 def worth_of(edge, cloud, choice, members):
     """Return the objective of a solution: pods placed by turn, QoS less unevenness, penalties."""
-    (on_edge, picks), (in_cloud, _) = loads_of(edge, choice.edge), loads_of(cloud, choice.cloud)
+    (on_edge, picks), (in_cloud, _) = (loads_of(tier, choice.targets) for tier in (edge, cloud))
     turns = [kind.rank.turn for kind in edge.kinds]
     placed = (on_edge.sum(axis=0) + in_cloud.sum(axis=0)).tolist()
     by_turn = [

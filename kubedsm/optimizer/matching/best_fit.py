@@ -5,12 +5,11 @@ increasing size, because the objective counts placed pods.
 """
 
 import math
-from collections.abc import Iterable
 
 import numpy as np
 
 from kubedsm.model.deadline import Deadline
-from kubedsm.model.model import Node, Resources
+from kubedsm.model.model import Resources
 from kubedsm.model.node_index import Mask, Positions
 from kubedsm.objective.fragmentation import Ints
 from kubedsm.optimizer.matching.problem import PlacementProblem
@@ -19,13 +18,13 @@ _LEAST_CPU = 1
 _LEAST_MEMORY = 2**20
 
 
-def greatest_allocatable(nodes: Iterable[Node]) -> Resources:
-    """Return the greatest allocatable CPU and the greatest allocatable memory of any node."""
-    sizes = [node.allocatable for node in nodes]
-    return Resources(
-        cpu=max((size.cpu for size in sizes), default=0),
-        memory=max((size.memory for size in sizes), default=0),
-    )
+def greatest_allocatable(allocatable: Ints) -> Resources:
+    """Return the greatest allocatable CPU and the greatest allocatable memory of any node.
+
+    allocatable: nodes x resources.
+    """
+    cpu, memory = allocatable[:, :2].max(axis=0, initial=0).tolist()
+    return Resources(cpu=cpu, memory=memory)
 
 
 def pod_size(requests: Resources, greatest: Resources) -> float:
@@ -43,8 +42,7 @@ def kind_sizes(problem: PlacementProblem) -> list[float]:
     """Return the normalised pod size of each group of interchangeable pods, relative to the largest
     node of the problem.
     """
-    cpu, memory = problem.allocatable[:, :2].max(axis=0, initial=0).tolist()
-    greatest = Resources(cpu=cpu, memory=memory)
+    greatest = greatest_allocatable(problem.allocatable)
     return [pod_size(kind.requests, greatest) for kind in problem.kinds]
 
 
@@ -60,9 +58,11 @@ def order_by_size(problem: PlacementProblem, *, largest_first: bool = False) -> 
     return [index for _, _, index in ordered]
 
 
-class Filling:
-    """Placement under construction: pod counts and available capacity of each node, updated for
-    every placed pod.
+class BestFit:
+    """Placement under construction by the best-fit heuristic: each pod goes to the fullest node
+    with the least preference penalty.
+
+    Pod counts and available capacity of each node are updated for every placed pod.
     """
 
     def __init__(self, problem: PlacementProblem, loads: Ints | None = None) -> None:
@@ -85,43 +85,32 @@ class Filling:
         """Return the candidate node with the least available CPU and memory: the best fit."""
         return int(np.where(nodes, self._free_share, np.inf).argmin())
 
+    def place(
+        self, kind: int, nodes: Positions | None = None, company: Ints | None = None
+    ) -> int | None:
+        """Place another pod of the given group of interchangeable pods on the best-fitting node;
+        return the node, or None if none fits.
+
+        nodes: candidates; None: all. company: spread cost on each node; among nodes of equal
+        penalty, the least comes first.
+        """
+        fits = self.fits[kind]
+        open_to = fits.nonzero()[0] if nodes is None else nodes[fits[nodes]]
+        if not len(open_to):
+            return None
+        for costs in (self.problem.penalties[:, kind], company):
+            if costs is not None:
+                of_nodes = costs[open_to]
+                open_to = open_to[of_nodes == of_nodes.min()]
+        node = int(open_to[self._free_share[open_to].argmin()])
+        self.put(kind, node)
+        return node
+
     def _update(self, nodes: slice | int) -> None:
         room, problem = self.room[nodes], self.problem
         self._free_share[nodes] = (room[..., :2] / self._scale).sum(axis=-1)
         fits = (room[..., None, :] >= problem.requests).all(axis=-1)
         self.fits[:, nodes] = (fits & (self.loads[nodes] < problem.most[nodes])).T
-
-
-class BestFit(Filling):
-    """Best-fit heuristic: each pod goes to the fullest node with the least preference penalty."""
-
-    def place(self, kind: int) -> bool:
-        """Place another pod of the given group of interchangeable pods on the best-fitting node;
-        return False if no node fits.
-        """
-        fits, penalties = self.fits[kind], self.problem.penalties[:, kind]
-        if not fits.any():
-            return False
-        if penalties.any():
-            fits = fits & (penalties == penalties[fits].min())
-        self.put(kind, self.fullest(fits))
-        return True
-
-    def place_within(self, kind: int, nodes: Positions, company: Ints) -> int | None:
-        """Place another pod of the given group on the best-fitting of the given nodes; return the
-        node, or None if none fits.
-
-        company: spread cost on each node; among nodes of equal penalty, the least comes first.
-        """
-        open_to = nodes[self.fits[kind, nodes]]
-        if not len(open_to):
-            return None
-        for costs in (self.problem.penalties[:, kind], company):
-            of_nodes = costs[open_to]
-            open_to = open_to[of_nodes == of_nodes.min()]
-        node = int(open_to[self._free_share[open_to].argmin()])
-        self.put(kind, node)
-        return node
 
 
 def best_fit_increasing(
@@ -138,7 +127,7 @@ def best_fit_increasing(
         left -= elsewhere.sum(axis=0)
     for kind in order_by_size(problem):
         for _ in range(int(left[kind])):
-            if not room.place(kind):
+            if room.place(kind) is None:
                 break
     return room.loads
 
@@ -171,7 +160,7 @@ def add_by_ejection_chains(
     return making.loads
 
 
-class _EjectionSearch(Filling):
+class _EjectionSearch(BestFit):
     """Depth-limited search for ejection chains: displace placed pods to other nodes until an
     unplaced pod fits.
     """

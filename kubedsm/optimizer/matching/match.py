@@ -419,29 +419,17 @@ def _compute_layers(
     return tuple(layers)
 
 
-@attrs.frozen(eq=False)
-class Match:
-    """Result of `match`: the target nodes of placed pods, and the fragmentation cost."""
-
-    targets: Targets
-    #: fragmentation of all nodes, in units of 2^-32 node
-    cost: int
-    #: True if no placement has more pods, or equally many at less cost
-    proven: bool
-
-
 def match(
     pods: Iterable[Pod],
     nodes: Iterable[Node],
     free: Mapping[NodeName, Resources],
     fragmentation: Fragmentation,
     bounds: Bounds | None = None,
-) -> Match:
+) -> Targets:
     """Place the greatest number of pods, then with the least fragmentation (Algorithm 8).
 
-    Above the exact-search limit the placement is best-fit increasing, without a proof of
-    optimality:
-    it places 98% of the optimal number, whereas decreasing order places 76%.
+    Above the exact-search limit the placement is best-fit increasing: it places 98% of the optimal
+    number, whereas decreasing order places 76%.
     """
     rows = NodeRows.of(sorted(nodes, key=lambda node: node.name), free)
     problem = PlacementProblem.of(
@@ -449,13 +437,8 @@ def match(
     )
     table = build_table(problem, fragmentation, bounds or Bounds())
     if table is None:
-        loads = best_fit_increasing(problem)
-        room = problem.room_after(loads)
-        cost = int(fragmentation.costs(problem.axes, problem.allocatable, room).sum())
-        return Match(problem.targets(loads), cost, proven=False)
-    costs = table.costs()
-    best = _most_then_cheapest(costs)
-    return Match(problem.targets(table.loads(best)), int(costs[tuple(best)]), proven=True)
+        return problem.targets(best_fit_increasing(problem))
+    return problem.targets(table.loads(_most_then_cheapest(table.costs())))
 
 
 def _most_then_cheapest(costs: Ints) -> Ints:

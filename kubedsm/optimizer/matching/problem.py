@@ -11,6 +11,7 @@ priorities and levels.
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from types import MappingProxyType
 from typing import NamedTuple, Self
 
 import attrs
@@ -105,6 +106,15 @@ def group_equal_rows(*looks: Ints) -> tuple[Ints, Ints]:
     return first, np.array(which, dtype=np.int64)
 
 
+def count_before(values: Ints) -> Ints:
+    """Return, for each array element, the number of equal elements before it."""
+    order = values.argsort(kind="stable")
+    first = np.searchsorted(values[order], values[order])
+    number = np.empty_like(values)
+    number[order] = np.arange(len(values)) - first
+    return number
+
+
 #: Any number of pods.
 UNLIMITED = 2**31
 #: sums stay within 64 bits
@@ -137,6 +147,8 @@ class Rank(NamedTuple):
 
 
 NO_RANK = Rank()
+#: all ranks are equal
+NO_RANKS: Mapping[Uid, Rank] = MappingProxyType({})
 
 
 @attrs.frozen(eq=False)
@@ -157,36 +169,34 @@ class Kind:
 
 
 def group_kinds(
-    pods: Iterable[Pod], rows: NodeRows, ranks: Mapping[Uid, Rank] | None = None
+    pods: Iterable[Pod], rows: NodeRows, ranks: Mapping[Uid, Rank] = NO_RANKS
 ) -> tuple[Kind, ...]:
     """Group interchangeable pods (equal requests and feasible nodes) that have no affinity or
     spread rules between pods.
     """
     by_class: dict[tuple[PodClass, Rank], list[Pod]] = {}
     for pod in pods:
-        by_class.setdefault((pod.pod_class, ranks[pod.uid] if ranks else NO_RANK), []).append(pod)
-    return merge_kinds(
-        (rows.mask & fitting_nodes(pod_class, rows.index, rows.room), rank, members)
-        for (pod_class, rank), members in by_class.items()
-    )
+        by_class.setdefault((pod.pod_class, ranks.get(pod.uid, NO_RANK)), []).append(pod)
+    index, room, found = rows.index, rows.room, list[Kind]()
+    for (pod_class, rank), members in by_class.items():
+        fitting = rows.mask & fitting_nodes(pod_class, index, room)
+        found.append(Kind(pod_class.requests, tuple(members), fitting, rank))
+    return merge_kinds((kind, None) for kind in found)
 
 
-def merge_kinds(classes: Iterable[tuple[Mask, Rank, Sequence[Pod]]]) -> tuple[Kind, ...]:
-    """Merge pod equivalence classes with identical feasible nodes and requests into one group of
-    interchangeable pods.
+def merge_kinds(classes: Iterable[tuple[Kind, object]]) -> tuple[Kind, ...]:
+    """Merge pod equivalence classes with identical requests, nodes, ranks, penalties and marks into
+    groups of interchangeable pods, in reproducible order: by requests, then by oldest pod.
     """
-    merged: dict[tuple[Resources, bytes, Rank], tuple[Mask, list[Pod]]] = {}
-    for fitting, rank, members in classes:
-        key = (members[0].requests, fitting.tobytes(), rank)
-        merged.setdefault(key, (fitting, []))[1].extend(members)
-    return sort_kinds(
-        Kind(requests, tuple(sorted(members, key=serving_order)), fitting, of_kind)
-        for (requests, _, of_kind), (fitting, members) in merged.items()
-    )
-
-
-def sort_kinds(listed: Iterable[Kind]) -> tuple[Kind, ...]:
-    """Sort groups of interchangeable pods reproducibly: by requests, then by oldest pod."""
+    merged: dict[object, list[Kind]] = {}
+    for kind, mark in classes:
+        disliked = tuple(kind.penalties.items())
+        key = kind.requests, kind.nodes.tobytes(), kind.rank, disliked, mark
+        merged.setdefault(key, []).append(kind)
+    listed = []
+    for alike in merged.values():
+        pods = sorted((pod for kind in alike for pod in kind.pods), key=serving_order)
+        listed.append(attrs.evolve(alike[0], pods=tuple(pods)))
     return tuple(sorted(listed, key=lambda kind: (kind.requests, serving_order(kind.pods[0]))))
 
 
@@ -338,6 +348,24 @@ class PlacementProblem:
         """
         return np.zeros((len(self.rows.positions), len(self.kinds)), dtype=np.int64)
 
+    @cached_property
+    def kind_of(self) -> Mapping[Uid, int]:
+        return {pod.uid: at for at, kind in enumerate(self.kinds) for pod in kind.pods}
+
+    @cached_property
+    def row_of(self) -> Mapping[str, int]:
+        return {node.name: row for row, node in enumerate(self.nodes)}
+
+    def count_loads(self, placed: Iterable[tuple[Pod, NodeName | None]]) -> Ints:
+        """Return the number of placed pods of each group on each node, shape (nodes, groups of
+        interchangeable pods); pods on other nodes, or on none, do not count.
+        """
+        loads = self.nothing()
+        for pod, name in placed:
+            if name in self.row_of:
+                loads[self.row_of[name], self.kind_of[pod.uid]] += 1
+        return loads
+
     def room_after(self, loads: Ints) -> Ints:
         """Return the available capacity remaining after the placement, shape (nodes, resources)."""
         return self.free - loads @ self.requests
@@ -372,16 +400,6 @@ def _penalty_matrix(kinds: Sequence[Kind], rows: NodeRows) -> Ints:
         if kind.penalties:
             penalties[:, column] = [kind.penalties.get(node.name, 0) for node in rows.nodes]
     return penalties
-
-
-#: Key of a kind: requests, nodes, rank, penalties, and class of exclusive pods.
-_Key = tuple[
-    Resources,
-    bytes,
-    Rank,
-    tuple[tuple[NodeName, int], ...],
-    EquivalenceClass | None,
-]
 
 
 def is_plain(snapshot: Snapshot, batch: Sequence[Pod]) -> bool:
@@ -423,7 +441,7 @@ def group_ruled_kinds(
     pods: Iterable[Pod],
     feasibility: Feasibility,
     surroundings: Surroundings,
-    ranks: Mapping[Uid, Rank] | None = None,
+    ranks: Mapping[Uid, Rank] = NO_RANKS,
     *,
     preferences: bool = True,
     distinguish: bool = False,
@@ -440,33 +458,32 @@ def group_ruled_kinds(
     """
     alike: dict[tuple[EquivalenceClass, Rank], list[Pod]] = {}
     for pod in pods:
-        key = (feasibility.equivalence(pod), ranks[pod.uid] if ranks else NO_RANK)
+        key = (feasibility.equivalence(pod), ranks.get(pod.uid, NO_RANK))
         alike.setdefault(key, []).append(pod)
     candidates = {candidate for candidate, _ in alike}
-    index = feasibility.index
-    merged: dict[_Key, tuple[Mask, Mask | None, list[Pod]]] = {}
-    for (candidate, rank), members in alike.items():
-        pod = members[0]
-        open_to = feasibility.taking(pod)
+
+    def describe(candidate: EquivalenceClass, rank: Rank, members: Sequence[Pod]) -> Kind:
+        open_to = feasibility.taking(members[0])
         terms = len(candidate.rules.affinity) + len(candidate.rules.spread)
         passed = deadline.spend(terms * (_TERM_STEPS + _COVER_STEPS * len(candidates)))
         if terms and (passed or _waits_for_others(candidate, candidates, surroundings)):
-            open_to = feasibility.verdict(pod).openable
+            open_to = feasibility.verdict(members[0]).openable
             for term in candidate.rules.affinity:
-                open_to = open_to & index.label(term.topology_key).present
-        once = open_to & _exclusive_nodes(candidate, index, surroundings)
-        disliked = _penalised_nodes(pod, feasibility, open_to) if preferences else ()
-        kind = (
+                open_to = open_to & feasibility.index.label(term.topology_key).present
+        once = open_to & _exclusive_nodes(candidate, feasibility.index, surroundings)
+        return Kind(
             candidate.pod_class.requests,
-            open_to.tobytes(),
+            tuple(members),
+            open_to,
             rank,
-            disliked,
-            candidate if distinguish or once.any() else None,
+            once if once.any() else None,
+            _penalised_nodes(members[0], feasibility, open_to) if preferences else {},
         )
-        merged.setdefault(kind, (open_to, once if once.any() else None, []))[2].extend(members)
-    return sort_kinds(
-        Kind(requests, tuple(sorted(members, key=serving_order)), nodes, rank, once, dict(disliked))
-        for (requests, _, rank, disliked, _), (nodes, once, members) in merged.items()
+
+    described = ((c, describe(c, rank, members)) for (c, rank), members in alike.items())
+    return merge_kinds(
+        (kind, candidate if distinguish or kind.once is not None else None)
+        for candidate, kind in described
     )
 
 
@@ -498,11 +515,9 @@ def _exclusive_nodes(
     return once
 
 
-def _penalised_nodes(
-    pod: Pod, feasibility: Feasibility, open_to: Mask
-) -> tuple[tuple[NodeName, int], ...]:
+def _penalised_nodes(pod: Pod, feasibility: Feasibility, open_to: Mask) -> dict[NodeName, int]:
     """Return the preference penalty of each node with a non-zero penalty, by node name."""
     nodes, names = np.flatnonzero(open_to), feasibility.index.names
     penalties = feasibility.penalties_at(pod, nodes)
     found = zip(nodes[penalties > 0].tolist(), penalties[penalties > 0].tolist(), strict=True)
-    return tuple((names[at], penalty) for at, penalty in found)
+    return {names[at]: penalty for at, penalty in found}

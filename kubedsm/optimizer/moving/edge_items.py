@@ -8,7 +8,6 @@ pods, and incompatible pairs of pods; `move_order` validates complete migration 
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from functools import cache, cached_property
 from types import MappingProxyType
-from typing import Self
 
 import attrs
 import numpy as np
@@ -31,13 +30,10 @@ from kubedsm.model.node_index import FreeCapacity, Mask, NodeRows
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.fragmentation import axes_of
 from kubedsm.optimizer.matching.problem import (
-    NO_RANK,
     UNLIMITED,
     Kind,
-    group_kinds,
     merge_kinds,
 )
-from kubedsm.optimizer.moving.movable import Movable
 from kubedsm.plugins.feasibility import EquivalenceClass, Feasibility
 from kubedsm.plugins.plugins import fitting_nodes, open_nodes
 
@@ -264,37 +260,38 @@ def _list_by_node(pods: Iterable[Pod]) -> dict[NodeName, list[Pod]]:
 _Groups = Mapping[tuple[Workload, Alike], Sequence[Pod]]
 
 
-@attrs.frozen(eq=False)
-class EdgePods:
-    """Movable and stranded pods (pending without feasible node), as groups of interchangeable pods
-    in reproducible order.
+def group_edge_pods(
+    snapshot: Snapshot,
+    movable: Iterable[Pod],
+    others: Iterable[Pod],
+    rules: EdgeRules | None,
+    new: Container[Uid],
+) -> tuple[tuple[Item, ...], tuple[Kind, ...]]:
+    """Group movable and stranded pods (pending without feasible node) by workload, requests and
+    feasible nodes, in reproducible order.
+
+    Return the items, and the kinds of the pods for placement in the cloud; a kind lists
+    representative pods only.
+    others: immovable pods of this scheduler. new: pods that are pending although the cloud would
+    accept them.
     """
+    groups: dict[tuple[Workload, Alike], list[Pod]] = {}
+    for pod in (*movable, *_list_stranded(snapshot, others, rules, new)):
+        alike = pod.pod_class if rules is None else rules.feasibility.equivalence(pod)
+        groups.setdefault((pod.workload, alike), []).append(pod)
+    open_to: dict[Alike, Mask] = {}
+    for (_, alike), group in groups.items():
+        if alike not in open_to:
+            open_to[alike] = nodes_open_to(group[0], snapshot, rules)
+    kinds, kind_of = _group_cloud_kinds(groups, snapshot.in_turn(Tier.CLOUD), open_to)
+    return _merge_groups(groups, snapshot.in_turn(Tier.EDGE), open_to, kind_of, rules), kinds
 
-    #: by workload, requests, and feasible nodes
-    items: tuple[Item, ...]
-    #: kinds of the pods for placement in the cloud; a kind lists representative pods only
-    kinds: tuple[Kind, ...]
-    #: immovable pods of this scheduler, including pending pods
-    others: Sequence[Pod]
-    #: None if no rule about other pods concerns ours
-    rules: EdgeRules | None
 
-    @classmethod
-    def of(cls, snapshot: Snapshot, movable: Movable, new: Container[Uid] = ()) -> Self:
-        """Group the pods; `new`: pods that are pending although the cloud would accept them."""
-        moving: list[Pod] = []
-        others: list[Pod] = []
-        for pod in snapshot.pods.values():
-            if pod.scheduler_name == snapshot.scheduler_name:
-                (others if movable(pod) else moving).append(pod)
-        rules = EdgeRules.of(snapshot, moving)
-        groups: dict[tuple[Workload, Alike], list[Pod]] = {}
-        for pod in (*moving, *_list_stranded(snapshot, others, rules, new)):
-            alike = pod.pod_class if rules is None else rules.feasibility.equivalence(pod)
-            groups.setdefault((pod.workload, alike), []).append(pod)
-        kinds, kind_of = _group_cloud_kinds(groups, snapshot.in_turn(Tier.CLOUD), rules)
-        items = _merge_groups(groups, snapshot.in_turn(Tier.EDGE), kind_of, rules)
-        return cls(items, kinds, others, rules)
+def nodes_open_to(pod: Pod, snapshot: Snapshot, rules: EdgeRules | None) -> Mask:
+    """Return the nodes where the pod would be feasible after some rearrangement of the movable
+    pods, ignoring capacity.
+    """
+    return open_nodes(pod.pod_class, snapshot.index) if rules is None else rules.open_to(pod)
 
 
 def _list_stranded(
@@ -317,7 +314,7 @@ def _list_stranded(
 
 
 def _group_cloud_kinds(
-    groups: _Groups, cloud: NodeRows, rules: EdgeRules | None
+    groups: _Groups, cloud: NodeRows, open_to: Mapping[Alike, Mask]
 ) -> tuple[tuple[Kind, ...], Mapping[Alike, int]]:
     """Return the kinds of the pods in the cloud, and the kind of each equivalence class.
 
@@ -327,13 +324,13 @@ def _group_cloud_kinds(
     sizes = {axis: cloud.index.size(axis) for axis in axes}
     emptied = attrs.evolve(cloud, room=FreeCapacity(cloud.index, {}, sizes))
     one_of = {alike: group[0] for (_, alike), group in groups.items()}
-    if rules is None:
-        found = group_kinds(one_of.values(), emptied)
-    else:
-        open_to = ((emptied.mask & rules.open_to(pod), pod) for pod in one_of.values())
-        found = merge_kinds(
-            (mask & ~emptied.room.short(pod.requests), NO_RANK, [pod]) for mask, pod in open_to
-        )
+    masks = {
+        alike: cloud.mask & open_to[alike] & ~emptied.room.short(pod.requests)
+        for alike, pod in one_of.items()
+    }
+    found = merge_kinds(
+        (Kind(pod.requests, (pod,), masks[alike]), None) for alike, pod in one_of.items()
+    )
     kind_of = {
         pod.uid: at for at, kind in enumerate(found) if kind.nodes.any() for pod in kind.pods
     }
@@ -343,16 +340,12 @@ def _group_cloud_kinds(
 def _merge_groups(
     groups: _Groups,
     edge: NodeRows,
+    open_to: Mapping[Alike, Mask],
     cloud_kinds: Mapping[Alike, int],
     rules: EdgeRules | None,
 ) -> tuple[Item, ...]:
     """Merge the equivalent groups of each workload's pods into items."""
-    open_to: dict[Alike, Mask] = {}
-    for (_, alike), group in groups.items():
-        if alike not in open_to:
-            open_to[alike] = edge.mask & open_nodes(group[0].pod_class, edge.index)
-            if rules is not None:
-                open_to[alike] &= rules.open_to(group[0])
+    open_to = {alike: edge.mask & mask for alike, mask in open_to.items()}
     # By the names of the nodes: an index is in their order.
     distinct = {mask.tobytes(): mask for mask in open_to.values()}
     ordered = sorted(distinct, key=lambda mask: distinct[mask].nonzero()[0].tolist())

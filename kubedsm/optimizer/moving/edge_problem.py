@@ -26,7 +26,7 @@ from kubedsm.model.model import (
 )
 from kubedsm.model.node_index import NodeRows
 from kubedsm.model.snapshot import Snapshot
-from kubedsm.objective.fragmentation import Fragmentation, Ints, axes_of
+from kubedsm.objective.fragmentation import Fragmentation, Ints
 from kubedsm.objective.fragmentation import rows as amounts_of
 from kubedsm.objective.gains import Gain, Gains, Worths, less_price, net
 from kubedsm.objective.lasting import Lasting, assume_prior
@@ -34,7 +34,7 @@ from kubedsm.objective.objective import NANO
 from kubedsm.objective.replica_spread import has_default_spread
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.matching.problem import UNLIMITED, PlacementProblem
-from kubedsm.optimizer.moving.edge_items import Clash, EdgePods, EdgeRules, Item
+from kubedsm.optimizer.moving.edge_items import Clash, EdgeRules, Item, group_edge_pods
 from kubedsm.optimizer.moving.migration_graph import Order
 from kubedsm.optimizer.moving.movable import Movable
 from kubedsm.optimizer.moving.move_order import Impasse
@@ -43,6 +43,7 @@ from kubedsm.optimizer.moving.suggestion import (
     Moves,
     SuggestLimits,
     count_disruptions,
+    list_steps,
     sum_gains,
 )
 from kubedsm.optimizer.placing.cloud import CloudHold
@@ -163,21 +164,25 @@ class EdgeProblem:
         new: Collection[Uid] = (),
     ) -> Self:
         """Return the problem of a snapshot; `new`: pending pods that could start in the cloud."""
-        edge = snapshot.in_turn(Tier.EDGE)
-        pods = EdgePods.of(snapshot, movable, new)
-        packing = PlacementProblem.of(pods.kinds, snapshot.in_turn(Tier.CLOUD))
-        leaving = np.zeros(len(pods.kinds), dtype=np.int64)
-        for item in pods.items:
+        edge, moving, others = snapshot.in_turn(Tier.EDGE), list[Pod](), list[Pod]()
+        for pod in snapshot.pods.values():
+            if pod.scheduler_name == snapshot.scheduler_name:
+                (others if movable(pod) else moving).append(pod)
+        rules = EdgeRules.of(snapshot, moving)
+        items, kinds = group_edge_pods(snapshot, moving, others, rules, new)
+        packing = PlacementProblem.of(kinds, snapshot.in_turn(Tier.CLOUD))
+        leaving = np.zeros(len(kinds), dtype=np.int64)
+        for item in items:
             if item.cloud_kind is not None:
                 leaving[item.cloud_kind] += len(item.on_edge)
-        requests = [item.requests for item in pods.items]
-        axes = axes_of([*requests, *(vector for vector, _ in fragmentation.mix)])
+        requests = [item.requests for item in items]
+        axes = fragmentation.axes(requests)
         rows = {node.name: row for row, node in enumerate(edge.nodes)}
         free = [edge.room.column(axis)[edge.positions] for axis in axes]
-        stranded = (pod for item in pods.items for pod in item.stranded)
+        stranded = (pod for item in items for pod in item.stranded)
         waiting = Counter(pod.workload for pod in stranded if not new)
         return cls(
-            items=pods.items,
+            items=items,
             snapshot=snapshot,
             edge=edge,
             rows=rows,
@@ -186,8 +191,8 @@ class EdgeProblem:
             allocatable=edge.allocatable(axes),
             fragmentation=fragmentation,
             cloud=CloudHold(attrs.evolve(packing, counts=leaving), bounds),
-            others=pods.others,
-            rules=pods.rules,
+            others=others,
+            rules=rules,
             gains=gains,
             worths=Worths(gains, lasting, waiting) if limits.price else gains,
             limits=limits,
@@ -390,17 +395,10 @@ class EdgeProblem:
             added[block] = self.costs(here, room) - before[here]
         return added
 
-    def fragmentation_added(self, moves: Iterable[Move]) -> int:
-        """Return the fragmentation added to all edge nodes together by the given migrations."""
-        room = self.free.copy()
-        for move in moves:
-            [requests] = amounts_of([move.pod.requests], self.axes)
-            for name, more in ((move.target, -requests), (move.source, requests)):
-                if name is not None and name in self.rows:
-                    room[self.rows[name]] += more
-        changed = np.flatnonzero((room != self.free).any(axis=1))
-        before, after = self.costs(changed, self.free[changed]), self.costs(changed, room[changed])
-        return int((after - before).sum())
+    def fragmentation_after(self, moves: Iterable[Move]) -> int:
+        """Return the fragmentation of all edge nodes together after the given migrations."""
+        room = self.snapshot.room.after(list_steps(moves))
+        return self.fragmentation.of(attrs.evolve(self.edge, room=room))
 
     def cloud_room(self, pods: Iterable[Pod]) -> Ints:
         """Return the cloud capacity that the given pods occupy, shape (cloud nodes, resources)."""

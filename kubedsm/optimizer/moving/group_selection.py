@@ -26,6 +26,7 @@ from kubedsm.optimizer.moving.suggestion import (
     count_stopovers,
     gain_per_disruption,
     is_worthwhile,
+    list_steps,
     sum_gains,
 )
 
@@ -146,9 +147,7 @@ def _reject_gain(
     others: Iterable[Move],
 ) -> Reason | None:
     """Return why the benefit of a group does not exceed its cost; None if worthwhile."""
-    if leading_gain(gain) <= LEAST_GAIN or not is_worthwhile(
-        sum_gains(problem.gains, group), group
-    ):
+    if leading_gain(gain) <= LEAST_GAIN or not is_worthwhile(problem.gains, group):
         return Cause.NO_GAIN.of()
     if problem.price:
         cost, benefit = (
@@ -171,8 +170,8 @@ def _reject_defragmenting(
     """
     if not problem.limits.defragment:
         return Cause.NOT_DEFRAGMENTING.of()
-    added = problem.fragmentation_added
-    if added(others) - added(everything) < _LEAST_DEFRAGMENTED:
+    without, fragmented = map(problem.fragmentation_after, (others, everything))
+    if without - fragmented < _LEAST_DEFRAGMENTED:
         return Cause.TOO_LITTLE_DEFRAGMENTED.of()
     if count_stopovers(group):
         return Cause.NEEDS_A_STOPOVER.of()
@@ -186,8 +185,6 @@ def _reject_defragmenting(
 def _spread_cost(snapshot: Snapshot, workloads: Iterable[Workload], moves: Iterable[Move]) -> int:
     """Return the pairs of replicas that share a node or a zone after the migrations."""
     spread = ReplicaSpread.of(snapshot, workloads)
-    for move in moves:
-        spread.put(move.pod.workload, move.target)
-        if move.source is not None:
-            spread.put(move.pod.workload, move.source, -1)
+    for pod, node, by in list_steps(moves):
+        spread.put(pod.workload, node, by)
     return spread.cost

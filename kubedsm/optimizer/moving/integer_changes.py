@@ -17,12 +17,12 @@ from kubedsm.model.node_index import Column
 from kubedsm.objective.fragmentation import rows as amounts_of
 from kubedsm.objective.gains import LEAST_GAIN, Gains, select_worthwhile
 from kubedsm.objective.objective import NANO
+from kubedsm.optimizer.matching.problem import count_before, group_equal_rows
 from kubedsm.optimizer.moving.best_changes import Solution
 from kubedsm.optimizer.moving.edge_problem import EdgeProblem
 from kubedsm.optimizer.programming.in_order import Certificate, Found, Goal, maximise_in_order
 from kubedsm.optimizer.programming.programme import (
     NO_VARIABLE,
-    UNBOUNDED,
     Ints,
     Programme,
     Rows,
@@ -128,17 +128,14 @@ class ChangesProgramme:
         """Return the nodes to change; of equivalent nodes as many as permitted migrations."""
         problem = self._problem
         at = problem.changeable
+        if self._limits.headroom:
+            return at
         clashing = [mask[at] for mask, _, _ in problem.clashes]
         sites = () if self._sites is None else (self._sites.codes[problem.edge.positions[at]],)
         own = problem.free[at], problem.present[at], problem.most[at]
-        seen = np.column_stack((*own, *clashing, *sites))
-        _, which = np.unique(seen, axis=0, return_inverse=True)
-        kept, number = [], dict[int, int]()
-        for node, look in zip(at.tolist(), which.ravel().tolist(), strict=True):
-            number[look] = number.get(look, 0) + 1
-            if number[look] <= self._limits.max_moves or self._limits.headroom:
-                kept.append(node)
-        return np.array(kept, dtype=np.int64)
+        _, which = group_equal_rows(np.column_stack((*own, *clashing, *sites)))
+        kept: Ints = at[count_before(which) < self._limits.max_moves]
+        return kept
 
     def _add_touches(self) -> tuple[Ints, Ints]:
         """Add variables for pods coming to and leaving each node, shape (nodes, items)."""
@@ -158,12 +155,7 @@ class ChangesProgramme:
         if not limits.headroom and self._sites is None:
             # Departures only make room for others.
             leave[~come.any(axis=1)] = 0
-        return self._add_variables(come), self._add_variables(leave)
-
-    def _add_variables(self, upper: Ints) -> Ints:
-        numbers = np.full(upper.shape, NO_VARIABLE, dtype=np.int64)
-        numbers[upper > 0] = self._rows.variables(upper[upper > 0])
-        return numbers
+        return self._rows.sparse(come), self._rows.sparse(leave)
 
     def _add_flow_balance(self) -> Ints:
         """Add flow balance constraints per item (pod class): arrivals = intra-edge + pending + from
@@ -356,10 +348,8 @@ class SolvedChanges:
         goals.append(Goal("moves", -made.moves(), 1.0))
         programme = made.programme()
         if price:
-            columns, least = made.gain_weights(problem.gains, levels[0])
-            programme = programme.with_row(
-                columns.nonzero()[0], columns[columns != 0], -least, UNBOUNDED
-            )
+            weights, least = made.gain_weights(problem.gains, levels[0])
+            programme = programme.at_least(weights, -least)
         found = maximise_in_order(programme, goals, self._solver, problem.bounds.deadline)
         certificate = found.certificates[0]
         value, bound = (

@@ -31,7 +31,6 @@ from kubedsm.optimizer.moving.suggestion import (
     is_worthwhile,
     order_legs,
     split_into_legs,
-    sum_gains,
 )
 from kubedsm.plugins.fit import shortages
 
@@ -258,7 +257,7 @@ def group_migrations(moves: Sequence[Move], needs: Needs, gains: Gains) -> list[
             (
                 (group, other)
                 for group in groups
-                if not is_worthwhile(sum_gains(gains, group), group)
+                if not is_worthwhile(gains, group)
                 for other in groups
                 if other is not group and _list_changed(group) & _list_changed(other)
             ),

@@ -47,38 +47,26 @@ def suggest(problem: EdgeProblem) -> Proposal:
     """
     candidates = cloud_to_edge_candidates(problem)
     freeing = free_edge_as_needed(problem)
-    decision = make_decision(problem, candidates, freeing)
-    if not decision.chosen.any():
+    chosen, freed = make_decision(problem, candidates, freeing)
+    if not chosen.any():
         return Proposal(proven=False)
-    order = pair_moves(problem, apply_decision(problem, decision, freeing))
+    order = pair_moves(problem, apply_decision(problem, chosen, freeing, freed))
     refused: tuple[Impasse, ...] = ()
     if isinstance(order, Impasse) and problem.rules is not None:
         order, refused = drop_rejected(problem.rules.feasibility, order.moves, problem.room)
-    chosen = order if isinstance(order, Order) else Order()
-    return Proposal(chosen, proven=False, refused=refused)
+    feasible = order if isinstance(order, Order) else Order()
+    return Proposal(feasible, proven=False, refused=refused)
 
 
-@attrs.frozen(eq=False)
-class MigrationDecision:
-    #: I: how many candidates of each item
-    chosen: Ints
-    #: number of departures in the order of `FreeEdge`
-    freed: int
-    #: nano-units of QoS, of all priorities together
-    gain: int
-    #: how many choices there were
-    choices: int
-
-
-def make_decision(problem: EdgeProblem, candidates: Ints, freeing: "FreeEdge") -> MigrationDecision:
-    """Algorithm 3 with migration: return the choice of greatest QoS, then fewest migrations.
+def make_decision(problem: EdgeProblem, candidates: Ints, freeing: "FreeEdge") -> tuple[Ints, int]:
+    """Algorithm 3 with migration: return the choice of greatest QoS, then fewest migrations, as the
+    number of candidates of each item, and the number of departures in the order of `freeing`.
 
     The paper tries every subset and reorders the edge for each. QoS depends on counts only:
     counts are tried, and the edge is reordered once. Ties go to the lexicographically first choice.
     candidates: I, counts.
     """
     choices = np.argwhere(np.ones(tuple((candidates + 1).tolist()), dtype=np.bool_))
-    number = len(choices)
     freed = freeing.count_needed(choices @ problem.requests)
     possible = np.flatnonzero(freed < len(freeing.room))
     choices, freed = choices[possible], freed[possible]
@@ -86,7 +74,7 @@ def make_decision(problem: EdgeProblem, candidates: Ints, freeing: "FreeEdge") -
     gain = problem.gains.of_vectors(workloads, choices - freeing.counts[freed])
     moves = choices.sum(axis=1) + freed
     best = int(np.lexsort((moves, -rank_gains(gain)))[0])
-    return MigrationDecision(choices[best], int(freed[best]), int(gain[best].sum()), number)
+    return choices[best], int(freed[best])
 
 
 def cloud_to_edge_candidates(problem: EdgeProblem) -> Ints:
@@ -129,7 +117,7 @@ def item_sizes(problem: EdgeProblem) -> list[float]:
     """Return the normalised pod size of each item (group of interchangeable pods), relative to the
     largest edge node.
     """
-    greatest = greatest_allocatable(problem.nodes)
+    greatest = greatest_allocatable(problem.allocatable)
     return [pod_size(item.requests, greatest) for item in problem.items]
 
 
@@ -184,7 +172,7 @@ def free_edge_as_needed(problem: EdgeProblem) -> FreeEdge:
     while able and not problem.bounds.deadline.spend(_PICK_STEPS * (1 + len(able))):
         best = max(able, key=score)
         kind = problem.items[best].cloud_kind
-        if kind is None or not cloud.place(kind):
+        if kind is None or cloud.place(kind) is None:
             able.remove(best)
             continue
         workload = problem.items[best].workload
@@ -240,12 +228,14 @@ def reorder_edge(problem: EdgeProblem, free: Ints, present: Ints, most: int) -> 
     return reordered
 
 
-def apply_decision(problem: EdgeProblem, decision: MigrationDecision, freeing: FreeEdge) -> Ints:
+def apply_decision(problem: EdgeProblem, chosen: Ints, freeing: FreeEdge, freed: int) -> Ints:
     """applyDecision: return the pod count changes on edge nodes by departures, reordering and
     `match`.
+
+    chosen, freed: as returned by `make_decision`.
     """
     changes = np.zeros_like(problem.present)
-    for item, name in freeing.departures[: decision.freed]:
+    for item, name in freeing.departures[:freed]:
         changes[problem.rows[name], item] -= 1
     free, present = problem.free - changes @ problem.requests, problem.present + changes
     reordered = reorder_edge(problem, free, present, problem.limits.max_edge_reorder)
@@ -258,10 +248,9 @@ def apply_decision(problem: EdgeProblem, decision: MigrationDecision, freeing: F
             room[name] = room[name] - requests if number > 0 else room[name] + requests
     pods = {
         pod: index
-        for index, number in enumerate(decision.chosen.tolist())
+        for index, number in enumerate(chosen.tolist())
         for pod in problem.items[index].outside[:number]
     }
-    matched = match(pods, problem.nodes, room, problem.fragmentation, problem.bounds)
-    for pod, name in matched.targets:
+    for pod, name in match(pods, problem.nodes, room, problem.fragmentation, problem.bounds):
         changes[problem.rows[name], pods[pod]] += 1
     return changes

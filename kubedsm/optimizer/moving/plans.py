@@ -64,7 +64,7 @@ def find_next_group(problem: EdgeProblem, towards: Towards) -> Selection | None:
 
 
 def _pays(problem: EdgeProblem, moves: Moves) -> bool:
-    worthwhile = is_worthwhile(sum_gains(problem.gains, moves), moves)
+    worthwhile = is_worthwhile(problem.gains, moves)
     return worthwhile and leading_gain(problem.net(moves)) > LEAST_GAIN * NANO
 
 

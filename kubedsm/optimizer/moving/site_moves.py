@@ -46,13 +46,10 @@ _ORDER_STEPS = 1_000_000
 
 @attrs.frozen(eq=False)
 class Step:
-    """Migrations that are executed together, with QoS gain, and benefit less the price of
-    migrations, by pod priority level.
-    """
+    """Migrations that are executed together, with QoS gain by pod priority level."""
 
     order: Order
     gain: Gain
-    net: Gain
 
 
 @attrs.frozen(eq=False)
@@ -114,7 +111,8 @@ class SiteMoves:
 
     def net_of(self, moves: Collection[Move]) -> Gain:
         """Return the benefit of migrations after the steps so far, less their price, by level."""
-        return self._net(self._shares_after(moves), count_disruptions(moves))
+        cost = round(self.one_more.limits.price * NANO) * count_disruptions(moves)
+        return net(self._sum(self.worths, self._shares_after(moves)), cost)
 
     def _solve(self, near: _Neighbourhood) -> None:
         """Take the best migrations of a neighbourhood that the solver finds, group by group."""
@@ -245,7 +243,6 @@ class SiteMoves:
     def _edge_problem(self, near: _Neighbourhood) -> EdgeProblem:
         """Return the migration problem of a neighbourhood, next to the migrations so far."""
         one_more = self.one_more
-        before = [*one_more.others, *(move for step in self.steps for move in step.order.moves)]
 
         def stays(pod: Pod) -> Reason | None:
             out = pod.uid not in near.pods or pod.uid in self._moved
@@ -253,7 +250,7 @@ class SiteMoves:
                 return Cause.BY_SITE.of()
             return one_more.movable(pod)
 
-        limits = one_more.limits.without(before)
+        limits = one_more.limits.without(self._list_earlier())
         free = one_more.snapshot.free
         filled = {n: room - free[n] for n, room in self.room.items() if room != free[n]}
         snapshot = one_more.snapshot.with_free(filled)
@@ -282,28 +279,23 @@ class SiteMoves:
         """
         self.one_more.deadline.spend(_ORDER_STEPS)
         order = order_migrations(self.one_more.feasibility, moves, self.room)
-        if not isinstance(order, Order) or not self._is_within_limits(order.moves):
+        if not isinstance(order, Order):
+            return None
+        if not self.one_more.limits.permit([*self._list_earlier(), *order.moves]):
             return None
         if not fit_together(order.moves, self.room):
             return None
-        net = self.net_of(order.moves)
         gained = self._sum(self.gains, self._shares_after(order.moves))
-        if min(leading_gain(net), leading_gain(gained)) <= LEAST_GAIN * NANO:
-            return None
-        return Step(order, gained, net)
+        least = min(leading_gain(self.net_of(order.moves)), leading_gain(gained))
+        return Step(order, gained) if least > LEAST_GAIN * NANO else None
 
-    def _is_within_limits(self, moves: Iterable[Move]) -> bool:
-        before = (move for step in self.steps for move in step.order.moves)
-        return self.one_more.limits.permit([*self.one_more.others, *before, *moves])
+    def _list_earlier(self) -> list[Move]:
+        """Return the migrations made anyway, and those of the steps so far."""
+        return [*self.one_more.others, *(m for step in self.steps for m in step.order.moves)]
 
     def _shares_after(self, moves: Iterable[Move]) -> dict[Workload, Share]:
         """Return the shares of the migrated workloads after the migrations."""
         return shares_with(self.shares, moves, self.one_more.snapshot.index.positions, self.sites)
-
-    def _net(self, after: Mapping[Workload, Share], legs: int) -> Gain:
-        """Return the benefit of the changed shares less the price, by priority level."""
-        cost = round(self.one_more.limits.price * NANO) * legs
-        return net(self._sum(self.worths, after), cost)
 
     def _sum(self, gains: Gains, after: Mapping[Workload, Share]) -> Gain:
         before = {workload: self.shares[workload] for workload in after}

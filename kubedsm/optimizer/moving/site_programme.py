@@ -25,7 +25,6 @@ from kubedsm.optimizer.moving.pairing import assign_pods
 from kubedsm.optimizer.moving.suggestion import Move, Moves
 from kubedsm.optimizer.placing.batch import site_at
 from kubedsm.optimizer.programming.programme import (
-    UNBOUNDED,
     Floats,
     Ints,
     Solver,
@@ -219,16 +218,13 @@ def _maximise(
         if price:
             # A benefit that lasts must not lower QoS.
             gains, beside = made.gain_weights(problem.gains, level)
-            columns = np.flatnonzero(gains)
-            programme = programme.with_row(columns, gains[columns], -beside, UNBOUNDED)
+            programme = programme.at_least(gains, -beside)
         weights, _ = made.gain_weights(problem.worths, level, price)
         solved = solver.maximise(programme, weights, problem.bounds.deadline.part(_PART))
         if solved.values is None or not programme.allows(solved.values):
             return values, False
         values, price, ended = solved.values, 0, ended and solved.status is Status.OPTIMAL
-        columns = np.flatnonzero(weights)
-        least = int(weights @ values)
-        programme = programme.with_row(columns, weights[columns], least, UNBOUNDED)
+        programme = programme.at_least(weights, int(weights @ values))
     return values, ended
 
 

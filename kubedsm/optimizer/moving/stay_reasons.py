@@ -5,7 +5,8 @@ from functools import cached_property, reduce
 
 import attrs
 
-from kubedsm.model.model import NodeName, Pod, PodClass, Resources, Uid, Workload
+from kubedsm.model.model import NodeName, Pod, PodClass, Uid, Workload
+from kubedsm.model.node_index import FreeCapacity
 from kubedsm.objective.gains import Gains
 from kubedsm.objective.objective import NANO
 from kubedsm.objective.qos_targets import is_capped
@@ -23,6 +24,7 @@ from kubedsm.optimizer.moving.suggestion import (
     count_edge_changes,
     count_legs,
     count_migrations,
+    list_steps,
 )
 from kubedsm.plugins.feasibility import Feasibility, Rejection
 from kubedsm.plugins.fit import NODE_RESOURCES_FIT, too_little
@@ -39,8 +41,6 @@ class StayReasons:
     #: selected migrations, first nodes of pending pods included
     moves: Moves
     movable: Movable
-    #: free capacity after the migrations
-    free: Mapping[NodeName, Resources]
     #: the suggestion is the best within the limits; None for the paper's form
     proven: bool | None
     _known: dict[PodClass, Mapping[NodeName, Rejection]] = attrs.field(factory=dict, init=False)
@@ -64,7 +64,7 @@ class StayReasons:
 
     def _next_best(self, gains: Gains, named: Container[Uid]) -> Iterator[list[Pod]]:
         """Yield lists of beneficial unnamed pods, by decreasing gain relative to size."""
-        greatest = greatest_allocatable(self.problem.nodes)
+        greatest = greatest_allocatable(self.problem.allocatable)
         more: dict[Workload, int] = {}
         for workload in gains.shares:
             gain = self._gain_one_more(gains, workload)
@@ -167,13 +167,14 @@ class StayReasons:
             found = alone.rejections(pod)
         else:
             if pod.pod_class not in self._known:
-                changed = {n for move in self.moves for n in (move.source, move.target) if n}
-                room = self.problem.snapshot.room.now(self.free, changed)
-                self._known[pod.pod_class] = rejections(
-                    pod.pod_class, self.problem.snapshot.index, room
-                )
+                index = self.problem.snapshot.index
+                self._known[pod.pod_class] = rejections(pod.pod_class, index, self._room_after)
             found = self._known[pod.pod_class]
         return [rejected for name, rejected in found.items() if name in self.problem.rows]
+
+    @cached_property
+    def _room_after(self) -> FreeCapacity:
+        return self.problem.snapshot.room.after(list_steps(self.moves))
 
     @cached_property
     def _rules_after(self) -> Feasibility | None:

@@ -4,13 +4,13 @@
 paper. Both propose feasible migrations in groups; each group is selected by its benefit.
 """
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable
 from itertools import chain, islice
 from typing import Literal
 
 import attrs
 
-from kubedsm.model.model import NodeName, Pod, Resources, Tier, Uid
+from kubedsm.model.model import Pod, Tier, Uid
 from kubedsm.model.node_index import Column
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.fragmentation import Fragmentation, Measure, request_mix
@@ -45,6 +45,7 @@ from kubedsm.optimizer.moving.suggestion import (
     Suggestion,
     SuggestLimits,
     gain_per_disruption,
+    list_steps,
     split_into_legs,
 )
 from kubedsm.optimizer.moving.within_tier import (
@@ -154,11 +155,11 @@ def _score_suggestion(
 ) -> Suggestion:
     """Add the scores of the cluster after all migrations."""
     moved = shares_with(gains.shares, found.placed, snapshot.index.positions, sites)
-    shares, free = {**gains.shares, **moved}, _free_after(snapshot.free, found.placed)
+    shares, room = {**gains.shares, **moved}, snapshot.room.after(list_steps(found.placed))
     after = ClusterScore(
         quality(shares, gains.qos_targets, gains.objective),
         shares,
-        fragmentation.of(snapshot.of_tier(Tier.EDGE), free),
+        fragmentation.of(snapshot.in_turn(Tier.EDGE, room)),
     )
     losses = list_worst_losses(shares, gains.qos_targets, moved)
     return attrs.evolve(found, after=after, worst_losses=losses)
@@ -210,9 +211,8 @@ def _select_proposal(
         if impasse.move.pod.uid not in named:
             named.add(impasse.move.pod.uid)
             dropped.append(NotTaken(impasse.move.pod, impasse.reason))
-    free = _free_after(problem.room, moves)
     proven = proposal.proven if found.proven else None
-    stays = StayReasons(problem, moves, movable, free, proven)
+    stays = StayReasons(problem, moves, movable, proven)
     reasons = islice(stays.list_reasons(wished, named), max(0, _MOST - len(dropped)))
     return attrs.evolve(
         _add_selected(found, selected),
@@ -321,14 +321,3 @@ def _next_group(found: Suggestion) -> int:
 
 def _add_moves(found: Suggestion, moves: Iterable[Move], legs: Iterable[Leg]) -> Suggestion:
     return attrs.evolve(found, moves=(*found.moves, *moves), legs=(*found.legs, *legs))
-
-
-def _free_after(
-    free: Mapping[NodeName, Resources], moves: Iterable[Move]
-) -> dict[NodeName, Resources]:
-    after = dict(free)
-    for move in moves:
-        after[move.target] -= move.pod.requests
-        if move.source is not None:
-            after[move.source] += move.pod.requests
-    return after

@@ -12,6 +12,7 @@ import attrs
 from attrs import validators
 
 from kubedsm.model.model import MIGRATING_LABEL, NodeName, Pod, Share, Tier, Workload
+from kubedsm.model.node_index import Step
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.fragmentation import Fragmentation
 from kubedsm.objective.gains import LEAST_GAIN, Gain, Gains, leading_gain
@@ -155,6 +156,14 @@ def order_legs(legs: Iterable[Leg]) -> tuple[Leg, ...]:
     return tuple(ordered)
 
 
+def list_steps(moves: Iterable[Move]) -> Iterator[Step]:
+    """Yield the arrivals and departures of pods at nodes by the migrations."""
+    for move in moves:
+        yield move.pod, move.target, 1
+        if move.source is not None:
+            yield move.pod, move.source, -1
+
+
 def count_edge_changes(moves: Iterable[Move]) -> dict[Workload, int]:
     """Return the change in the number of each workload's pods at the edge by the migrations."""
     changes: dict[Workload, int] = {}
@@ -198,8 +207,8 @@ def gain_per_disruption(gain: Gain, moves: Collection[Move]) -> tuple[float, ...
     return tuple(amount / NANO / number for amount in gain)
 
 
-def is_worthwhile(gain: Gain, moves: Collection[Move]) -> bool:
-    return leading_gain(gain_per_disruption(gain, moves)) > LEAST_GAIN
+def is_worthwhile(gains: Gains, moves: Collection[Move]) -> bool:
+    return leading_gain(gain_per_disruption(sum_gains(gains, moves), moves)) > LEAST_GAIN
 
 
 @attrs.frozen(slots=True)
@@ -221,7 +230,7 @@ class ClusterScore:
         fragmentation: Fragmentation,
     ) -> Self:
         shares = snapshot.census.shares
-        cost = fragmentation.of_rows(snapshot.in_turn(Tier.EDGE))
+        cost = fragmentation.of(snapshot.in_turn(Tier.EDGE))
         return cls(quality(shares, qos_targets, objective), shares, cost)
 
 

@@ -21,7 +21,7 @@ import numpy as np
 from kubedsm.model.deadline import Deadline
 from kubedsm.model.measured import only_in
 from kubedsm.model.model import Node, NodeName, Pod, PodClass, Resources, Tier, Workload
-from kubedsm.model.node_index import Column, Mask, zone_of
+from kubedsm.model.node_index import Column, Mask, NodeRows, zone_of
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.fragmentation import Fragmentation
 from kubedsm.objective.gains import Gains
@@ -33,7 +33,12 @@ from kubedsm.optimizer.moving.edge_items import leaving_turn
 from kubedsm.optimizer.moving.migration_graph import Order
 from kubedsm.optimizer.moving.movable import Movable, is_ruled
 from kubedsm.optimizer.moving.move_order import order_migrations
-from kubedsm.optimizer.moving.suggestion import Move, MoveKind, SuggestLimits, count_legs
+from kubedsm.optimizer.moving.suggestion import (
+    Move,
+    MoveKind,
+    SuggestLimits,
+    list_steps,
+)
 from kubedsm.optimizer.placing.cloud import score_with
 from kubedsm.plugins.feasibility import Feasibility
 from kubedsm.plugins.fit import shortages
@@ -63,10 +68,8 @@ class OneMore:
 
     def is_allowed(self, tier: Tier) -> bool:
         """Return True if the migration limits allow one more migration within the tier."""
-        inside = sum(move.kind is MoveKind.EDGE_TO_EDGE for move in self.others)
-        return count_legs(self.others) < self.limits.max_moves and (
-            tier is not Tier.EDGE or inside < self.limits.max_edge_reorder
-        )
+        left = self.limits.without(self.others)
+        return left.max_moves > 0 and (tier is not Tier.EDGE or left.max_edge_reorder > 0)
 
     def list_targets(self, pod: Pod, *, preferred: bool = False) -> list[Node]:
         """Return the other nodes of the tier that accept the pod without a greater preference
@@ -287,7 +290,7 @@ def _rank_targets(
     nodes = [snapshot.nodes[name] for name in targets]
     # The ranking cost of each node, as for new pods.
     if source.tier is Tier.EDGE:
-        costs = one_more.fragmentation.added(pod.requests, nodes, room)
+        costs = one_more.fragmentation.added(pod.requests, NodeRows.of(nodes, room)).tolist()
     else:
         costs = [-score_with(pod.requests, node, room[node.name]) for node in nodes]
     on_node, in_zone = spread.on_node[pod.workload], spread.in_zone[pod.workload]
@@ -443,16 +446,12 @@ def _is_harmless(one_more: OneMore, move: Move) -> bool:
 
 def _keeps_fragmentation(one_more: OneMore, move: Move) -> bool:
     """Return whether the migration does not fragment the edge, if that is a reason to migrate."""
-    snapshot, source, target = one_more.snapshot, move.source, move.target
-    if source is None or not one_more.limits.defragment or move.kind is not MoveKind.EDGE_TO_EDGE:
+    snapshot, ends = one_more.snapshot, [move.source or move.target, move.target]
+    if not one_more.limits.defragment or move.kind is not MoveKind.EDGE_TO_EDGE:
         return True
-    requests = move.pod.requests
-    nodes = [snapshot.nodes[name] for name in (source, target)]
-    free = {node.name: snapshot.free[node.name] for node in nodes}
-    before = one_more.fragmentation.of(nodes, free)
-    free[source] += requests
-    free[target] -= requests
-    return one_more.fragmentation.of(nodes, free) <= before
+    both = snapshot.in_turn(Tier.EDGE).only(snapshot.index.match_names(ends))
+    after = attrs.evolve(both, room=snapshot.room.after(list_steps([move])))
+    return one_more.fragmentation.of(after) <= one_more.fragmentation.of(both)
 
 
 def is_still_worthwhile(snapshot: Snapshot, goal: LoadGoal | None, move: Move) -> bool:

@@ -28,14 +28,13 @@ from kubedsm.optimizer.moving.migration_graph import (
     connect_nodes,
     find_needs,
 )
-from kubedsm.optimizer.moving.movable import Movable, default_movable, reject_capped
+from kubedsm.optimizer.moving.movable import Movable, default_movable, join_movable, reject_capped
 from kubedsm.optimizer.moving.move_order import drop_rejected
 from kubedsm.optimizer.moving.suggestion import (
     Leg,
     Move,
     MoveKind,
     Moves,
-    Reason,
     count_disruptions,
 )
 from kubedsm.optimizer.packing.packing_search import Search
@@ -159,16 +158,10 @@ def count_loads_after(problem: ClusterProblem, plan: Plan) -> Ints:
     """Return the pod counts after executing the packing plan, shape (nodes, groups of
     interchangeable pods).
     """
-    loads = problem.old.copy()
-    rows = problem.row_of
-    for move in (*plan.moves, *plan.awaited):
-        loads[rows[move.target], problem.kind_of[move.pod.uid]] += 1
-    for pod, source in [(p, p.node_name) for p in plan.evicted] + [
-        (move.pod, move.source) for move in plan.moves
-    ]:
-        if source is not None:
-            loads[rows[source], problem.kind_of[pod.uid]] -= 1
-    return loads
+    came = ((move.pod, move.target) for move in (*plan.moves, *plan.awaited))
+    gone = (*plan.evicted, *(move.pod for move in plan.moves))
+    left = problem.count_loads((pod, pod.node_name) for pod in gone)
+    return problem.old + problem.count_loads(came) - left
 
 
 def _assign_pods(problem: ClusterProblem, loads: Ints) -> tuple[Moves, Moves, tuple[Pod, ...]]:
@@ -342,11 +335,7 @@ def pack_cluster(
     gaps: all migrating pods leave before any replacement starts, as in the paper; no legs.
     sites: site of each edge node. Running pods of workloads counted by site stay at their site.
     """
-    forbidden = default_movable(snapshot)
-
-    def reason_to_stay(pod: Pod) -> Reason | None:
-        return forbidden(pod) or movable(pod)
-
+    reason_to_stay = join_movable(default_movable(snapshot), movable)
     gains = Gains.of(snapshot, qos_targets, objective)
     # Cloud pods of capped workloads stay on their nodes.
     stays = reject_capped(snapshot, qos_targets, reason_to_stay)

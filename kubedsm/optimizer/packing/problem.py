@@ -1,6 +1,6 @@
 """Packing problem: movable and pending pods of the whole cluster as one placement problem."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from functools import cache, cached_property
 from typing import Self
 
@@ -13,7 +13,6 @@ from kubedsm.model.model import (
     PodClass,
     Resources,
     Tier,
-    Uid,
     Workload,
     serving_order,
 )
@@ -22,10 +21,9 @@ from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.fragmentation import Ints
 from kubedsm.objective.gains import Gains
 from kubedsm.optimizer.matching.problem import Kind, PlacementProblem, Rank
-from kubedsm.optimizer.moving.edge_items import EdgeRules
+from kubedsm.optimizer.moving.edge_items import EdgeRules, nodes_open_to
 from kubedsm.optimizer.moving.movable import Movable
 from kubedsm.plugins.feasibility import EquivalenceClass
-from kubedsm.plugins.plugins import open_nodes
 
 #: Tier and code of the site, if a pod stays there.
 _Place = tuple[Tier | None, int] | None
@@ -81,10 +79,10 @@ class ClusterProblem(PlacementProblem):
         # As if none of the pods to be packed occupied a node.
         free = snapshot.without(pod.uid for pod in running).free
         emptied = attrs.evolve(rows, room=FreeCapacity(rows.index, free))
-        found = _group_kinds([*running, *waiting], emptied, rules, gains, sites)
+        found = _group_kinds(snapshot, [*running, *waiting], emptied, rules, gains, sites)
         kinds = [kind for kind, _ in found]
         problem = PlacementProblem.of(kinds, emptied)
-        old = _count_running(kinds, rows)
+        old = problem.count_loads((pod, pod.node_name) for pod in running)
         problem = attrs.evolve(problem, free=np.maximum(problem.free, old @ problem.requests))
         problem = attrs.evolve(problem, most=np.maximum(problem.fitting, old))
         priorities = sorted({kind.rank.priority for kind in kinds}, reverse=True)
@@ -127,14 +125,6 @@ class ClusterProblem(PlacementProblem):
         """Pending pods of each kind (group of interchangeable pods), oldest first."""
         kinds = self.kinds
         return tuple(tuple(pod for pod in k.pods if pod.node_name is None) for k in kinds)
-
-    @cached_property
-    def kind_of(self) -> Mapping[Uid, int]:
-        return {pod.uid: at for at, kind in enumerate(self.kinds) for pod in kind.pods}
-
-    @cached_property
-    def row_of(self) -> Mapping[str, int]:
-        return {name: row for row, name in enumerate(self.names)}
 
     def asks_of(self, pod: Pod) -> Ints:
         """Return the resource requests of the pod as an array, one entry for each resource of the
@@ -191,6 +181,7 @@ class ClusterProblem(PlacementProblem):
 
 
 def _group_kinds(
+    snapshot: Snapshot,
     pods: Iterable[Pod],
     rows: NodeRows,
     rules: EdgeRules | None,
@@ -222,7 +213,7 @@ def _group_kinds(
     for (_, workload, place), members in alike.items():
         members.sort(key=serving_order)
         one = members[0]
-        mask = open_nodes(one.pod_class, rows.index) if rules is None else rules.open_to(one)
+        mask = nodes_open_to(one, snapshot, rules)
         fitting = rows.mask & mask & ~rows.room.short(one.requests)
         if place is not None and sites is not None:
             tier, code = place
@@ -231,14 +222,3 @@ def _group_kinds(
         rank = Rank(priority=one.pod_class.priority)
         found.append((Kind(one.requests, tuple(members), fitting, rank), workload))
     return sorted(found, key=lambda entry: serving_order(entry[0].pods[0]))
-
-
-def _count_running(kinds: Sequence[Kind], rows: NodeRows) -> Ints:
-    """Return the number of running pods of each kind on each node, shape (nodes, kinds)."""
-    at = {node.name: row for row, node in enumerate(rows.nodes)}
-    old = np.zeros((len(at), len(kinds)), dtype=np.int64)
-    for kind, of in enumerate(kinds):
-        for pod in of.pods:
-            if pod.node_name is not None:
-                old[at[pod.node_name], kind] += 1
-    return old

@@ -25,7 +25,7 @@ from kubedsm.model.model import (
 )
 from kubedsm.model.node_index import Column, Mask, NodeRows
 from kubedsm.model.snapshot import Snapshot
-from kubedsm.objective.fragmentation import Fragmentation, Ints, axes_of, rows
+from kubedsm.objective.fragmentation import Fragmentation, Ints
 from kubedsm.objective.objective import Objective, QosTargets, quality
 from kubedsm.objective.replica_spread import ReplicaSpread, has_default_spread
 from kubedsm.optimizer.matching.match import Bounds
@@ -38,7 +38,14 @@ from kubedsm.optimizer.matching.problem import (
     group_kinds,
     is_plain,
 )
-from kubedsm.optimizer.placing.batch_mip import PLACED, QOS, list_amounts, list_shortfalls
+from kubedsm.optimizer.placing.batch_mip import (
+    PLACED,
+    QOS,
+    Amounts,
+    level_called,
+    list_shortfalls,
+    turn_called,
+)
 from kubedsm.optimizer.placing.cloud import (
     CloudRoom,
     SampledNodes,
@@ -93,12 +100,11 @@ class Batch:
     objective: Objective
     fragmentation: Fragmentation
     bounds: Bounds
-    #: None without different ranks
-    ranks: Mapping[Uid, Rank] | None
+    #: empty without different ranks
+    ranks: Mapping[Uid, Rank]
     #: replicas of the batch's workloads before the batch; None if spread does not count
     spread: ReplicaSpread | None
-    #: None: the whole cloud
-    sampling: Sampling | None
+    sampling: Sampling
     edge: NodeRows
     cloud: NodeRows
     #: site of each edge node; None if no workload of the batch has demand by site
@@ -106,20 +112,12 @@ class Batch:
 
     def alone(self, pod: Pod) -> Choice:
         """Choose the node of a single pending pod."""
-        edge, looked_at, cloud = self.edge, None, self.cloud
-        if self.sampling is not None:
-            looked_at, cloud = self._sample_cloud(self.sampling)
+        edge, (looked_at, cloud) = self.edge, self._sample_cloud()
         fits = fitting_nodes(pod.pod_class, edge.index, edge.room)
         gain = self.gain_at_edge(pod.workload, {})
-        chosen = self.choose_node(pod, fits, edge, cloud, gain, self.spread)
-        total = self.fragmentation.of_rows(edge)
-        if chosen is None:
-            return Choice((), (), total, Proof(), looked_at=looked_at)
-        node, more = chosen
-        target = ((pod, edge.index.names[node]),)
-        if node in edge.positions:
-            return Choice(target, (), total + more, Proof(), looked_at=looked_at)
-        return Choice((), target, total, Proof(), looked_at=looked_at)
+        node = self.choose_node(pod, fits, edge, cloud, gain, self.spread)
+        targets = () if node is None else ((pod, edge.index.names[node]),)
+        return Choice(targets, Proof(), looked_at=looked_at)
 
     def choose_node(
         self,
@@ -132,8 +130,8 @@ class Batch:
         penalties: Ints | None = None,
         *,
         measured: bool = True,
-    ) -> tuple[int, int] | None:
-        """Return the position of the chosen node for a single pod, and the added fragmentation.
+    ) -> int | None:
+        """Return the position of the chosen node for a single pod; None if no node accepts it.
 
         open_to: mask of nodes accepting the pod. gain, penalties: QoS gained on the edge, and
         preference penalty, by position.
@@ -148,23 +146,20 @@ class Batch:
         gains = np.broadcast_to(gain, open_to.shape)[edge.positions[on_edge]]
         best_gain = int(gains.max(initial=-1))
         if not len(on_edge) or (target is not None and best_gain < 0):
-            return None if target is None else (target, 0)
+            return target
         on_edge = on_edge[gains == gains.max()]
         for costs in (penalties, company):
             of_rows = costs[edge.positions[on_edge]]
             on_edge = on_edge[of_rows == of_rows.min()]
         some = attrs.evolve(edge, positions=edge.positions[on_edge])
-        if measured:
-            more = _added_fragmentation(self.fragmentation, some, pod.requests)
-        else:
-            more = _room_left(some)
+        more = self.fragmentation.added(pod.requests, some) if measured else _room_left(some)
         best = int(more.argmin())
         node, least = int(some.positions[best]), int(more[best])
         if target is not None and best_gain == 0:
             at_edge = int(penalties[node]), int(company[node]), least
             if at_edge >= (int(penalties[target]), int(company[target]), 0):
-                return target, 0
-        return node, least
+                return target
+        return node
 
     def plain_choice(self) -> Choice:
         """Choose nodes for pods without rules between pods (affinity, spread, ports), sampling the
@@ -172,9 +167,7 @@ class Batch:
 
         If the sampled cloud nodes cannot hold the whole batch, all cloud nodes are evaluated.
         """
-        looked_at, some = None, self.cloud
-        if self.sampling is not None:
-            looked_at, some = self._sample_cloud(self.sampling)
+        looked_at, some = self._sample_cloud()
         if looked_at is not None:
             of_batch = group_kinds(self.pods, self.edge + some, self.ranks)
             replicas, in_cloud = self._pack_cloud(of_batch, some)
@@ -187,11 +180,12 @@ class Batch:
         replicas, in_cloud = self._pack_cloud(batch_kinds, self.cloud)
         return self._make_choice(CloudRoom.of(in_cloud, self.bounds), replicas)
 
-    def _sample_cloud(self, sampling: Sampling) -> tuple[SampledNodes | None, NodeRows]:
+    def _sample_cloud(self) -> tuple[SampledNodes | None, NodeRows]:
         """Return the window of cloud nodes for the batch, and its nodes; None for all nodes."""
         index, room = self.snapshot.index, self.snapshot.room
         classes = {pod.pod_class for pod in self.pods}
-        looked_at = sampling.looked_at(index, (fitting_nodes(c, index, room) for c in classes))
+        masks = (fitting_nodes(pod_class, index, room) for pod_class in classes)
+        looked_at = self.sampling.looked_at(index, masks)
         some = self.cloud if looked_at is None else self.cloud.only(looked_at.nodes(index))
         return looked_at, some
 
@@ -224,11 +218,7 @@ class Batch:
         """Return the bindings (pod, node, tier) that a placement of the batch implies, in
         scheduling order.
         """
-        placed = {
-            pod.uid: Binding(pod, node, tier)
-            for tier, targets in ((Tier.EDGE, choice.edge), (Tier.CLOUD, choice.cloud))
-            for pod, node in targets
-        }
+        placed = {binding.pod.uid: binding for binding in self.bindings_at(choice.targets)}
         return tuple(placed[pod.uid] for pod in self.pods if pod.uid in placed)
 
     def gain_at_edge(self, workload: Workload, more: Mapping[str, int]) -> int | Ints:
@@ -269,35 +259,33 @@ class Batch:
 
     def standing(self, bindings: Sequence[Binding]) -> tuple[list[int], list[int]]:
         """Return the objective values of a placement before preference penalties: placed pods by
-        scheduling order, then QoS by priority level.
+        scheduling order, then QoS gained by priority level.
         """
-        placed, worth = self.by_turn(bindings), self.by_level(bindings)
-        return (
-            [placed[turn] for turn in sorted(placed, reverse=True)],
-            [worth[level] for level in sorted(worth, reverse=True)],
+        amounts = self._amounts(bindings)
+        placed, worth = (
+            [amount for (goal, _), amount in amounts.items() if goal == name]
+            for name in (PLACED, QOS)
         )
+        return placed, worth
 
-    def by_turn(self, bindings: Iterable[Binding]) -> dict[Turn, int]:
-        """Return the number of placed pods for each position in the scheduling order (pod priority,
-        precedence by age).
+    def _amounts(self, bindings: Sequence[Binding]) -> Amounts:
+        """Return the value of each goal: placed pods by position in the scheduling order (pod
+        priority, precedence by age), and QoS gained by priority level.
         """
-        placed = dict.fromkeys(map(self.turn, self.pods), 0)
-        for binding in bindings:
-            placed[self.turn(binding.pod)] += 1
-        return placed
-
-    def by_level(self, bindings: Iterable[Binding]) -> dict[int, int]:
-        """Return the QoS of the batch's workloads after the bindings, by priority level."""
         after = self.shares_after(bindings)
+        placed = Counter(self.turn(binding.pod) for binding in bindings)
         levels = levels_of((pod.workload, pod.pod_class.priority) for pod in self.pods) or {}
-        by_level: dict[int, dict[Workload, Share]] = {}
-        for pod in self.pods:
-            if pod.workload in after:
-                level = by_level.setdefault(levels.get(pod.workload, 0), {})
-                level[pod.workload] = after[pod.workload]
+        gained: dict[int, int] = {}
+        for workload in {pod.workload for pod in self.pods} & after.keys():
+            target, level = self.qos_targets(workload), levels.get(workload, 0)
+            before, then = (
+                self.objective.worth_of(of[workload], target) for of in (self.shares, after)
+            )
+            gained[level] = gained.get(level, 0) + then - before
+        turns = sorted(set(map(self.turn, self.pods)), reverse=True)
         return {
-            level: quality(of_level, self.qos_targets, self.objective)
-            for level, of_level in by_level.items()
+            **{(PLACED, turn_called(turn)): placed[turn] for turn in turns},
+            **{(QOS, level_called(at)): gained[at] for at in sorted(gained, reverse=True)},
         }
 
     def certificates(
@@ -308,13 +296,7 @@ class Batch:
         most: choice with an upper bound on the value of any placement.
         """
         known = {PLACED: proof.placed, QOS: proof.qos}
-        none = self.by_level(())
-        reached, best = (
-            list_amounts(
-                self.by_turn(of), {at: n - none[at] for at, n in self.by_level(of).items()}
-            )
-            for of in (bindings, self.bindings(most))
-        )
+        reached, best = map(self._amounts, (bindings, self.bindings(most)))
         found = list_shortfalls(reached, best, most.certificates)
         return tuple(each for each in found if not known[each.goal])
 
@@ -322,7 +304,7 @@ class Batch:
         """Return the pod's position in the scheduling order: its priority, then how long it is
         overdue.
         """
-        return (self.ranks[pod.uid] if self.ranks else NO_RANK).turn
+        return self.ranks.get(pod.uid, NO_RANK).turn
 
     def plain_proof(self, bindings: Sequence[Binding]) -> Proof:
         """Return the optimality proof of a placement without search: all pods are placed, or all
@@ -337,10 +319,9 @@ class Batch:
         self,
         bindings: tuple[Binding, ...],
         unplaced: Mapping[Uid, Mapping[NodeName, Rejection]],
-        fragmentation: int,
         proof: Proof,
     ) -> Decision:
-        after = self.shares_after(bindings)
+        after, room = self.shares_after(bindings), room_after(self.snapshot, bindings)
         present = {pod.workload for pod in self.pods} & after.keys()
         score_before, score_after = (
             quality({each: of[each] for each in present}, self.qos_targets, self.objective)
@@ -351,7 +332,7 @@ class Batch:
             unplaced=unplaced,
             score_before=score_before,
             score_after=score_after,
-            fragmentation=fragmentation,
+            fragmentation=self.fragmentation.of(attrs.evolve(self.edge, room=room)),
             proof=proof,
             shares_before=self.shares,
             shares_after=after,
@@ -363,14 +344,12 @@ class Batch:
         """Return, for each unplaced pod, the rejection by each node, given the capacity left after
         the bindings.
         """
-        snapshot = self.snapshot
-        free = room_after(snapshot.free, bindings)
-        room = snapshot.room.now(free, {binding.node for binding in bindings})
+        index, room = self.snapshot.index, room_after(self.snapshot, bindings)
         known: dict[PodClass, Mapping[NodeName, Rejection]] = {}
         answers: dict[Uid, Mapping[NodeName, Rejection]] = {}
         for pod in unplaced:
             if pod.pod_class not in known:
-                known[pod.pod_class] = rejections(pod.pod_class, snapshot.index, room)
+                known[pod.pod_class] = rejections(pod.pod_class, index, room)
             answers[pod.uid] = known[pod.pod_class]
         return answers
 
@@ -379,15 +358,6 @@ def without_binding(pods: Iterable[Pod], bindings: Iterable[Binding]) -> list[Po
     """Return the pods of the batch that have no binding."""
     placed = {binding.pod.uid for binding in bindings}
     return [pod for pod in pods if pod.uid not in placed]
-
-
-def _added_fragmentation(measure: Fragmentation, edge: NodeRows, requests: Resources) -> Ints:
-    """Return the fragmentation that the pod would add to each edge row."""
-    axes = axes_of([requests, *(vector for vector, _ in measure.mix)])
-    size, room = edge.allocatable(axes), edge.free(axes)
-    rooms = np.concatenate((room, room - rows([requests], axes)))
-    before, after = np.split(measure.costs(axes, np.concatenate((size, size)), rooms), 2)
-    return np.asarray(after - before)
 
 
 def _room_left(edge: NodeRows) -> Ints:

@@ -12,6 +12,7 @@ import attrs
 import numpy as np
 from numpy.typing import NDArray
 
+from kubedsm.model.model import Workload
 from kubedsm.model.node_index import Mask
 from kubedsm.objective.fragmentation import Ints
 from kubedsm.objective.objective import NANO, Objective
@@ -32,7 +33,7 @@ from kubedsm.optimizer.programming.in_order import (
     Proof,
     maximise_in_order,
 )
-from kubedsm.optimizer.programming.programme import Programme, Rows, Status
+from kubedsm.optimizer.programming.programme import NO_VARIABLE, Programme, Rows, Status
 
 #: Called with the rows and the N x S variables, to add rows and variables to them.
 Also = Callable[[Rows, Ints], None]
@@ -46,19 +47,16 @@ _ROUNDED = 2
 class IntegerChoice:
     """Integer programme for the placement of a batch, with its variables and goals."""
 
-    members: Sequence[Demand]
     programme: Programme
     goals: tuple[Goal, ...]
     #: N x S, variables: edge nodes, then cloud nodes, or one row for the cloud
     loads: Ints
     #: S, how many are placed of each kind
     placed: Ints
-    #: P: members and kinds that may have edge pods, and their variables
-    owners: Ints
-    kinds: Ints
-    taken: Ints
-    #: step variables of each member, one a pod
-    steps: tuple[Ints, ...]
+    #: variable of each workload's edge pods of a kind
+    taken: Mapping[tuple[Workload, int], int]
+    #: step variables of each workload, one a pod
+    steps: Mapping[Workload, Ints]
 
     def hint(self, on_edge: Ints, in_cloud: Ints, picks: Picks) -> Ints:
         """Convert a known placement to variable values, as the solver's start solution."""
@@ -67,12 +65,9 @@ class IntegerChoice:
         loads = in_cloud if len(others) == len(in_cloud) else in_cloud.sum(axis=0, keepdims=True)
         values[self.loads] = np.concatenate((on_edge, loads))
         values[self.placed] = values[self.loads].sum(axis=0)
-        for member, kind, variable in zip(
-            self.owners.tolist(), self.kinds.tolist(), self.taken.tolist(), strict=True
-        ):
-            number = picks.get((self.members[member].workload, kind), 0)
+        for pick, variable in self.taken.items():
+            number, steps = picks.get(pick, 0), self.steps[pick[0]]
             values[variable] = number
-            steps = self.steps[member]
             values[steps[int(values[steps].sum()) :][:number]] = 1
         return values
 
@@ -80,13 +75,7 @@ class IntegerChoice:
         """Convert the solver's variable values to numbers of edge pods by workload and group of
         interchangeable pods.
         """
-        return {
-            (self.members[member].workload, kind): int(values[variable])
-            for member, kind, variable in zip(
-                self.owners.tolist(), self.kinds.tolist(), self.taken.tolist(), strict=True
-            )
-            if values[variable]
-        }
+        return {pick: int(values[at]) for pick, at in self.taken.items() if values[at]}
 
 
 def build_programme(
@@ -110,14 +99,13 @@ def build_programme(
     loads = np.concatenate((on_edge, in_cloud))
     placed = rows.variables(edge.counts)
     pods = np.array([member.counts for member in members], dtype=np.int64, ndmin=2)
-    owners, kinds = np.nonzero(pods)
-    taken = rows.variables(pods[owners, kinds])
+    taken = rows.sparse(pods)
     for kind in range(len(placed)):
         rows.add((loads[:, kind], 1), (placed[kind : kind + 1], -1), least=0, most=0)
-        rows.add((on_edge[:, kind], 1), (taken[kinds == kind], -1), least=0, most=0)
+        rows.add((on_edge[:, kind], 1), (taken[:, kind], -1), least=0, most=0)
     steps = tuple(_add_steps(rows, member.scores(objective)) for member in members)
     for member, of_member in enumerate(steps):
-        rows.add((taken[owners == member], 1), (of_member, -1), least=0, most=0)
+        rows.add((taken[member], 1), (of_member, -1), least=0, most=0)
     if also is not None:
         also(rows, loads)
     programme = rows.programme()
@@ -132,7 +120,11 @@ def build_programme(
         *_qos_goals(members, steps, objective, size),
         Goal(LIKED, disliked),
     )
-    return IntegerChoice(members, programme, goals, loads, placed, owners, kinds, taken, steps)
+    names = [member.workload for member in members]
+    owned = np.argwhere(taken != NO_VARIABLE).tolist()
+    variables = {(names[at], kind): int(taken[at, kind]) for at, kind in owned}
+    by_name = dict(zip(names, steps, strict=True))
+    return IntegerChoice(programme, goals, loads, placed, variables, by_name)
 
 
 def add_loads(rows: Rows, problem: PlacementProblem, upper: Ints) -> Ints:
@@ -261,20 +253,6 @@ def _knapsack_bound(gains: NDArray[np.float64], requests: Ints, room: Ints) -> i
     return int(least + _FLOAT_ERROR)
 
 
-@attrs.frozen(eq=False)
-class Chosen:
-    """Placement of a batch that the MIP solver chose, the batch being too large for exhaustive
-    search: which goals are proven optimal, and the bounds of the others.
-    """
-
-    placement: Placement
-    proof: Proof
-    #: of unproven goals, evenness aside
-    certificates: tuple[Certificate, ...] = ()
-    #: lower bound of the edge's charges
-    charged: int = 0
-
-
 def choose_by_solver(
     edge: PlacementProblem,
     cloud: CloudRoom,
@@ -282,14 +260,15 @@ def choose_by_solver(
     objective: Objective,
     first: Placement,
     bounds: Bounds,
-) -> Chosen:
+) -> Placement:
     """Return the best placement found by heuristics and the integer-programming solver.
 
     first: a quickly constructed placement to start from.
     """
     placement = best_by_heuristics(edge, cloud.problem, members, first, bounds.deadline)
     if is_utmost(edge, cloud.problem, members, placement):
-        return Chosen(placement, attrs.evolve(NO_PROOF, placed=True, qos=True, preferences=True))
+        proof = attrs.evolve(NO_PROOF, placed=True, qos=True, preferences=True)
+        return attrs.evolve(placement, proof=proof, charged=0)
     posed = build_programme(
         edge, cloud.problem, members, objective, roomy=cloud.taken if cloud.endless else None
     )
@@ -300,7 +279,8 @@ def choose_by_solver(
     if found.values is not None and bounds.solver is not None:
         placement = _read_placement(posed, found.values, cloud, len(edge.free))
     told = tuple(c for c in found.certificates if c.goal != EVEN and not c.proven)
-    return Chosen(placement, derive_proof(found.certificates), told)
+    proof = derive_proof(found.certificates)
+    return attrs.evolve(placement, proof=proof, certificates=told, charged=0)
 
 
 def _read_placement(posed: IntegerChoice, values: Ints, cloud: CloudRoom, nodes: int) -> Placement:
@@ -329,15 +309,6 @@ def derive_proof(certificates: Iterable[Certificate]) -> Proof:
 
 #: Amounts by goal and qualifier, in order.
 Amounts = Mapping[tuple[str, str], int]
-
-
-def list_amounts(placed: Mapping[Turn, int], worth: Mapping[int, int]) -> Amounts:
-    """Return the value of each goal by goal name: placed pods by scheduling order, and QoS by
-    priority level.
-    """
-    found = {(PLACED, turn_called(turn)): placed[turn] for turn in sorted(placed, reverse=True)}
-    found |= {(QOS, level_called(level)): worth[level] for level in sorted(worth, reverse=True)}
-    return found
 
 
 def list_shortfalls(

@@ -79,18 +79,12 @@ def balance_by_load(
     }
     if any(len(found) < len(snapshot.nodes) for found in unplaced.values()):
         return decision
-    changed = {b.node for b in {*bindings} ^ {*decision.bindings} if b.tier is Tier.EDGE}
-    nodes = [snapshot.nodes[name] for name in changed]
-    fragmentation = Fragmentation(measure, request_mix(snapshot))
-    before, after = (
-        fragmentation.of(nodes, room_after(snapshot.free, of))
-        for of in (decision.bindings, bindings)
-    )
+    edge = snapshot.in_turn(Tier.EDGE, room_after(snapshot, bindings))
     return attrs.evolve(
         decision,
         bindings=tuple(bindings),
         unplaced=unplaced,
-        fragmentation=decision.fragmentation + after - before,
+        fragmentation=Fragmentation(measure, request_mix(snapshot)).of(edge),
         proof=attrs.evolve(
             decision.proof,
             preferences=decision.proof.preferences and decision.plain,

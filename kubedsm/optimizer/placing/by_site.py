@@ -236,7 +236,7 @@ def _place_greedily(
         *_, m, column = heapq.heappop(heap)
         if column not in full:
             nodes, company = nodes_of[column], growths[m].company
-            node = room.place_within(columns.owners[column], nodes, company)
+            node = room.place(columns.owners[column], nodes, company)
             if node is None:
                 full.add(column)
             else:

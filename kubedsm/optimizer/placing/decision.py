@@ -14,13 +14,13 @@ import attrs
 import numpy as np
 
 from kubedsm.model.deadline import Deadline
-from kubedsm.model.model import NodeName, Pod, Resources, Share, Tier, Uid, Workload
-from kubedsm.model.node_index import Column
+from kubedsm.model.model import NodeName, Pod, Share, Tier, Uid, Workload
+from kubedsm.model.node_index import Column, FreeCapacity
+from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.fragmentation import Fragmentation, Ints
 from kubedsm.objective.objective import Objective, QosTargets
 from kubedsm.objective.replica_spread import has_default_spread
 from kubedsm.objective.site_shares import SiteLoss
-from kubedsm.optimizer.matching.best_fit import BestFit
 from kubedsm.optimizer.matching.match import (
     MOST_KINDS,
     UNREACHABLE,
@@ -30,7 +30,7 @@ from kubedsm.optimizer.matching.match import (
     vector_sums,
 )
 from kubedsm.optimizer.matching.problem import PlacementProblem, Targets
-from kubedsm.optimizer.placing.batch_mip import Chosen, choose_by_solver
+from kubedsm.optimizer.placing.batch_mip import choose_by_solver
 from kubedsm.optimizer.placing.by_site import GainPlacement, place_by_gain
 from kubedsm.optimizer.placing.cloud import CloudRoom, SampledNodes
 from kubedsm.optimizer.placing.heuristics import Placement, pick_greedily
@@ -53,14 +53,9 @@ class Binding(NamedTuple):
     tier: Tier
 
 
-def room_after(
-    free: Mapping[NodeName, Resources], bindings: Iterable[Binding]
-) -> dict[NodeName, Resources]:
+def room_after(snapshot: Snapshot, bindings: Iterable[Binding]) -> FreeCapacity:
     """Return the available capacity of each node after the bindings."""
-    left = dict(free)
-    for binding in bindings:
-        left[binding.node] -= binding.pod.requests
-    return left
+    return snapshot.room.after((pod, node, 1) for pod, node, _ in bindings)
 
 
 @attrs.frozen(slots=True)
@@ -105,14 +100,9 @@ class Decision:
 
 @attrs.frozen(eq=False)
 class Choice:
-    """Target nodes on the edge and in the cloud for the pods of a batch; all other pods are
-    unschedulable.
-    """
+    """Target nodes for the pods of a batch; all other pods are unschedulable."""
 
-    edge: Targets
-    cloud: Targets
-    #: of all edge nodes together
-    fragmentation: int
+    targets: Targets
     proof: Proof
     #: certificates of unproven goals
     certificates: tuple[Certificate, ...] = ()
@@ -145,13 +135,13 @@ def make_decision(
     sites: site of each edge node, if workloads have demand by site. Then QoS is by near shares,
     a greedy choice takes over above the limit, and spread and fragmentation are not proven.
     """
-    made: Chosen | None = None
+    made: Placement | None = None
     if sites is None:
         columns = Columns.of_kinds(edge)
         demands = list_demands(edge, shares, qos_targets, objective)
         made = _choose_exactly(columns, cloud, demands, fragmentation, bounds)
         if made is None or not cloud.exact:
-            first = _pick_first(edge, cloud, demands) if made is None else made.placement
+            first = made or _pick_first(edge, cloud, demands)
             made = choose_by_solver(edge, cloud, demands, objective, first, bounds)
     else:
         columns = Columns.by_site(edge, sites, qos_targets)
@@ -161,35 +151,36 @@ def make_decision(
         if made is None:
             spread = None if replicas is None else replicas.spread
             placed = place_by_gain(columns, members, spread)
-            return _decide_by_gain(edge, cloud, placed, fragmentation, bounds, replicas)
+            return _decide_by_gain(edge, cloud, placed, bounds, replicas)
         made = attrs.evolve(made, proof=attrs.evolve(Proof(), spread=False, fragmentation=False))
-    picks, loads, cloud_loads = attrs.astuple(made.placement, recurse=False)
-    chosen, others = columns.divide_pods(picks)
-    taken = cloud_loads.sum(axis=0).tolist()
-    # Pods that fill the edge are not picked.
-    for column, kind in enumerate(columns.owners):
-        chosen[column] += others[kind][taken[kind] :]
-    proof = made.proof
-    parts = (columns.problem, loads, chosen), (cloud.problem, cloud_loads, others)
+    proof, parts = made.proof, divide_pods(columns, cloud.problem, made)
     if replicas is None:
-        on_edge, in_cloud = (problem.targets(of, pods) for problem, of, pods in parts)
+        targets = [problem.targets(of, pods) for problem, of, pods in parts]
     else:
         spread = replicas.spread.copy()
         tiers = [TierAssignment.of(problem, of, pods, spread) for problem, of, pods in parts]
-        ladders = made.charged, cloud.least_charged(cloud_loads.sum(axis=0))
+        ladders = made.charged, cloud.least_charged(made.in_cloud.sum(axis=0))
         proof = _spread_out(replicas, columns, tiers, ladders, proof, bounds.deadline)
-        on_edge, in_cloud = (tier.targets for tier in tiers)
-        loads = tiers[0].loads
-    room = columns.problem.room_after(loads)
-    fragmented = fragmentation.costs(edge.axes, edge.allocatable, room)
-    return Choice(on_edge, in_cloud, int(fragmented.sum()), proof, made.certificates)
+        targets = [tier.targets for tier in tiers]
+    return Choice((*targets[0], *targets[1]), proof, made.certificates)
+
+
+def divide_pods(
+    columns: Columns, cloud: PlacementProblem, placement: Placement
+) -> tuple[tuple[PlacementProblem, Ints, list[list[Pod]]], ...]:
+    """Return the problem, the pod counts by node, and the pods by group of edge and of cloud."""
+    chosen, others = columns.divide_pods(placement.picks)
+    taken = placement.in_cloud.sum(axis=0).tolist()
+    # Pods that fill the edge are not picked.
+    for column, kind in enumerate(columns.owners):
+        chosen[column] += others[kind][taken[kind] :]
+    return (columns.problem, placement.on_edge, chosen), (cloud, placement.in_cloud, others)
 
 
 def _decide_by_gain(
     edge: PlacementProblem,
     cloud: CloudRoom,
     placed: GainPlacement,
-    fragmentation: Fragmentation,
     bounds: Bounds,
     replicas: ReplicaLadders | None,
 ) -> Choice:
@@ -209,9 +200,7 @@ def _decide_by_gain(
         if tier.has_neighbours:
             tier.even_out(bounds.deadline)
         in_cloud = tier.targets
-    room = edge.room_after(placed.loads)
-    fragmented = fragmentation.costs(edge.axes, edge.allocatable, room)
-    return Choice(placed.targets, in_cloud, int(fragmented.sum()), proof)
+    return Choice((*placed.targets, *in_cloud), proof)
 
 
 def _choose_exactly(
@@ -220,7 +209,7 @@ def _choose_exactly(
     members: Sequence[Member],
     fragmentation: Fragmentation,
     bounds: Bounds,
-) -> Chosen | None:
+) -> Placement | None:
     """Choose how many pods of each column go to the edge by exact tables; None above the limit."""
     if columns.edge.weights is None or len(columns.owners) > MOST_KINDS:
         return None
@@ -230,9 +219,8 @@ def _choose_exactly(
         return None
     vector = _best_vector(columns, table, split, cloud, columns.edge.weights)
     loads = table.loads(vector)
-    in_cloud = cloud.place(columns.counts - columns.by_kind(vector))
-    placement = Placement(split.picks(vector), loads, in_cloud)
-    return Chosen(placement, Proof(), charged=table.charges(vector))
+    in_cloud = cloud.place(columns.edge.counts - columns.by_kind(vector))
+    return Placement(split.picks(vector), loads, in_cloud, Proof(), charged=table.charges(vector))
 
 
 def _best_vector(
@@ -256,9 +244,8 @@ def _best_vector(
 
 
 def _pick_first(edge: PlacementProblem, cloud: CloudRoom, members: Sequence[Demand]) -> Placement:
-    room = BestFit(edge)
-    picks = pick_greedily(edge, members, room)
-    return Placement(picks, room.loads, cloud.place(edge.counts - room.loads.sum(axis=0)))
+    picks, loads = pick_greedily(edge, members)
+    return Placement(picks, loads, cloud.place(edge.counts - loads.sum(axis=0)))
 
 
 def _spread_out(
@@ -281,7 +268,7 @@ def _spread_out(
     if not proof.placed:
         placed: Ints = np.sum([tier.loads.sum(axis=0) for tier in tiers], axis=0)
         for tier in tiers:
-            tier.even_out(deadline, np.flatnonzero(placed < columns.counts).tolist())
+            tier.even_out(deadline, np.flatnonzero(placed < columns.edge.counts).tolist())
         return proof
     even, seen = is_optimally_spread(replicas, tiers, ladders)
     moves = 0 if even else sum(tier.even_out(deadline) for tier in tiers)

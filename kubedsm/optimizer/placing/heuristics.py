@@ -18,7 +18,6 @@ from kubedsm.model.model import Workload, serving_order
 from kubedsm.objective.fragmentation import Ints
 from kubedsm.optimizer.matching.best_fit import (
     BestFit,
-    Filling,
     add_by_ejection_chains,
     best_fit_increasing,
     kind_sizes,
@@ -26,6 +25,7 @@ from kubedsm.optimizer.matching.best_fit import (
 from kubedsm.optimizer.matching.problem import PlacementProblem
 from kubedsm.optimizer.placing.cloud import allocation_scores, cap_placement
 from kubedsm.optimizer.placing.split import Demand, Picks
+from kubedsm.optimizer.programming.in_order import NO_PROOF, Certificate, Proof
 
 #: Objective value of a placement; greater is better.
 Standing = tuple[list[int], list[int], int]
@@ -34,49 +34,24 @@ Standing = tuple[list[int], list[int], int]
 _Candidate = tuple[int, int, float, int, int, int]
 
 
-class DrawnIn:
-    """Edge placement under construction, which keeps pods already placed and adds pods from the
-    cloud.
-    """
-
-    def __init__(self, room: BestFit, there: Ints, elsewhere: Ints) -> None:
-        """Initialise from a best-fit placement with `there` pods of each kind already placed.
-
-        elsewhere: maximum number of additional pods of each kind.
-        """
-        self._room = room
-        self._there = there.tolist()
-        self.elsewhere = elsewhere.copy()
-
-    @property
-    def loads(self) -> Ints:
-        return self._room.loads
-
-    def keep(self, kind: int) -> bool:
-        """Keep one placed pod of the given group on the edge; return False if none remains."""
-        if self._there[kind]:
-            self._there[kind] -= 1
-            return True
-        return False
-
-    def place(self, kind: int) -> bool:
-        if self.keep(kind):
-            return True
-        if not self.elsewhere[kind] or not self._room.place(kind):
-            return False
-        self.elsewhere[kind] -= 1
-        return True
-
-
 def pick_greedily(
-    edge: PlacementProblem, members: Sequence[Demand], room: BestFit | DrawnIn
-) -> Picks:
-    """Pick edge pods greedily by priority, then by QoS gain relative to size, and place them.
+    edge: PlacementProblem,
+    members: Sequence[Demand],
+    there: Ints | None = None,
+    elsewhere: Ints | None = None,
+) -> tuple[Picks, Ints]:
+    """Pick edge pods greedily by priority, then by QoS gain relative to size, and place them;
+    return the picks, and pod counts, shape (nodes, groups of interchangeable pods).
 
     Gains and sizes are updated after every pick. A pod counts the steepest average gain of itself
     and additional pods of its workload, so that targets without partial credit are met pod by pod.
     No deadline applies: unpicked pods would go to the cloud. One heap operation per kind and pick.
+    there: pods that are on the edge already and stay; of other pods, at most `elsewhere` of each
+    kind are picked.
     """
+    room = BestFit(edge, there)
+    staying: list[int] = room.loads.sum(axis=0).tolist()
+    coming: list[int] = (edge.counts if elsewhere is None else elsewhere).tolist()
     size = kind_sizes(edge)
     gains = [steepest_slopes(member.values.tolist()) for member in members]
     picks: Picks = {}
@@ -87,9 +62,13 @@ def pick_greedily(
         return -priority, -overdue, -gains[m][taken[m]] / size[kind], m, kind, taken[m]
 
     def put(m: int, kind: int) -> bool:
-        if members[m].wants(taken[m] + 1):
-            return room.place(kind)
-        return isinstance(room, DrawnIn) and room.keep(kind)
+        if staying[kind]:
+            staying[kind] -= 1
+            return True
+        if not (members[m].wants(taken[m] + 1) and coming[kind]) or room.place(kind) is None:
+            return False
+        coming[kind] -= 1
+        return True
 
     # Best first, ties by name.
     candidates = [candidate(m, kind) for m, member in enumerate(members) for kind in member.kinds()]
@@ -106,7 +85,7 @@ def pick_greedily(
         for other in members[m].kinds():
             if picks.get((members[m].workload, other), 0) < int(members[m].counts[other]):
                 heapq.heappush(candidates, candidate(m, other))
-    return picks
+    return picks, room.loads
 
 
 def steepest_slopes(values: Sequence[int]) -> list[float]:
@@ -134,7 +113,7 @@ _POD_STEPS, _NODE_STEPS = 30_000, 20
 @attrs.frozen(eq=False)
 class Placement:
     """Placement of a batch as pod counts: edge pods by workload and group, and pods by node in both
-    tiers.
+    tiers; which goals are proven optimal, and the bounds of the others.
     """
 
     #: edge pods by workload and kind
@@ -142,6 +121,11 @@ class Placement:
     #: N x S, both
     on_edge: Ints
     in_cloud: Ints
+    proof: Proof = NO_PROOF
+    #: of unproven goals, evenness aside
+    certificates: tuple[Certificate, ...] = ()
+    #: lower bound of the edge's charges
+    charged: int = 0
 
     @property
     def on_edge_of(self) -> Counter[Workload]:
@@ -176,9 +160,9 @@ def best_by_heuristics(
     def finish(loads: Ints, chain: int = 1) -> Placement:
         loads = add_by_ejection_chains(whole, loads, chain, _TRIES, deadline)
         on_edge, in_cloud = loads[:number], loads[number:]
-        room = DrawnIn(BestFit(edge, on_edge), on_edge.sum(axis=0), in_cloud.sum(axis=0))
-        picks = pick_greedily(edge, members, room)
-        return Placement(picks, room.loads, cap_placement(in_cloud, room.elsewhere))
+        picks, on_edge = pick_greedily(edge, members, on_edge, in_cloud.sum(axis=0))
+        left = loads.sum(axis=0) - on_edge.sum(axis=0)
+        return Placement(picks, on_edge, cap_placement(in_cloud, left))
 
     def standing(placement: Placement) -> Standing:
         return _rate_placement(edge, cloud, members, placement)
@@ -208,7 +192,7 @@ def place_one_by_one(whole: PlacementProblem, number: int) -> Ints:
 
     Edge nodes are preferred; number: count of edge nodes, which precede cloud nodes.
     """
-    filling, size = Filling(whole), np.maximum(whole.allocatable[:, :2], 1)
+    filling, size = BestFit(whole), np.maximum(whole.allocatable[:, :2], 1)
     #: S x N
     ratings = np.empty(filling.fits.shape)
     for kind, requested in enumerate(whole.requests):

@@ -17,8 +17,8 @@ from kubedsm.objective.replica_spread import ReplicaSpread
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.matching.problem import Rank, is_plain
 from kubedsm.optimizer.placing.batch import Batch, without_binding
-from kubedsm.optimizer.placing.cloud import Sampling
-from kubedsm.optimizer.placing.decision import Decision, room_after
+from kubedsm.optimizer.placing.cloud import WHOLE_CLOUD, Sampling
+from kubedsm.optimizer.placing.decision import Decision
 from kubedsm.optimizer.placing.ruled import decide_ruled
 from kubedsm.optimizer.placing.settling import place_one_at_a_time
 from kubedsm.optimizer.placing.site_columns import list_wanted_sites
@@ -32,9 +32,9 @@ def rank_pods(
     now: float,
     patience: float,
     is_placeable: Callable[[Pod], bool] = lambda _: True,
-) -> Mapping[Uid, Rank] | None:
+) -> Mapping[Uid, Rank]:
     """Return the scheduling rank (priority, priority level of the workload, precedence by age) of
-    each pod; None if all are equal.
+    each pod; empty if all are equal.
 
     Of the placeable pods of a priority that are pending for longer than `patience` seconds, the
     oldest precedes all others. So no pod starves, and age takes places from one pod per batch only.
@@ -46,20 +46,16 @@ def rank_pods(
         if pod.created and now - pod.created > patience:
             overdue.setdefault(pod.pod_class.priority, []).append(pod)
     oldest = {
-        next((p.uid for p in sorted(pods, key=_by_age) if is_placeable(p)), None)
+        next((p.uid for p in sorted(pods, key=serving_order) if is_placeable(p)), None)
         for pods in overdue.values()
     } - {None}
     if levels is None and not oldest:
-        return None
+        return {}
     levels = levels or {}
     return {
         pod.uid: Rank(pod.pod_class.priority, levels.get(pod.workload, 0), int(pod.uid in oldest))
         for pod in batch
     }
-
-
-def _by_age(pod: Pod) -> tuple[float, str, str]:
-    return pod.created, pod.namespace, pod.name
 
 
 def _test_placeable(snapshot: Snapshot, *, plain: bool) -> Callable[[Pod], bool]:
@@ -147,7 +143,7 @@ def immediate_schedule(
     patience: float = math.inf,
     *,
     default_spread: bool = True,
-    sampling: Sampling | None = None,
+    sampling: Sampling = WHOLE_CLOUD,
     site_labels: tuple[str, ...] = (),
 ) -> Decision:
     """Decide on the nodes of pending pods (Algorithm 1, `immediateSchedule`).
@@ -163,8 +159,7 @@ def immediate_schedule(
 
     patience: seconds pending before the oldest placeable pod of its priority takes precedence.
     default_spread: whether replicas are spread without loss of QoS.
-    sampling: part of the cloud examined for pods without constraints between pods; None: all
-    nodes.
+    sampling: part of the cloud examined for pods without constraints between pods.
     site_labels: labels of edge nodes that name their site, for workloads with demand by site.
     """
     ordered = sorted(pods, key=serving_order)
@@ -182,7 +177,7 @@ def immediate_schedule(
         bounds or Bounds(),
         rank_pods(now, snapshot.at, patience, _test_placeable(snapshot, plain=plain))
         if len(now) > 1
-        else None,
+        else {},
         ReplicaSpread.of(snapshot, {pod.workload for pod in now}) if default_spread else None,
         sampling,
         snapshot.in_turn(Tier.EDGE, pods=now),
@@ -204,8 +199,7 @@ def immediate_schedule(
 def _decide_plain(batch: Batch, ordered: Sequence[Pod]) -> Decision:
     """Decide on a batch of pods without affinity, spread or other rules between pods."""
     choice = batch.alone(batch.pods[0]) if len(batch.pods) == 1 else batch.plain_choice()
-    bindings, looked_at = batch.bindings(choice), choice.looked_at
-    fragmentation, proof = choice.fragmentation, choice.proof
+    bindings, looked_at, proof = batch.bindings(choice), choice.looked_at, choice.proof
     if not proof.whole:
         proof = proof.or_else(batch.plain_proof(bindings))
     if looked_at is not None:
@@ -215,12 +209,10 @@ def _decide_plain(batch: Batch, ordered: Sequence[Pod]) -> Decision:
         floor = batch.bindings_at(one_at_a_time.placed.values())
         if batch.standing(floor) > batch.standing(bindings):
             bindings, looked_at, proof = floor, None, batch.plain_proof(floor)
-            room = room_after(batch.snapshot.free, floor)
-            fragmentation = batch.fragmentation.of(batch.edge.nodes, room)
     unplaced: Mapping[Uid, Mapping[NodeName, Rejection]] = {}
     if len(bindings) < len(ordered):
         unplaced = batch.why_not(bindings, without_binding(ordered, bindings))
-    decision = batch.decision(bindings, unplaced, fragmentation, proof)
+    decision = batch.decision(bindings, unplaced, proof)
     certificates: tuple[Certificate, ...] = ()
     if not (proof.placed and proof.qos):
         certificates = batch.certificates(bindings, choice, proof)

@@ -21,7 +21,7 @@ from kubedsm.model.node_index import Mask
 from kubedsm.model.residents import Selection
 from kubedsm.optimizer.placing.batch import Batch, Placed
 from kubedsm.optimizer.placing.decision import Choice
-from kubedsm.optimizer.placing.settling import Settling
+from kubedsm.optimizer.placing.settling import Kept, Settling
 from kubedsm.plugins.feasibility import EquivalenceClass, Feasibility, Rejection
 
 #: Rounds of serving unschedulable pods first, and of removing pods that break constraints.
@@ -142,22 +142,6 @@ def _list_domains(key: str, group: Iterable[Pod], settling: Settling) -> list[Ma
     return [column.codes == code for code in best[:_DOMAINS].tolist() if number[code]]
 
 
-@attrs.frozen(slots=True)
-class Kept:
-    """Placement of a batch that satisfies affinity, spread and port rules between pods, with the
-    nodes' rejections of unplaced pods.
-    """
-
-    #: placements in an order that the constraints allow
-    placed: tuple[Placed, ...]
-    #: rejections of unschedulable pods by every node
-    rejections: Mapping[Uid, Mapping[NodeName, Rejection]]
-    #: whether all is as planned, and keeps the constraints with all the others in place
-    as_planned: bool
-    #: all pods keep their constraints in the end
-    sound: bool = True
-
-
 def keep_rules(
     batch: Batch, feasibility: Feasibility, choice: Choice, *, restart: bool = True
 ) -> Kept:
@@ -195,13 +179,7 @@ def keep_rules(
     if restart and settled and not as_planned:
         most = wanted if proven else {pod.uid for pod in ordered}
         settling = restart_batch(settling, ordered, wanted, most, partial(begin, forgetful=True))
-    out = [pod for pod in ordered if pod.uid not in settling.placed]
-    return Kept(
-        tuple(settling.placed.values()),
-        {pod.uid: settling.rejections(pod) for pod in out},
-        as_planned=as_planned,
-        sound=settled and not settling.forgetful,
-    )
+    return settling.keep(as_planned=as_planned, sound=settled and not settling.forgetful)
 
 
 def _settle_levels(

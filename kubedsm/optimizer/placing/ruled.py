@@ -20,6 +20,7 @@ from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.matching.problem import (
     Kind,
     PlacementProblem,
+    count_before,
     group_equal_rows,
     group_ruled_kinds,
 )
@@ -32,19 +33,15 @@ from kubedsm.optimizer.placing.batch_mip import (
     build_programme,
     derive_proof,
 )
-from kubedsm.optimizer.placing.decision import (
-    Binding,
-    Choice,
-    Decision,
-    room_after,
-)
+from kubedsm.optimizer.placing.decision import Binding, Choice, Decision, divide_pods
+from kubedsm.optimizer.placing.heuristics import Placement
 from kubedsm.optimizer.placing.replica_spreading import TierAssignment
-from kubedsm.optimizer.placing.rule_keeping import Kept, keep_rules
-from kubedsm.optimizer.placing.settling import place_one_at_a_time
+from kubedsm.optimizer.placing.rule_keeping import keep_rules
+from kubedsm.optimizer.placing.settling import Kept, place_one_at_a_time
 from kubedsm.optimizer.placing.site_columns import Columns
 from kubedsm.optimizer.placing.split import list_demands
 from kubedsm.optimizer.programming.in_order import MOST_VARIABLES, Proof, maximise_in_order
-from kubedsm.optimizer.programming.programme import UNBOUNDED, Rows
+from kubedsm.optimizer.programming.programme import Rows
 from kubedsm.plugins.feasibility import Feasibility
 from kubedsm.plugins.fit import ports_clash
 from kubedsm.plugins.plugin import EquivalenceClass, Scene, node_labels
@@ -298,16 +295,7 @@ def sample_classes(
     }
     sorts += [scene.residents.counts(look)[None, positions] for look in looks if look]
     _, sort = group_equal_rows(*(each.T for each in sorts))
-    return _count_before(sort).argsort(kind="stable").argsort() < few
-
-
-def _count_before(sort: Ints) -> Ints:
-    """Return, for each array element, the number of equal elements before it."""
-    order = sort.argsort(kind="stable")
-    first = np.searchsorted(sort[order], sort[order])
-    number = np.empty_like(sort)
-    number[order] = np.arange(len(sort)) - first
-    return number
+    return count_before(sort).argsort(kind="stable").argsort() < few
 
 
 @attrs.frozen(eq=False)
@@ -322,19 +310,6 @@ class Attempt:
     bounding: bool = True
 
 
-def count_loads(edge: PlacementProblem, cloud: PlacementProblem, kept: Kept) -> Ints:
-    """Return the pod counts (nodes x groups of interchangeable pods) of a placement, for edge and
-    cloud.
-    """
-    rows = {node.name: at for at, node in enumerate((*edge.nodes, *cloud.nodes))}
-    kinds = {pod.uid: number for number, kind in enumerate(edge.kinds) for pod in kind.pods}
-    loads = np.zeros((len(rows), len(edge.kinds)), dtype=np.int64)
-    for pod, node in kept.placed:
-        if node in rows:
-            loads[rows[node], kinds[pod.uid]] += 1
-    return loads
-
-
 def complete_values(made: IntegerChoice, loads: Ints, bounds: Bounds) -> Ints | None:
     """Return the values of all variables of the integer programme for the given pod counts by node;
     None if infeasible.
@@ -343,9 +318,9 @@ def complete_values(made: IntegerChoice, loads: Ints, bounds: Bounds) -> Ints | 
     if bounds.solver is None or (loads > upper[made.loads]).any():
         return None
     upper[made.loads] = loads
-    columns, ones = made.loads.ravel(), np.ones(loads.size, dtype=np.int64)
-    only = attrs.evolve(made.programme, upper=upper)
-    only = only.with_row(columns, ones, int(loads.sum()), UNBOUNDED)
+    weights = np.zeros_like(upper)
+    weights[made.loads] = 1
+    only = attrs.evolve(made.programme, upper=upper).at_least(weights, int(loads.sum()))
     return bounds.solver.maximise(only, np.zeros_like(upper), bounds.deadline).values
 
 
@@ -485,24 +460,22 @@ class _Ruled:
         batch = self.batch
         members = list_demands(edge, batch.shares, batch.qos_targets, batch.objective)
         made = build_programme(edge, cloud, members, batch.objective, also)
-        hint = complete_values(made, count_loads(edge, cloud, begun), bounds)
+        loads = np.concatenate([tier.count_loads(begun.placed) for tier in (edge, cloud)])
+        hint = complete_values(made, loads, bounds)
         found = maximise_in_order(made.programme, made.goals, bounds.solver, bounds.deadline, hint)
         if found.values is None:
             return None
-        loads = found.values[made.loads]
-        on_edge, in_cloud = loads[: len(edge.nodes)], loads[len(edge.nodes) :]
-        chosen, others = Columns.of_kinds(edge).divide_pods(made.picks(found.values))
-        parts = (edge, on_edge, chosen), (cloud, in_cloud, others)
+        on_edge, in_cloud = np.split(found.values[made.loads], [len(edge.nodes)])
+        placement = Placement(made.picks(found.values), on_edge, in_cloud)
+        parts = divide_pods(Columns.of_kinds(edge), cloud, placement)
         if batch.spread is None:
-            at_edge, at_cloud = (problem.targets(of, pods) for problem, of, pods in parts)
+            targets = [problem.targets(of, pods) for problem, of, pods in parts]
         else:
             there = batch.spread.copy()
-            at_edge, at_cloud = (TierAssignment.of(*part, there).targets for part in parts)
-        room = edge.room_after(on_edge)
-        fragmented = batch.fragmentation.costs(edge.axes, edge.allocatable, room)
+            targets = [TierAssignment.of(*part, there).targets for part in parts]
         proof = derive_proof(found.certificates)
         told = tuple(c for c in found.certificates if c.goal in (PLACED, QOS) and not c.proven)
-        return Choice(at_edge, at_cloud, int(fragmented.sum()), proof, told)
+        return Choice((*targets[0], *targets[1]), proof, told)
 
     def merit(self, attempt: Attempt) -> tuple[object, ...]:
         """Sort key of attempts: satisfied constraints before QoS, unless time is exceeded."""
@@ -526,21 +499,13 @@ class _Ruled:
     def one_at_a_time(self) -> Kept:
         """Return the placement by one-pod-at-a-time scheduling, the lower bound for decisions."""
         settling = place_one_at_a_time(self.batch, self.feasibility)
-        out = [pod for pod in self.batch.pods if pod.uid not in settling.placed]
-        return Kept(
-            tuple(settling.placed.values()),
-            {pod.uid: settling.rejections(pod) for pod in out},
-            as_planned=False,
-            sound=settling.sound,
-        )
+        return settling.keep(as_planned=False, sound=settling.sound)
 
     def decision(self, kept: Kept, proof: Proof, set_aside: Sequence[Pod]) -> Decision:
         """Convert a repaired placement to the placement decision on the batch."""
         batch, bindings = self.batch, self.bindings(kept)
         unplaced = {**kept.rejections, **(batch.why_not(bindings, set_aside) if set_aside else {})}
-        room = room_after(batch.snapshot.free, bindings)
-        fragmentation = batch.fragmentation.of(batch.edge.nodes, room)
-        return batch.decision(bindings, unplaced, fragmentation, proof)
+        return batch.decision(bindings, unplaced, proof)
 
     def bindings(self, kept: Kept) -> tuple[Binding, ...]:
         """Return the bindings in an order in which each pod's rules hold when the pod arrives."""

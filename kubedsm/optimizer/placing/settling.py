@@ -154,6 +154,22 @@ _SPREAD = "PodTopologySpread"
 UPSETS = "node(s) would violate the scheduling rules of another pod of the batch"
 
 
+@attrs.frozen(slots=True)
+class Kept:
+    """Placement of a batch that satisfies affinity, spread and port rules between pods, with the
+    nodes' rejections of unplaced pods.
+    """
+
+    #: placements in an order that the constraints allow
+    placed: tuple[Placed, ...]
+    #: rejections of unschedulable pods by every node
+    rejections: Mapping[Uid, Mapping[NodeName, Rejection]]
+    #: whether all is as planned, and keeps the constraints with all the others in place
+    as_planned: bool
+    #: all pods keep their constraints in the end
+    sound: bool = True
+
+
 @attrs.define
 class Settling:
     """Pods of a batch placed so far, with the cluster state including them, for placing further
@@ -361,6 +377,12 @@ class Settling:
             found = {name: found.get(name, upsets) for name in self.nodes.names}
         return found
 
+    def keep(self, *, as_planned: bool, sound: bool) -> Kept:
+        """Return the placement so far, with the rejections of the other pods."""
+        out = [pod for pod in self.batch.pods if pod.uid not in self.placed]
+        rejections = {pod.uid: self.rejections(pod) for pod in out}
+        return Kept(tuple(self.placed.values()), rejections, as_planned, sound)
+
     def make_sound(self) -> bool:
         """Move or remove placed pods until all rules between pods are satisfied; return True if any
         was removed.
@@ -467,8 +489,7 @@ class Settling:
 
     def _count_pod(self, pod: Pod, node: NodeName, by: int) -> None:
         at, turn = self.nodes.positions[node], self.batch.turn(pod)
-        free = self.room.of(at)
-        self.room = self.room.with_free(at, free - pod.requests if by > 0 else free + pod.requests)
+        self.room = self.room.after(((pod, node, by),))
         self.skews.change(self.open.like(pod), at, by)
         if self.on_edge[at]:
             self.edge[pod.workload][site_at(self.batch.sites, at)] += by
@@ -576,7 +597,7 @@ def place_one_at_a_time(batch: Batch, feasibility: Feasibility) -> Settling:
             batch.snapshot.in_turn(tier, settling.room, len(settling.placed), [pod])
             for tier in (Tier.EDGE, Tier.CLOUD)
         )
-        chosen = batch.choose_node(
+        node = batch.choose_node(
             pod,
             open_to,
             edge,
@@ -586,7 +607,7 @@ def place_one_at_a_time(batch: Batch, feasibility: Feasibility) -> Settling:
             settling.open.penalties(pod, open_to.nonzero()[0]),
             measured=measured,
         )
-        if chosen is not None:
-            settling.put(pod, edge.index.names[chosen[0]])
+        if node is not None:
+            settling.put(pod, edge.index.names[node])
     settling.retry(pod for pod in batch.pods if pod.uid not in settling.placed)
     return settling

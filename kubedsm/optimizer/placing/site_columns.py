@@ -71,11 +71,6 @@ class Columns:
                 nodes.append(known[group])
         return cls(edge, tuple(owners), tuple(named), tuple(nodes))
 
-    @property
-    def counts(self) -> Ints:
-        """Number of pods of each group of interchangeable pods."""
-        return self.edge.counts
-
     @cached_property
     def problem(self) -> PlacementProblem:
         """Placement problem of the edge with the columns as groups of interchangeable pods."""
@@ -89,7 +84,7 @@ class Columns:
 
     def by_kind(self, vector: Ints) -> Ints:
         """Sum numbers of pods by column to one number for each group of interchangeable pods."""
-        sums = np.zeros(len(self.counts), dtype=np.int64)
+        sums = np.zeros(len(self.edge.counts), dtype=np.int64)
         np.add.at(sums, list(self.owners), vector)
         return sums
 
@@ -100,7 +95,7 @@ class Columns:
         """
         if self.nodes is None:
             return limits, None, True
-        most = np.minimum(self.counts, self.by_kind(limits))
+        most = np.minimum(self.edge.counts, self.by_kind(limits))
         shape = tuple((limits + 1).tolist())
         index, possible = np.zeros(shape, dtype=np.int64), np.ones(shape, dtype=np.bool_)
         strides = place_values((most + 1).tolist()).tolist()

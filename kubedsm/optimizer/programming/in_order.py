@@ -17,7 +17,6 @@ import numpy as np
 
 from kubedsm.model.deadline import Deadline
 from kubedsm.optimizer.programming.programme import (
-    UNBOUNDED,
     Ints,
     Programme,
     Solved,
@@ -164,10 +163,8 @@ def maximise_in_order(
         if value is None:
             # Without a solution subsequent goals have no limit to keep.
             continue
-        columns = np.flatnonzero(goal.weights)
         # Only a lower limit: between two great numbers a solver may find nothing.
-        least = value - goal.slack
-        programme = programme.with_row(columns, goal.weights[columns], least, UNBOUNDED)
+        programme = programme.at_least(goal.weights, value - goal.slack)
     if best is not None:
         certificates = [_revalue(*of, best) for of in zip(certificates, goals, strict=True)]
     return Found(best, tuple(certificates))
@@ -245,11 +242,8 @@ class _Level:
 
     def _confirm_optimum(self, solver: Solver) -> None:
         """Confirm the optimum by asking the solver again, without presolve, for a greater value."""
-        columns = np.flatnonzero(self._goal.weights)
         weights, value = self._goal.weights, self._value or 0
-        harder = self._programme.with_row(
-            columns, weights[columns], value + self._margin + 1, UNBOUNDED
-        )
+        harder = self._programme.at_least(weights, value + self._margin + 1)
         solved = solver.maximise(harder, np.zeros_like(weights), self._deadline, plain=True)
         if solved.status is Status.INFEASIBLE:
             self._bound = min(self._bound, value)

@@ -75,14 +75,16 @@ class Programme:
         total += sum(cost * most for cost, most in zip(reduced, upper, strict=True) if cost > 0)
         return total >> _MULTIPLIER_BITS
 
-    def with_row(self, columns: Ints, coefficients: Ints, least: int, most: int) -> "Programme":
+    def at_least(self, weights: Ints, least: int) -> "Programme":
+        """Return the programme with one more row: weights @ values is at least the given amount."""
+        columns = np.flatnonzero(weights)
         return attrs.evolve(
             self,
             starts=np.append(self.starts, self.starts[-1] + len(columns)),
             columns=np.concatenate((self.columns, columns)),
-            coefficients=np.concatenate((self.coefficients, coefficients)),
+            coefficients=np.concatenate((self.coefficients, weights[columns])),
             least=np.append(self.least, least),
-            most=np.append(self.most, most),
+            most=np.append(self.most, UNBOUNDED),
         )
 
 
@@ -109,6 +111,14 @@ class Rows:
         numbers = np.arange(self._number, self._number + bounds.size).reshape(bounds.shape)
         self._upper.append(bounds.ravel())
         self._number += bounds.size
+        return numbers
+
+    def sparse(self, upper: Ints) -> Ints:
+        """Add variables as `variables` does, but none where the upper bound is zero: NO_VARIABLE
+        there.
+        """
+        numbers = np.full(upper.shape, NO_VARIABLE, dtype=np.int64)
+        numbers[upper > 0] = self.variables(upper[upper > 0])
         return numbers
 
     def add(self, *terms: Term, least: int = -UNBOUNDED, most: int = UNBOUNDED) -> None:

@@ -21,6 +21,7 @@ from kubedsm.model.model import (
     serving_order,
     shares_after,
 )
+from kubedsm.model.node_index import NodeRows
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.fragmentation import Fragmentation, request_mix
 from kubedsm.objective.load import LoadGoal, Loads
@@ -140,7 +141,7 @@ class InTurn:
             late=tuple(late),
             score_before=scores[0],
             score_after=scores[1],
-            fragmentation=fragmentation.of(snapshot.of_tier(Tier.EDGE), room.free),
+            fragmentation=fragmentation.of(NodeRows.of(snapshot.of_tier(Tier.EDGE), room.free)),
             proof=NO_PROOF,
             shares_before=before,
             shares_after=after,

@@ -6,10 +6,12 @@ import pytest
 
 from kubedsm.model.deadline import NO_DEADLINE, Deadline
 from kubedsm.model.model import MOST_OF_A_NODE, Resources, Tier, Workload
+from kubedsm.model.node_index import NodeRows
 from kubedsm.model.quantities import parse_units
 from kubedsm.objective.fragmentation import Fragmentation, Measure, request_mix
 from kubedsm.optimizer.matching.best_fit import add_by_ejection_chains, best_fit_increasing
 from kubedsm.optimizer.matching.match import Bounds, build_table, match
+from kubedsm.optimizer.matching.problem import PlacementProblem, group_kinds
 from kubedsm_lab.bench import instances
 from kubedsm_lab.emulator.paper import SERVICES
 from support import drawing
@@ -70,39 +72,36 @@ def test_equals_the_literal_form(measure):
         fragmentation = Fragmentation(measure, request_mix(shot))
         literal = literal_match(case.batch, edge, shot.free, fragmentation)
         found = match(case.batch, edge, shot.free, fragmentation)
-        assert (len(found.targets), found.cost) == literal.optimum, seed
-        assert found.proven
-        assert len({waiting.uid for waiting, _ in found.targets}) == len(found.targets)
-        free = room_after(shot, found.targets)
-        assert found.cost == fragmentation.of(edge, free)
-        seen["partial"] += 0 < len(found.targets) < len(case.batch)
-        seen["whole"] += 0 < len(found.targets) == len(case.batch)
+        assert len({waiting.uid for waiting, _ in found}) == len(found)
+        cost = fragmentation.of(NodeRows.of(edge, room_after(shot, found)))
+        assert (len(found), cost) == literal.optimum, seed
+        seen["partial"] += 0 < len(found) < len(case.batch)
+        seen["whole"] += 0 < len(found) == len(case.batch)
         seen["overcommitted"] += any(free.cpu < 0 for free in shot.free.values())
-        seen["several"] += len({name for _, name in found.targets}) > 1
+        seen["several"] += len({name for _, name in found}) > 1
     assert min(seen.values()) >= 5, seen
 
 
-def test_beyond_the_bounds_it_says_so_and_never_overcommits():
+def test_beyond_the_bounds_it_never_overcommits():
     placed = possible = 0
     for seed in drawing.drawn(range(300)):
         shot = drawn(seed).snapshot
         exact, rough = matched(shot), matched(shot, bounds=SMALL)
-        room_after(shot, rough.targets)
-        assert len(rough.targets) <= len(exact.targets)
-        placed += len(rough.targets)
-        possible += len(exact.targets)
-        if not rough.proven:
-            fragmentation = Fragmentation(Measure.UNUSABLE, request_mix(shot))
-            free = room_after(shot, rough.targets)
-            assert rough.cost == fragmentation.of(shot.of_tier(Tier.EDGE), free)
+        room_after(shot, rough)
+        assert len(rough) <= len(exact)
+        placed += len(rough)
+        possible += len(exact)
     assert placed >= 0.95 * possible
 
 
 @pytest.mark.parametrize("bounds", [Bounds(states=20), Bounds(steps=20), Bounds(loads=4)])
 def test_every_bound_is_kept(bounds):
     shot = paper_instance(16, 3)
-    assert matched(shot).proven
-    assert not matched(shot, bounds=bounds).proven
+    rows = NodeRows.of(shot.nodes.values(), shot.free)
+    problem = PlacementProblem.of(group_kinds(shot.pods.values(), rows), rows)
+    measured = Fragmentation(Measure.UNUSABLE, request_mix(shot))
+    assert build_table(problem, measured, Bounds()) is not None
+    assert build_table(problem, measured, bounds) is None
 
 
 @pytest.mark.parametrize(("amount", "placed"), [(MOST_OF_A_NODE, 1), (2**63 - 1, 0)])
@@ -110,7 +109,7 @@ def test_quantities_near_the_end_of_64_bits(amount, placed):
     huge = attrs.evolve(resources(0, 0, 1), memory=amount)
     at = attrs.evolve(node("e1", Tier.EDGE), allocatable=attrs.evolve(huge, pods=110))
     pods = [pod(f"a-{i}", "a", huge) for i in range(3)]
-    assert len(matched(snapshot([at], pods)).targets) == placed
+    assert len(matched(snapshot([at], pods))) == placed
 
 
 def test_ejection_chains_place_more_that_fits_and_seldom_less_than_could_be():

@@ -92,7 +92,9 @@ def literally_left(case, suggestion):
     """Return the ten pods that a suggestion should explain as not moved, in literal form."""
     shot, movable = case.snapshot, default_movable(case.snapshot)
     edge = shot.of_tier(Tier.EDGE)
-    gains, greatest = Gains.of(shot, case.qos_targets, case.objective), greatest_allocatable(edge)
+    gains = Gains.of(shot, case.qos_targets, case.objective)
+    sizes = [(node.allocatable.cpu, node.allocatable.memory) for node in edge]
+    greatest = greatest_allocatable(np.array(sizes).reshape(-1, 2))
     moved = [*suggestion.moves, *suggestion.awaited]
     dropped = [left.pod for left in suggestion.rejected if left.why.cause in _DROPPED]
     named = {pod.uid for pod in (*dropped, *(move.pod for move in moved))}

@@ -17,7 +17,6 @@ from kubedsm.objective.load import Capacity, LoadGoal
 from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.objective.replica_spread import pairs
 from kubedsm.objective.site_demand import SiteGoal
-from kubedsm.optimizer.placing.decision import room_after
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.plugins.feasibility import Feasibility, is_worse
 from support import drawing
@@ -164,8 +163,7 @@ def _as_good(found, plain, shot, spread):
     if spread:
         assert _together(shot, found) <= _together(shot, plain)
     measure = Fragmentation(mix=request_mix(shot))
-    free = room_after(shot.free, found.bindings)
-    assert found.fragmentation == measure.of(shot.of_tier(Tier.EDGE), free)
+    assert found.fragmentation == measure.of(shot.with_placed(homes_of(found)).in_turn(Tier.EDGE))
 
 
 def _together(shot, decision):

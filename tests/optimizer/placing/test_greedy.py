@@ -8,7 +8,7 @@ from kubedsm.model.node_index import NodeRows
 from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.matching.best_fit import BestFit, kind_sizes
 from kubedsm.optimizer.matching.problem import PlacementProblem, Rank, group_kinds
-from kubedsm.optimizer.placing.heuristics import DrawnIn, pick_greedily
+from kubedsm.optimizer.placing.heuristics import pick_greedily
 from kubedsm.optimizer.placing.split import list_demands
 from support import drawing
 from support.placement_instances import drawn, node, pod, resources, snapshot
@@ -28,7 +28,7 @@ def literal_pick(edge, members):
         best = max(candidates, key=rated)
         m, kind = best
         pick = (members[m].workload, kind)
-        if not room.place(kind):
+        if room.place(kind) is None:
             candidates = [c for c in candidates if c[1] != kind]
             continue
         taken[m] += 1
@@ -51,8 +51,7 @@ def test_the_pod_that_adds_most_for_its_size_comes_first():
         edge = PlacementProblem.of(of_batch, rows)
         objective = Objective(gamma=10, beta=(0.0, 0.5)[seed % 2], alpha=1.0)
         members = list_demands(edge, case.snapshot.census.shares, case.qos_targets, objective)
-        room = BestFit(edge)
-        picks, loads = pick_greedily(edge, members, room), room.loads
+        picks, loads = pick_greedily(edge, members)
         expected, placed = literal_pick(edge, members)
         assert (picks, loads.tolist()) == (expected, placed.tolist()), seed
         full += 0 < loads.sum() < edge.counts.sum()
@@ -67,7 +66,7 @@ def test_what_is_not_wanted_at_the_edge_only_stays_where_it_is():
     edge = PlacementProblem.of(group_kinds(pods, shot.in_turn(Tier.EDGE)), shot.in_turn(Tier.EDGE))
     members = list_demands(edge, shot.census.shares, lambda _: QosTarget(most=0), Objective())
     there = np.array([[2]])
-    room = DrawnIn(BestFit(edge, there), there[0], np.array([1]))
-    assert pick_greedily(edge, members, room) == {(pods[0].workload, 0): 2}
-    assert room.loads.tolist() == there.tolist()
-    assert pick_greedily(edge, members, BestFit(edge)) == {}
+    picks, loads = pick_greedily(edge, members, there, np.array([1]))
+    assert picks == {(pods[0].workload, 0): 2}
+    assert loads.tolist() == there.tolist()
+    assert pick_greedily(edge, members)[0] == {}

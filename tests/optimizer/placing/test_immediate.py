@@ -8,7 +8,7 @@ from kubedsm.model.model import Tier
 from kubedsm.objective.fragmentation import Fragmentation, request_mix
 from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.matching.match import Bounds
-from kubedsm.optimizer.placing.batch_mip import PLACED, QOS, list_amounts, list_shortfalls
+from kubedsm.optimizer.placing.batch_mip import PLACED, QOS, list_shortfalls
 from kubedsm.optimizer.placing.immediate import immediate_schedule
 from kubedsm.optimizer.programming.in_order import NO_PROOF, Certificate, Proof
 from kubedsm.optimizer.programming.programme import Status
@@ -152,8 +152,8 @@ def test_the_oldest_pods_of_a_workload_go_to_the_edge():
 
 
 def test_of_what_comes_after_a_goal_that_was_missed_nothing_is_known():
-    best = list_amounts({(10, 0): 3, (0, 0): 5}, {0: 700})
-    reached = list_amounts({(10, 0): 3, (0, 0): 4}, {0: 600})
+    best = {(PLACED, "priority 10"): 3, (PLACED, "priority 0"): 5, (QOS, "priority 0"): 700}
+    reached = {(PLACED, "priority 10"): 3, (PLACED, "priority 0"): 4, (QOS, "priority 0"): 600}
     assert list(list_shortfalls(reached, best, ())) == [
         Certificate(PLACED, Status.FEASIBLE, 4, 5, of="priority 0")
     ]

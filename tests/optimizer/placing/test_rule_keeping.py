@@ -45,7 +45,7 @@ def test_one_that_cannot_be_where_it_was_planned_goes_by_what_it_gains_at_the_ed
         batch_of(shot, pods, lambda _: target), spread=ReplicaSpread.of(shot, {pods[1].workload})
     )
     planned = tuple(zip(pods, map(NodeName, ("c1", "c2")), strict=True))
-    kept = keep_rules(batch, Feasibility.of(shot), Choice((), planned, 0, NO_PROOF))
+    kept = keep_rules(batch, Feasibility.of(shot), Choice(planned, NO_PROOF))
     assert {node for _, node in kept.placed} == {"c1", chosen}
 
 

@@ -70,8 +70,9 @@ class Posed:
         for node, name in enumerate(names):
             for kind, alike in enumerate(edge.kinds):
                 number = sum(homes.get(p.uid) == name for p in alike.pods)
-                variable = made.loads[node, kind : kind + 1]
-                programme = programme.with_row(variable, np.ones(1, np.int64), number, number)
+                weights = np.zeros(len(programme.upper), dtype=np.int64)
+                weights[made.loads[node, kind]] = 1
+                programme = programme.at_least(weights, number).at_least(-weights, -number)
         nothing = np.zeros(len(programme.upper), dtype=np.int64)
         return Highs().maximise(programme, nothing, NO_DEADLINE).status is Status.OPTIMAL
 

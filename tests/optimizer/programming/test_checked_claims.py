@@ -12,7 +12,7 @@ from kubedsm.optimizer.programming.in_order import (
     Goal,
     maximise_in_order,
 )
-from kubedsm.optimizer.programming.programme import UNBOUNDED, Rows, Solved, Status
+from kubedsm.optimizer.programming.programme import Rows, Solved, Status
 from kubedsm.solvers.available import Highs
 from support import drawing
 
@@ -117,11 +117,11 @@ def test_a_suboptimal_claim_that_contradicts_nothing_is_found_out_by_the_second_
     claimed = []
 
     def claims_less(said, goal):
-        keeping, every = programme, np.arange(len(goal))
+        keeping = programme
         for each, certificate in zip(goals[:level], truth.certificates, strict=False):
-            keeping = keeping.with_row(every, each.weights, certificate.value - SLACK, UNBOUNDED)
+            keeping = keeping.at_least(each.weights, certificate.value - SLACK)
         most = int(goal @ said.values) - SLACK - 1
-        less = keeping.with_row(every, goal, -UNBOUNDED, most)
+        less = keeping.at_least(-goal, -most)
         values = Highs().maximise(less, goal, NO_DEADLINE).values
         claimed.append(int(goal @ values))
         return Solved(Status.OPTIMAL, values, claimed[-1])

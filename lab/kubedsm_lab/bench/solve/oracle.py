@@ -219,8 +219,7 @@ class _Model:
             value = int(goal @ values)
             bound = solved.bound if solved.bound is not None else _trivial_bound(programme, goal)
             reached.append((value, value if solved.status is Status.OPTIMAL else bound))
-            columns = np.flatnonzero(goal)
-            programme = programme.with_row(columns, goal[columns], value, UNBOUNDED)
+            programme = programme.at_least(goal, value)
         return reached, values if values is not None else np.zeros(0, dtype=np.int64)
 
 
