@@ -36,7 +36,7 @@ from kubedsm.objective.fragmentation import SCALE, Fragmentation, request_mix
 from kubedsm.objective.load import Loads
 from kubedsm.objective.objective import NANO
 from kubedsm.objective.replica_spread import ReplicaSpread, has_default_spread
-from kubedsm.optimizer.placing.cloud import SampledNodes, score_with
+from kubedsm.optimizer.placing.cloud import SampledNodes, scores_with
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.plugins.feasibility import Feasibility, Rejection
 from kubedsm.plugins.fit import NO_TIER, NODE_RESOURCES_FIT, TIER, too_little, why_unschedulable
@@ -197,8 +197,11 @@ class Explainer:
         gains = self._policy.objective.gains_by_site(share, targets(pod.workload), sites)
         won = {name: gain / NANO for name, gain in zip(usable, gains, strict=True)}
         fragmentation = Fragmentation(self._policy.measure, request_mix(snapshot))
-        edge = [n for n in map(snapshot.nodes.__getitem__, usable) if n.tier is Tier.EDGE]
-        added = fragmentation.added(pod.requests, NodeRows.of(edge, snapshot.free)).tolist()
+        nodes = [snapshot.nodes[name] for name in usable]
+        edge, others = (
+            NodeRows.of([n for n in nodes if (n.tier is Tier.EDGE) is at_edge], snapshot.free)
+            for at_edge in (True, False)
+        )
         penalties = dict(zip(usable, case.feasibility.penalties(pod, usable), strict=True))
         company, loads = self._count_company(case), self._load_scores(pod, usable)
         scores: dict[NodeName, dict[str, Any]] = {
@@ -209,11 +212,12 @@ class Explainer:
             }
             for name in usable
         }
-        for node, more in zip(edge, added, strict=True):
+        added = fragmentation.added(pod.requests, edge).tolist()
+        for node, more in zip(edge.nodes, added, strict=True):
             scores[node.name] |= {"score": won[node.name], "fragmentation": more / SCALE}
-        for name in scores.keys() - {node.name for node in edge}:
-            rank = score_with(pod.requests, snapshot.nodes[name], snapshot.free[name])
-            scores[name] |= {"score": 0.0, "least_allocated": rank}
+        ranks = scores_with(pod.requests, others).tolist()
+        for node, rank in zip(others.nodes, ranks, strict=True):
+            scores[node.name] |= {"score": 0.0, "least_allocated": rank}
         return scores
 
     def load_score(self, uid: Uid) -> float | None:

@@ -361,11 +361,11 @@ class FreeCapacity:
 
     _nodes: NodeIndex
     #: must not change any more
-    _free: Mapping[NodeName, Resources]
+    free: Mapping[NodeName, Resources]
     _columns: dict[str, Ints] = attrs.field(factory=dict)
 
     def of(self, position: int) -> Resources:
-        return self._free[self._nodes.names[position]]
+        return self.free[self._nodes.names[position]]
 
     def column(self, resource: str) -> Ints:
         """Return the free capacity of each node for one resource, as an array."""
@@ -387,9 +387,9 @@ class FreeCapacity:
         """Return a copy after arrivals and departures of pods."""
         free: dict[NodeName, Resources] = {}
         for pod, name, by in steps:
-            left = free.get(name, self._free[name])
+            left = free.get(name, self.free[name])
             free[name] = left - pod.requests if by > 0 else left + pod.requests
-        return self.now(Map(self._free).update(free), free)
+        return self.now(Map(self.free).update(free), free)
 
     def now(self, free: Mapping[NodeName, Resources], changed: Iterable[NodeName]) -> Self:
         """Return a copy with the current free capacity of the nodes that changed."""

@@ -7,7 +7,7 @@ an empty node (program of the KubeDSM authors). Costs are round(2^32 * measure),
 """
 
 import enum
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from functools import lru_cache
 
 import attrs
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kubedsm.model.model import MOST_OF_A_NODE, Resources
-from kubedsm.model.node_index import NodeRows
+from kubedsm.model.node_index import NodeRows, Step
 from kubedsm.model.snapshot import Snapshot
 
 SCALE = 2**32
@@ -130,6 +130,11 @@ class Fragmentation:
         rooms = np.concatenate((room, room - rows([requests], axes)))
         before, after = np.split(self.costs(axes, np.concatenate((size, size)), rooms), 2)
         return np.asarray(after - before)
+
+    def added_by(self, steps: Collection[Step], nodes: NodeRows) -> int:
+        """Return the fragmentation cost that arrivals and departures of pods add to the nodes."""
+        changed = nodes.only(nodes.index.match_names(name for _, name, _ in steps))
+        return self.of(attrs.evolve(changed, room=nodes.room.after(steps))) - self.of(changed)
 
     def _measure_unusable(
         self, axes: tuple[str, ...], room: Ints, size: Ints, exists: NDArray[np.bool_]

@@ -15,12 +15,11 @@
 7. If the edge responds to a workload more slowly than the cloud, the edge receives no further
    pods of the workload.
 
-Every step is a function from targets to targets.
+Every step is a function from targets to targets. The policy applies all that its configuration
+needs (`KubeDSM.qos_targets_in`).
 """
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from functools import cache
-from operator import attrgetter
 
 import attrs
 
@@ -34,42 +33,6 @@ from kubedsm.objective.site_demand import SiteGoal
 Rates = Callable[[Workload], float | None]
 #: `qos` and `weight` that labels of pods set for a workload.
 Labelled = Callable[[Workload, Mapping[str, str]], Mapping[str, float]]
-
-
-def resolve_qos_targets(
-    targets: QosTargets,
-    snapshot: Snapshot,
-    *,
-    labelled: Labelled | None = None,
-    latency: "LatencyGoal | None" = None,
-    max_tenant_qos: float = 0.0,
-    rates: Rates | None = None,
-    max_declared_rate: float = 0.0,
-    namespace_weights: Mapping[str, float] | None = None,
-    sites: SiteGoal | None = None,
-    sited: Iterable[Workload] | None = None,
-) -> QosTargets:
-    """Resolve the QoS targets by applying all steps to the configured targets; cached.
-
-    sited: workloads whose demand by site matters; None: all.
-    """
-    if latency is not None:
-        targets = apply_latency_targets(targets, latency, snapshot.measured)
-    if labelled is not None:
-        targets = apply_label_targets(targets, snapshot, labelled)
-    if snapshot.census.wishing:
-        targets = apply_tenant_targets(targets, snapshot, max_tenant_qos)
-    if rates is not None:
-        rates = complete_rates(rates, snapshot, max_declared_rate)
-        targets = weigh_by_traffic(targets, snapshot.census.shares, rates)
-    if sites is not None and sites.may_apply(snapshot):
-        targets = apply_demand(targets, sites, snapshot, sited)
-    namespaces = map(attrgetter("namespace"), snapshot.census.shares)
-    if namespace_weights is not None and len(set(namespaces)) > 1:
-        targets = share_namespace_weights(targets, snapshot.census.shares, namespace_weights)
-    if snapshot.measured.slower:
-        targets = cap_slower_edge(targets, snapshot)
-    return cache(targets)
 
 
 def _override_targets(targets: QosTargets, changed: Mapping[Workload, QosTarget]) -> QosTargets:

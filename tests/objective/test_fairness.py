@@ -7,9 +7,10 @@ import pytest
 
 from kubedsm.config.settings import load
 from kubedsm.model.model import Tier, Workload
-from kubedsm.objective.objective import QosTarget
-from kubedsm.objective.qos_targets import resolve_qos_targets, share_namespace_weights
+from kubedsm.objective.objective import Objective, QosTarget
+from kubedsm.objective.qos_targets import share_namespace_weights
 from kubedsm.optimizer.moving.movable import default_movable
+from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from support.placement_instances import node, pod, resources, snapshot
 
 # Moves are free here: what they cost is another matter.
@@ -103,5 +104,6 @@ def test_a_workload_that_has_no_pods_has_its_own_promise():
 
 def test_within_a_single_namespace_weights_stay_as_configured():
     shot = room_for_four(four_split())
-    fair = resolve_qos_targets(lambda _: QosTarget(0.5, 3.0), shot, namespace_weights={"split": 2})
+    targets = lambda _: QosTarget(0.5, 3.0)  # noqa: E731
+    fair = KubeDSM(targets, Objective(), namespace_weights={"split": 2}).qos_targets_in(shot)
     assert {fair(workload) for workload in shot.census.shares} == {QosTarget(0.5, 3.0)}

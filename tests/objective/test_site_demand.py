@@ -4,10 +4,10 @@ import attrs
 import pytest
 
 from kubedsm.model.model import Share, Tier, Workload
-from kubedsm.objective.objective import QosTarget
-from kubedsm.objective.qos_targets import resolve_qos_targets
+from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.objective.site_demand import SiteGoal
 from kubedsm.objective.site_shares import list_sites, list_worst_losses, sum_sites
+from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from support import drawing
 from support.placement_instances import asking, node, pod, resources, snapshot
 from support.site_instances import (
@@ -95,7 +95,8 @@ def goal(demand=None, target=None, kept=None, **more):
 
 
 def resolved(shot, of_goal):
-    return resolve_qos_targets(lambda _: QosTarget(0.5), shot, sites=of_goal)(CART)
+    policy = KubeDSM(lambda _: QosTarget(0.5), Objective(), sites=of_goal)
+    return policy.qos_targets_in(shot)(CART)
 
 
 def two_sites(*pods):
@@ -114,7 +115,8 @@ def test_configured_before_measured_before_declared():
     assert resolved(measured, goal({"berlin": 1})).demand.parts == (("berlin", 1.0),)
     # An empty mapping means one pool, whatever is measured.
     assert resolved(measured, goal({})).demand is None
-    nobody = resolve_qos_targets(lambda _: QosTarget(), shot, sites=goal({"berlin": 1}), sited=())
+    policy = KubeDSM(lambda _: QosTarget(), Objective(), sites=goal({"berlin": 1}))
+    nobody = policy.qos_targets_in(shot, ())
     assert nobody(CART).demand is None
 
 

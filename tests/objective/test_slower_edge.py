@@ -11,7 +11,8 @@ from kubedsm.model.model import Share, Tier
 from kubedsm.objective.gains import Gains, Worths
 from kubedsm.objective.lasting import assume_prior
 from kubedsm.objective.objective import NANO, Objective, QosTarget
-from kubedsm.objective.qos_targets import cap_slower_edge, resolve_qos_targets, without_caps
+from kubedsm.objective.qos_targets import cap_slower_edge, without_caps
+from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from support.drawn_problems import OBJECTIVES
 from support.placement_instances import node, pod, resources, snapshot
 
@@ -60,17 +61,15 @@ def test_no_more_is_wanted_of_a_slower_workload_than_the_edge_has():
     assert without_caps(qos_targets)(web) == QosTarget(0.8, 2.0)
     assert qos_targets(web).count_wanted(5) == 2
     assert qos_targets(api).count_wanted(5) == 4
-    resolved = resolve_qos_targets(lambda _: QosTarget(0.8, 2.0), shot)
+    resolved = KubeDSM(lambda _: QosTarget(0.8, 2.0), Objective()).qos_targets_in(shot)
     assert resolved(web) == QosTarget(0.8, 2.0, most=2)
 
 
 def test_values_by_label_are_set_for_the_workload_that_they_match():
     shot, web, api = serving(2, 3)
-    found = resolve_qos_targets(
-        lambda _: QosTarget(0.8),
-        attrs.evolve(shot, measured=Measured(1.0)),
-        labelled=lambda workload, _: {"qos": 0.2} if workload == web else {},
-    )
+    labelled = lambda workload, _: {"qos": 0.2} if workload == web else {}  # noqa: E731
+    policy = KubeDSM(lambda _: QosTarget(0.8), Objective(), labelled=labelled)
+    found = policy.qos_targets_in(attrs.evolve(shot, measured=Measured(1.0)))
     assert (found(web).qos, found(api).qos) == (0.2, 0.8)
 
 

@@ -283,6 +283,10 @@ class Bounds:
     #: integer-programming solver above the exact-search limit; None: heuristics only
     solver: Solver | None = None
 
+    def part(self, fraction: float) -> "Bounds":
+        """Return the limit with the given fraction of the remaining computation."""
+        return attrs.evolve(self, deadline=self.deadline.part(fraction))
+
 
 @attrs.frozen(eq=False)
 class MatchTable:

@@ -353,7 +353,7 @@ class PlacementProblem:
         return {pod.uid: at for at, kind in enumerate(self.kinds) for pod in kind.pods}
 
     @cached_property
-    def row_of(self) -> Mapping[str, int]:
+    def row_of(self) -> Mapping[str | None, int]:
         return {node.name: row for row, node in enumerate(self.nodes)}
 
     def count_loads(self, placed: Iterable[tuple[Pod, NodeName | None]]) -> Ints:

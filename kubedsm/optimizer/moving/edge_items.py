@@ -208,7 +208,7 @@ class Item:
     @cached_property
     def here(self) -> Mapping[NodeName, Sequence[Pod]]:
         """Movable pods of the group on the edge, by node."""
-        return _list_by_node(sorted(self.on_edge, key=leaving_turn))
+        return list_by_node(sorted(self.on_edge, key=leaving_turn))
 
     @cached_property
     def outside(self) -> tuple[Pod, ...]:
@@ -244,11 +244,11 @@ class Item:
         """Yield the group's cloud pods that may migrate to the edge, if `number` pods of the group
         arrive there.
         """
-        for pods in _list_by_node(self.outside).values():
+        for pods in list_by_node(self.outside).values():
             yield from pods[: max(number - len(self.stranded), 0)]
 
 
-def _list_by_node(pods: Iterable[Pod]) -> dict[NodeName, list[Pod]]:
+def list_by_node(pods: Iterable[Pod]) -> dict[NodeName, list[Pod]]:
     found: dict[NodeName, list[Pod]] = {}
     for pod in pods:
         if pod.node_name is not None:

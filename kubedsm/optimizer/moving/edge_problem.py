@@ -39,11 +39,9 @@ from kubedsm.optimizer.moving.migration_graph import Order
 from kubedsm.optimizer.moving.movable import Movable
 from kubedsm.optimizer.moving.move_order import Impasse
 from kubedsm.optimizer.moving.suggestion import (
-    Move,
     Moves,
     SuggestLimits,
     count_disruptions,
-    list_steps,
     sum_gains,
 )
 from kubedsm.optimizer.placing.cloud import CloudHold
@@ -209,11 +207,6 @@ class EdgeProblem:
     def nodes(self) -> tuple[Node, ...]:
         return self.edge.nodes
 
-    @property
-    def room(self) -> Mapping[NodeName, Resources]:
-        """Free capacity of all nodes, the cloud included."""
-        return self.snapshot.free
-
     @cached_property
     def spread(self) -> EdgeSpread:
         zones = self.edge.index.zone.codes[self.edge.positions]
@@ -322,8 +315,9 @@ class EdgeProblem:
         return left
 
     @property
-    def workloads(self) -> tuple[Workload, ...]:
-        return tuple(self.items_by_workload)
+    def levels(self) -> list[int]:
+        """Priority levels of the workloads, highest priority first."""
+        return sorted({self.gains.level[workload] for workload in self.items_by_workload})
 
     @property
     def price(self) -> int:
@@ -395,19 +389,14 @@ class EdgeProblem:
             added[block] = self.costs(here, room) - before[here]
         return added
 
-    def fragmentation_after(self, moves: Iterable[Move]) -> int:
-        """Return the fragmentation of all edge nodes together after the given migrations."""
-        room = self.snapshot.room.after(list_steps(moves))
-        return self.fragmentation.of(attrs.evolve(self.edge, room=room))
-
     def cloud_room(self, pods: Iterable[Pod]) -> Ints:
         """Return the cloud capacity that the given pods occupy, shape (cloud nodes, resources)."""
         packing = self.cloud.packing
-        at = {node.name: index for index, node in enumerate(packing.nodes)}
         room = np.zeros_like(packing.free)
         for pod in pods:
-            if pod.node_name in at:
-                room[at[pod.node_name]] += amounts_of([pod.requests], packing.axes)[0]
+            if pod.node_name in packing.row_of:
+                [requests] = amounts_of([pod.requests], packing.axes)
+                room[packing.row_of[pod.node_name]] += requests
         return room
 
     def cloud_counts(self, differences: Ints) -> Ints | None:

@@ -62,12 +62,12 @@ def _search_and_solve(problem: EdgeProblem) -> Proposal:
     """Return the better migrations of two engines: large-neighbourhood search and the
     integer-programming solver.
     """
-    bounds, engine = problem.bounds, SolvedChanges.of(problem)
+    engine = SolvedChanges.of(problem)
     if engine is None:
         found = _search_neighbourhoods(problem)
         return _certify_value(problem, found, None)
-    quick = attrs.evolve(bounds, deadline=bounds.deadline.part(_QUICKLY))
-    found = _search_neighbourhoods(attrs.evolve(problem, bounds=quick))
+    quick = attrs.evolve(problem, bounds=problem.bounds.part(_QUICKLY))
+    found = _search_neighbourhoods(quick)
     solved = _repair_best(problem, engine)
     solved = attrs.evolve(solved, proven=solved.proven and engine.proven)
     found = max(solved, found, key=lambda each: _rank_proposal(problem, each))
@@ -126,7 +126,7 @@ def _rank_proposal(problem: EdgeProblem, found: Proposal) -> tuple[Gain, int]:
 def _list_subsets(problem: EdgeProblem) -> list[list[Workload]]:
     """Return subsets: workloads with the greatest shortfall, and with the greatest surplus."""
     supplied = {item.workload for item in problem.items if item.supply}
-    ordered = sorted(problem.workloads, key=lambda w: (problem.gains.urgency_key(w), w))
+    ordered = sorted(problem.items_by_workload, key=lambda w: (problem.gains.urgency_key(w), w))
     lacking = [w for w in ordered if w in supplied and problem.may_gain(w)]
     sparing = cycle(reversed(ordered))
     return [

@@ -1,6 +1,6 @@
 """Selection of migration groups (migrations that depend on each other) by benefit."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 import attrs
 
@@ -75,7 +75,7 @@ def _select_allowed(problem: EdgeProblem, order: Order) -> Selection:
     if problem.rules is None or not (selected.dropped and selected.moves):
         return selected
     # Remaining migrations may be infeasible without the dropped migrations.
-    order, refused = drop_rejected(problem.rules.feasibility, selected.moves, problem.room)
+    order, refused = drop_rejected(problem.rules.feasibility, selected.moves, problem.snapshot.free)
     left_out = (NotTaken(left.move.pod, left.reason) for left in refused)
     following = _select_allowed(problem, order)
     return attrs.evolve(following, dropped=(*selected.dropped, *left_out, *following.dropped))
@@ -162,15 +162,18 @@ def _reject_gain(
 def _reject_defragmenting(
     problem: EdgeProblem,
     group: Moves,
-    everything: Iterable[Move],
-    others: Iterable[Move],
+    everything: Collection[Move],
+    others: Collection[Move],
 ) -> Reason | None:
     """Return the reason why a group of defragmenting migrations is not worthwhile; None if
     worthwhile.
     """
     if not problem.limits.defragment:
         return Cause.NOT_DEFRAGMENTING.of()
-    without, fragmented = map(problem.fragmentation_after, (others, everything))
+    without, fragmented = (
+        problem.fragmentation.added_by(list_steps(moves), problem.edge)
+        for moves in (others, everything)
+    )
     if without - fragmented < _LEAST_DEFRAGMENTED:
         return Cause.TOO_LITTLE_DEFRAGMENTED.of()
     if count_stopovers(group):
@@ -182,7 +185,7 @@ def _reject_defragmenting(
     return None
 
 
-def _spread_cost(snapshot: Snapshot, workloads: Iterable[Workload], moves: Iterable[Move]) -> int:
+def _spread_cost(snapshot: Snapshot, workloads: Iterable[Workload], moves: Collection[Move]) -> int:
     """Return the pairs of replicas that share a node or a zone after the migrations."""
     spread = ReplicaSpread.of(snapshot, workloads)
     for pod, node, by in list_steps(moves):

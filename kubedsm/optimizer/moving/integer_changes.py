@@ -6,6 +6,7 @@ functions of the difference. Departures to the cloud need capacity there, availa
 other migrations. Migration cycles and rules between pods, clashes aside, are checked afterwards.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from typing import Self
 
@@ -65,8 +66,15 @@ class ChangesProgramme:
         """Number of variables of the integer programme."""
         return self._rows.number
 
-    def programme(self) -> Programme:
-        return self._rows.programme()
+    def programme(self, level: int) -> Programme:
+        """Return the programme for the benefits at a priority level; a benefit that lasts must not
+        lower QoS.
+        """
+        programme = self._rows.programme()
+        if not self._problem.price:
+            return programme
+        weights, beside = self.gain_weights(self._problem.gains, level)
+        return programme.at_least(weights, -beside)
 
     def changes(self, values: Ints) -> Ints:
         """Convert the variable values of a solution to pod count changes on edge nodes, shape
@@ -264,13 +272,10 @@ class ChangesProgramme:
         """Return cloud nodes, variables for pods leaving them, and the capacity of a pod."""
         problem, rows = self._problem, self._rows
         packing = problem.cloud.packing
-        at = {node.name: index for index, node in enumerate(packing.nodes)}
         found = []
         for index, item in enumerate(problem.items):
-            number: dict[int, int] = {}
-            for pod in item.outside:
-                if pod.node_name in at:
-                    number[at[pod.node_name]] = number.get(at[pod.node_name], 0) + 1
+            sources = (packing.row_of.get(pod.node_name) for pod in item.outside)
+            number = Counter(row for row in sources if row is not None)
             if number:
                 columns = rows.variables(list(number.values())).tolist()
                 rows.add((columns, 1), (self._moved[2, [index]], -1), most=0)
@@ -313,8 +318,7 @@ class SolvedChanges:
         A change without proof of optimality is the last.
         """
         made = ChangesProgramme(problem)
-        gains, first, number = problem.gains, self.certificate is None, 0
-        levels = sorted({gains.level[workload] for workload in problem.workloads})
+        levels, first, number = problem.levels, self.certificate is None, 0
         while levels and number < _TRIES:
             if problem.bounds.deadline.passed:
                 self.proven = False
@@ -346,11 +350,8 @@ class SolvedChanges:
         gained = [leading, *(made.gain_weights(worths, level)[0] for level in levels[1:])]
         goals = [Goal("worth", weights, _PART, unit=int(NANO)) for weights in gained]
         goals.append(Goal("moves", -made.moves(), 1.0))
-        programme = made.programme()
-        if price:
-            weights, least = made.gain_weights(problem.gains, levels[0])
-            programme = programme.at_least(weights, -least)
-        found = maximise_in_order(programme, goals, self._solver, problem.bounds.deadline)
+        programme, deadline = made.programme(levels[0]), problem.bounds.deadline
+        found = maximise_in_order(programme, goals, self._solver, deadline)
         certificate = found.certificates[0]
         value, bound = (
             None if amount is None else amount + beside

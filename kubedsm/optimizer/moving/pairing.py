@@ -111,10 +111,10 @@ def pair_moves(problem: EdgeProblem, changes: Ints) -> Order | Impasse | None:
         return None
     if problem.rules is None:
         return _add_stopovers(problem, moves)
-    order = order_migrations(problem.rules.feasibility, moves, problem.room)
+    order = order_migrations(problem.rules.feasibility, moves, problem.snapshot.free)
     # Where room in the cloud is waited for, other moves may do without.
     stuck = isinstance(order, Impasse) and order.stuck
-    return None if stuck and _waits_for_the_cloud(moves, problem.room) else order
+    return None if stuck and _waits_for_the_cloud(moves, problem.snapshot.free) else order
 
 
 def _waits_for_the_cloud(moves: Moves, free: Mapping[NodeName, Resources]) -> bool:
@@ -127,7 +127,7 @@ def _add_stopovers(problem: EdgeProblem, moves: Moves) -> Order | None:
     sufficient cloud capacity.
     """
     away = [move.pod for move in moves if move.kind is MoveKind.EDGE_TO_CLOUD]
-    needs = find_needs(moves, problem.room)
+    needs = find_needs(moves, problem.snapshot.free)
     for chosen in break_cycles(moves, needs, problem.bounds.deadline):
         if not chosen:
             return Order(moves, needs)
@@ -139,5 +139,5 @@ def _add_stopovers(problem: EdgeProblem, moves: Moves) -> Order | None:
                 else attrs.evolve(move, target=nodes.get(move.pod, move.target))
                 for move in moves
             )
-            return Order(moves, find_needs(moves, problem.room))
+            return Order(moves, find_needs(moves, problem.snapshot.free))
     return None

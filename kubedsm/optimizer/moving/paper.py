@@ -53,7 +53,9 @@ def suggest(problem: EdgeProblem) -> Proposal:
     order = pair_moves(problem, apply_decision(problem, chosen, freeing, freed))
     refused: tuple[Impasse, ...] = ()
     if isinstance(order, Impasse) and problem.rules is not None:
-        order, refused = drop_rejected(problem.rules.feasibility, order.moves, problem.room)
+        order, refused = drop_rejected(
+            problem.rules.feasibility, order.moves, problem.snapshot.free
+        )
     feasible = order if isinstance(order, Order) else Order()
     return Proposal(feasible, proven=False, refused=refused)
 
@@ -87,7 +89,7 @@ def cloud_to_edge_candidates(problem: EdgeProblem) -> Ints:
     gains, sizes, room = problem.gains, item_sizes(problem), problem.to_fill
     most, subsets = problem.limits.max_cloud_to_edge, problem.bounds.loads
     candidates = np.zeros(len(problem.items), dtype=np.int64)
-    change = dict.fromkeys(problem.workloads, 0)
+    change = dict.fromkeys(problem.items_by_workload, 0)
     able = [at for at, item in enumerate(problem.items) if item.in_cloud]
 
     def score(index: int) -> float:
@@ -241,7 +243,7 @@ def apply_decision(problem: EdgeProblem, chosen: Ints, freeing: FreeEdge, freed:
     reordered = reorder_edge(problem, free, present, problem.limits.max_edge_reorder)
     if reordered is not None:
         changes += reordered
-    room = dict(problem.room)
+    room = dict(problem.snapshot.free)
     for (node, item), number in np.ndenumerate(changes):
         for _ in range(abs(int(number))):
             requests, name = problem.items[item].requests, problem.nodes[node].name

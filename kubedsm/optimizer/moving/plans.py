@@ -51,10 +51,10 @@ def find_next_group(problem: EdgeProblem, towards: Towards) -> Selection | None:
     if problem.rules is not None or problem.limits.headroom:
         return None
     moves = _list_remaining(problem, towards) if towards else _search_plan(problem)
-    needs = find_needs(moves, problem.room)
+    needs = find_needs(moves, problem.snapshot.free)
     startable = len(list_startable(needs)) == len(needs) == len(moves)
     # Others may have taken the capacity that earlier groups freed.
-    if not (startable and fit_together(moves, problem.room) and _pays(problem, moves)):
+    if not (startable and fit_together(moves, problem.snapshot.free) and _pays(problem, moves)):
         return None
     chosen = _select_next(problem, moves, needs)
     gain = leading_gain(gain_per_disruption(sum_gains(problem.gains, moves), moves))
@@ -97,7 +97,7 @@ def _list_remaining(problem: EdgeProblem, towards: Towards) -> Moves:
     for uid, target in towards.items():
         item = items.get(uid)
         row = problem.rows.get(target)
-        known = item is not None and target in problem.room
+        known = item is not None and target in problem.snapshot.free
         if item is None or not known or (row is not None and not item.open_to[row]):
             return ()
         pods = (*item.on_edge, *item.in_cloud, *item.stranded)

@@ -14,8 +14,8 @@ from functools import cached_property
 import attrs
 import numpy as np
 
-from kubedsm.model.model import NodeName, Pod, Resources, Share, Tier, Uid, Workload
-from kubedsm.model.node_index import Column
+from kubedsm.model.model import NodeName, Pod, Share, Tier, Uid, Workload
+from kubedsm.model.node_index import Column, FreeCapacity
 from kubedsm.objective.gains import LEAST_GAIN, Gain, Gains, leading_gain, net
 from kubedsm.objective.objective import NANO
 from kubedsm.optimizer.matching.match import Bounds
@@ -31,6 +31,7 @@ from kubedsm.optimizer.moving.suggestion import (
     MoveKind,
     Reason,
     count_disruptions,
+    list_arrivals,
 )
 from kubedsm.optimizer.moving.within_tier import OneMore
 from kubedsm.optimizer.placing.batch import site_at
@@ -85,13 +86,13 @@ class SiteMoves:
     #: shares after the steps so far
     shares: dict[Workload, Share] = attrs.field(init=False)
     #: free capacity with all arrivals so far, and without departures
-    room: dict[NodeName, Resources] = attrs.field(init=False)
+    room: FreeCapacity = attrs.field(init=False)
     steps: list[Step] = attrs.field(factory=list, init=False)
     _moved: set[Uid] = attrs.field(factory=set, init=False)
 
     def __attrs_post_init__(self) -> None:
         self.shares = dict(self.gains.shares)
-        self.room = dict(self.one_more.room)
+        self.room = self.one_more.room
         self._moved = {move.pod.uid for move in self.one_more.others}
 
     def search(self) -> list[Step]:
@@ -219,7 +220,7 @@ class SiteMoves:
             if lack[site] <= 0:
                 break
             names = (n for n in self._nodes_by_site[site] if accepting[snapshot.index.positions[n]])
-            best = sorted(names, key=lambda n: (standing.get(n, 0), -self.room[n].cpu, n))
+            best = sorted(names, key=lambda n: (standing.get(n, 0), -self.room.free[n].cpu, n))
             nodes = sources.union(best[:_NODES])
             residents = (pod for node in nodes for pod in self._residents.get(node, ()))
             pods = {pod.uid: pod for pod in (*leaving, *residents)}
@@ -252,7 +253,7 @@ class SiteMoves:
 
         limits = one_more.limits.without(self._list_earlier())
         free = one_more.snapshot.free
-        filled = {n: room - free[n] for n, room in self.room.items() if room != free[n]}
+        filled = {n: room - free[n] for n, room in self.room.free.items() if room != free[n]}
         snapshot = one_more.snapshot.with_free(filled)
         problem = EdgeProblem.of(
             snapshot, stays, one_more.fragmentation, self.gains, limits, self.bounds
@@ -268,22 +269,20 @@ class SiteMoves:
     def _take(self, step: Step) -> None:
         self.steps.append(step)
         self.shares |= self._shares_after(step.order.moves)
-        for move in step.order.moves:
-            self._moved.add(move.pod.uid)
-            for name in {move.target, move.stopover or move.target}:
-                self.room[name] -= move.pod.requests
+        self._moved.update(move.pod.uid for move in step.order.moves)
+        self.room = self.room.after(list_arrivals(step.order.moves))
 
     def _make_step(self, moves: Sequence[Move]) -> Step | None:
         """Return the step of the migrations if limits and rules between pods permit it, and its
         benefit exceeds its price.
         """
         self.one_more.deadline.spend(_ORDER_STEPS)
-        order = order_migrations(self.one_more.feasibility, moves, self.room)
+        order = order_migrations(self.one_more.feasibility, moves, self.room.free)
         if not isinstance(order, Order):
             return None
         if not self.one_more.limits.permit([*self._list_earlier(), *order.moves]):
             return None
-        if not fit_together(order.moves, self.room):
+        if not fit_together(order.moves, self.room.free):
             return None
         gained = self._sum(self.gains, self._shares_after(order.moves))
         least = min(leading_gain(self.net_of(order.moves)), leading_gain(gained))

@@ -8,7 +8,7 @@ of more and of fewer pods at each site are added as if the other sites stayed un
 solution is checked by its exact benefit.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 
 import attrs
@@ -190,7 +190,7 @@ def list_site_changes(problem: EdgeProblem, sites: Column) -> Iterator[list[Move
     if solver is None or not problem.items:
         return
     made, tries = SiteProgramme(problem, sites), 0
-    levels = sorted({problem.gains.level[workload] for workload in problem.workloads})
+    levels = problem.levels
     while levels and tries < _TRIES:
         values, ended = _maximise(made, problem, levels, solver)
         changes = made.changes(values)
@@ -207,18 +207,14 @@ def list_site_changes(problem: EdgeProblem, sites: Column) -> Iterator[list[Move
 
 
 def _maximise(
-    made: SiteProgramme, problem: EdgeProblem, levels: Iterable[int], solver: Solver
+    made: SiteProgramme, problem: EdgeProblem, levels: Sequence[int], solver: Solver
 ) -> tuple[Ints, bool]:
     """Return the values with the greatest benefit less the price, by priority level, and True
     unless the solver ran out of time; zeros if it found none.
     """
-    programme, price = made.programme(), problem.price
+    programme, price = made.programme(levels[0]), problem.price
     values, ended = np.zeros(made.size, dtype=np.int64), True
     for level in levels:
-        if price:
-            # A benefit that lasts must not lower QoS.
-            gains, beside = made.gain_weights(problem.gains, level)
-            programme = programme.at_least(gains, -beside)
         weights, _ = made.gain_weights(problem.worths, level, price)
         solved = solver.maximise(programme, weights, problem.bounds.deadline.part(_PART))
         if solved.values is None or not programme.allows(solved.values):

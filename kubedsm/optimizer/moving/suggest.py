@@ -117,10 +117,8 @@ def suggest(
     found = Suggestion(before=before, after=before, proven=exact)
     if wished.possible or limits.defragment:
         stays = reject_capped(snapshot, qos_targets, reason_to_stay)
-        within = bounds
-        if sites is not None:
-            # The rest of the work is for migrations by site.
-            within = attrs.evolve(bounds, deadline=bounds.deadline.part(0.5))
+        # The rest of the work is for migrations by site.
+        within = bounds if sites is None else bounds.part(0.5)
         problem = EdgeProblem.of(
             snapshot, stays, fragmentation, gains, limits, within, lasting, new
         )
@@ -137,7 +135,7 @@ def suggest(
             )
             found = _add_site_moves(found, search)
         beside = attrs.evolve(one_more, others=found.placed)
-        found = _rebalance_workload(found, beside, gains, qos_targets, lasting)
+        found = _rebalance_workload(found, beside, gains, lasting)
         if load is not None and not found.placed:
             move = balance_load(one_more, load)
             found = found if move is None else _add_migration(found, move)
@@ -181,7 +179,9 @@ def _change_edge(
         return _select_proposal(problem, found, paper.suggest(problem), wished, stays)
     if towards and (group := find_next_group(problem, towards)) is not None:
         return _add_selected(found, group)
-    hasty = problem if towards is None else _leave_time(problem)
+    hasty = problem
+    if towards is not None:
+        hasty = attrs.evolve(problem, bounds=problem.bounds.part(_PART))
     selected = _select_proposal(problem, found, suggest_exact(hasty), wished, stays)
     if towards is None or selected.placed:
         return selected
@@ -234,12 +234,6 @@ def _add_selected(found: Suggestion, selected: Selection) -> Suggestion:
     )
 
 
-def _leave_time(problem: EdgeProblem) -> EdgeProblem:
-    """Return the problem with part of the work limit left for a plan."""
-    bounds = problem.bounds
-    return attrs.evolve(problem, bounds=attrs.evolve(bounds, deadline=bounds.deadline.part(_PART)))
-
-
 def _certify_moves(problem: EdgeProblem, proposal: Proposal, moves: Moves) -> Certificate | None:
     """Return the optimality certificate of the selected migrations."""
     certificate = proposal.certificate
@@ -256,7 +250,6 @@ def _rebalance_workload(
     found: Suggestion,
     one_more: OneMore,
     gains: Gains,
-    qos_targets: QosTargets,
     lasting: Lasting,
 ) -> Suggestion:
     """Add one worthwhile migration of a pod to a node that it prefers, or else of a workload whose
@@ -265,7 +258,7 @@ def _rebalance_workload(
     left: list[NotTaken] = []
     price = one_more.limits.price
     ways = (list_preferring, list_spreading) if one_more.limits.spread else (list_preferring,)
-    for move, worth in chain(*(way(one_more, gains, qos_targets, lasting) for way in ways)):
+    for move, worth in chain(*(way(one_more, gains, lasting) for way in ways)):
         if not price or worth > price:
             return _add_migration(found, move)
         left.append(NotTaken(move.pod, Cause.BELOW_ITS_PRICE.of(worth, price)))

@@ -156,12 +156,17 @@ def order_legs(legs: Iterable[Leg]) -> tuple[Leg, ...]:
     return tuple(ordered)
 
 
-def list_steps(moves: Iterable[Move]) -> Iterator[Step]:
-    """Yield the arrivals and departures of pods at nodes by the migrations."""
+def list_steps(moves: Collection[Move]) -> list[Step]:
+    """Return the arrivals and departures of pods at nodes by the migrations."""
+    departures = [(move.pod, move.source, -1) for move in moves if move.source is not None]
+    return [*((move.pod, move.target, 1) for move in moves), *departures]
+
+
+def list_arrivals(moves: Iterable[Move]) -> Iterator[Step]:
+    """Yield the arrivals of pods at targets and stopovers, as if no pod ever left its source."""
     for move in moves:
-        yield move.pod, move.target, 1
-        if move.source is not None:
-            yield move.pod, move.source, -1
+        for name in {move.target, move.stopover or move.target}:
+            yield move.pod, name, 1
 
 
 def count_edge_changes(moves: Iterable[Move]) -> dict[Workload, int]:

@@ -20,14 +20,13 @@ import numpy as np
 
 from kubedsm.model.deadline import Deadline
 from kubedsm.model.measured import only_in
-from kubedsm.model.model import Node, NodeName, Pod, PodClass, Resources, Tier, Workload
-from kubedsm.model.node_index import Column, Mask, NodeRows, zone_of
+from kubedsm.model.model import NodeName, Pod, PodClass, Tier, Workload
+from kubedsm.model.node_index import Column, FreeCapacity, Mask, NodeRows, zone_of
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.fragmentation import Fragmentation
 from kubedsm.objective.gains import Gains
 from kubedsm.objective.lasting import Lasting
 from kubedsm.objective.load import Floats, LoadGoal, Loads, evenness
-from kubedsm.objective.objective import QosTargets
 from kubedsm.objective.replica_spread import ReplicaSpread, has_default_spread
 from kubedsm.optimizer.moving.edge_items import leaving_turn
 from kubedsm.optimizer.moving.migration_graph import Order
@@ -37,11 +36,11 @@ from kubedsm.optimizer.moving.suggestion import (
     Move,
     MoveKind,
     SuggestLimits,
+    list_arrivals,
     list_steps,
 )
-from kubedsm.optimizer.placing.cloud import score_with
+from kubedsm.optimizer.placing.cloud import scores_with
 from kubedsm.plugins.feasibility import Feasibility
-from kubedsm.plugins.fit import shortages
 from kubedsm.plugins.node_affinity import sum_preferences
 from kubedsm.plugins.plugins import fitting_nodes
 
@@ -71,7 +70,7 @@ class OneMore:
         left = self.limits.without(self.others)
         return left.max_moves > 0 and (tier is not Tier.EDGE or left.max_edge_reorder > 0)
 
-    def list_targets(self, pod: Pod, *, preferred: bool = False) -> list[Node]:
+    def list_targets(self, pod: Pod, *, preferred: bool = False) -> list[NodeName]:
         """Return the other nodes of the tier that accept the pod without a greater preference
         penalty, or (preferred) with a lesser one.
         """
@@ -80,33 +79,24 @@ class OneMore:
             return []
         if self.others and is_ruled(self.snapshot, pod):
             return []  # the other migrations may change feasibility
-        without = self.feasibility.without_pod(pod.uid)
-        taking = set(without.feasible(pod))
-        found = [
-            node
-            for node in self.snapshot.in_turn(source.tier).nodes
-            if node.name in taking
-            and node.name != source.name
-            and not shortages(pod.requests, self.room[node.name])
-            and self._keeps_site(pod, source.name, node.name)
-        ]
-        here, *there = without.penalties(pod, [source.name, *(node.name for node in found)])
-        most = here - int(preferred)
-        return [node for node, penalty in zip(found, there, strict=True) if penalty <= most]
+        index, without = self.snapshot.index, self.feasibility.without_pod(pod.uid)
+        here = index.positions[source.name]
+        open_to = without.taking(pod) & ~self.room.short(pod.requests)
+        if self.sites is not None and pod.workload in self.sited:
+            open_to &= self.sites.codes == self.sites.codes[here]
+        open_to[here] = False
+        at = self.snapshot.in_turn(source.tier).only(open_to).positions
+        penalties = without.penalties_at(pod, np.concatenate(([here], at)))
+        found = at[penalties[1:] <= penalties[0] - int(preferred)]
+        return [index.names[position] for position in found.tolist()]
 
     def is_out_of_time(self) -> bool:
         """Count the computation for one more pod or node; return True after the deadline."""
         return self.deadline.spend(_POD_STEPS + _TARGET_STEPS * len(self.snapshot.nodes))
 
-    def _keeps_site(self, pod: Pod, source: NodeName, target: NodeName) -> bool:
-        if self.sites is None or pod.workload not in self.sited:
-            return True
-        positions, codes = self.snapshot.index.positions, self.sites.codes
-        return bool(codes[positions[source]] == codes[positions[target]])
-
     def keeps_rules(self, move: Move) -> bool:
         """Return True if the migration violates no affinity or spread rule of other pods."""
-        return isinstance(order_migrations(self.feasibility, [move], self.room), Order)
+        return isinstance(order_migrations(self.feasibility, [move], self.room.free), Order)
 
     @cached_property
     def feasibility(self) -> Feasibility:
@@ -114,15 +104,11 @@ class OneMore:
         return Feasibility.of(self.snapshot)
 
     @cached_property
-    def room(self) -> Mapping[NodeName, Resources]:
+    def room(self) -> FreeCapacity:
         """Free capacity of nodes with all migrating pods counted at their targets and stopovers,
         and also still at their sources.
         """
-        room = dict(self.snapshot.free)
-        for move in self.others:
-            for name in {move.target, move.stopover or move.target}:
-                room[name] -= move.pod.requests
-        return room
+        return self.snapshot.room.after(list_arrivals(self.others))
 
 
 def find_crowded(snapshot: Snapshot) -> dict[Workload, list[Pod]]:
@@ -179,7 +165,7 @@ def still_rebalances(snapshot: Snapshot, move: Move) -> bool:
 
 
 def list_spreading(
-    one_more: OneMore, gains: Gains, qos_targets: QosTargets, lasting: Lasting
+    one_more: OneMore, gains: Gains, lasting: Lasting
 ) -> Iterator[tuple[Move, float]]:
     """Yield one migration for each workload that separates replicas sharing a node, with benefit in
     pod-seconds, most important workload first.
@@ -199,7 +185,7 @@ def list_spreading(
         return spread_benefit(spread, pod.workload, source, target)
 
     def turn(crowd: _Crowd) -> tuple[int, bool, float, float, int, Workload]:
-        level, weight = gains.level[crowd.workload], qos_targets(crowd.workload).weight
+        level, weight = gains.level[crowd.workload], gains.qos_targets(crowd.workload).weight
         return level, crowd.part < 1, -weight, -crowd.part, -len(crowd.pods), crowd.workload
 
     spreadable = (c for c in crowds if c.part == 1 or has_default_spread(c.pods[0]))
@@ -234,9 +220,9 @@ def _find_migration(
             yield Move(pod, source, source, None), most * seconds
             return
         targets = {
-            node.name: gain
-            for node in one_more.list_targets(pod, preferred=preferred)
-            if (gain := benefit(pod, node.name)) > 0
+            name: gain
+            for name in one_more.list_targets(pod, preferred=preferred)
+            if (gain := benefit(pod, name)) > 0
         }
         for move in _rank_targets(one_more, spread, pod, targets):
             tidy = not preferred or _keeps_fragmentation(one_more, move)
@@ -283,16 +269,16 @@ def _rank_targets(
     """Yield the migrations of a pod to the targets by decreasing value, then fewest replicas on the
     node, then in the zone, then least cost.
     """
-    snapshot, room = one_more.snapshot, one_more.room
+    snapshot = one_more.snapshot
     source = snapshot.nodes[snapshot.placed[pod.uid]]
     if source.tier is None or not targets:
         return
-    nodes = [snapshot.nodes[name] for name in targets]
+    rows = NodeRows.of((snapshot.nodes[name] for name in targets), one_more.room.free)
     # The ranking cost of each node, as for new pods.
     if source.tier is Tier.EDGE:
-        costs = one_more.fragmentation.added(pod.requests, NodeRows.of(nodes, room)).tolist()
+        costs = one_more.fragmentation.added(pod.requests, rows)
     else:
-        costs = [-score_with(pod.requests, node, room[node.name]) for node in nodes]
+        costs = -scores_with(pod.requests, rows)
     on_node, in_zone = spread.on_node[pod.workload], spread.in_zone[pod.workload]
     ranked = sorted(
         (
@@ -303,7 +289,7 @@ def _rank_targets(
             turn,
             node.name,
         )
-        for turn, (node, cost) in enumerate(zip(nodes, costs, strict=True))
+        for turn, (node, cost) in enumerate(zip(rows.nodes, costs.tolist(), strict=True))
     )
     kind = MoveKind.between(source.tier, source.tier)
     for *_, name in ranked:
@@ -338,7 +324,7 @@ def _is_preferred(snapshot: Snapshot, move: Move) -> bool:
 
 
 def list_preferring(
-    one_more: OneMore, gains: Gains, qos_targets: QosTargets, lasting: Lasting
+    one_more: OneMore, gains: Gains, lasting: Lasting
 ) -> Iterator[tuple[Move, float]]:
     """Yield one migration for each workload to a node that the pod prefers by its node affinity,
     with benefit in pod-seconds, most important workload first.
@@ -369,7 +355,7 @@ def list_preferring(
         return float(parts[positions[target]] - parts[positions[snapshot.placed[pod.uid]]])
 
     def turn(workload: Workload) -> tuple[int, float, Workload]:
-        return gains.level[workload], -qos_targets(workload).weight, workload
+        return gains.level[workload], -gains.qos_targets(workload).weight, workload
 
     for workload in sorted(found, key=turn):
         pods = sorted(found[workload], key=lambda each: (-each[1], *leaving_turn(each[0])))
@@ -424,7 +410,7 @@ def _list_balancing(
     for loss, number, target in sorted(found):
         pod, name = pods[number], nodes.names[target]
         if number not in open_to:
-            open_to[number] = {node.name for node in one_more.list_targets(pod)}
+            open_to[number] = set(one_more.list_targets(pod))
         kind = MoveKind.between(tier, tier)
         move = Move(pod, nodes.names[source], name, kind, load_scores=(here, here - loss))
         harmless = name in open_to[number] and _is_harmless(one_more, move)
@@ -446,12 +432,10 @@ def _is_harmless(one_more: OneMore, move: Move) -> bool:
 
 def _keeps_fragmentation(one_more: OneMore, move: Move) -> bool:
     """Return whether the migration does not fragment the edge, if that is a reason to migrate."""
-    snapshot, ends = one_more.snapshot, [move.source or move.target, move.target]
     if not one_more.limits.defragment or move.kind is not MoveKind.EDGE_TO_EDGE:
         return True
-    both = snapshot.in_turn(Tier.EDGE).only(snapshot.index.match_names(ends))
-    after = attrs.evolve(both, room=snapshot.room.after(list_steps([move])))
-    return one_more.fragmentation.of(after) <= one_more.fragmentation.of(both)
+    edge = one_more.snapshot.in_turn(Tier.EDGE)
+    return one_more.fragmentation.added_by(list_steps([move]), edge) <= 0
 
 
 def is_still_worthwhile(snapshot: Snapshot, goal: LoadGoal | None, move: Move) -> bool:

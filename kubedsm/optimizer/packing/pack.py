@@ -22,6 +22,7 @@ from kubedsm.objective.fragmentation import Ints
 from kubedsm.objective.gains import Gains
 from kubedsm.objective.objective import Objective, QosTargets
 from kubedsm.optimizer.matching.match import Bounds
+from kubedsm.optimizer.moving.edge_items import list_by_node
 from kubedsm.optimizer.moving.migration_graph import (
     Order,
     break_cycles_greedily,
@@ -108,7 +109,7 @@ def trim_plan(problem: ClusterProblem, plan: Plan, deadline: Deadline) -> Plan:
     gone = (*plan.evicted, *(move.pod for move in plan.moves))
     room, needless = problem.room_after(count_loads_after(problem, plan)), list[Uid]()
     for pod in gone:
-        row, asks = problem.row_of[pod.node_name or ""], problem.asks_of(pod)
+        row, asks = problem.row_of[pod.node_name], problem.asks_of(pod)
         if (room[row] >= asks).all():
             room[row] -= asks
             needless.append(pod.uid)
@@ -136,11 +137,10 @@ def _make_feasible(
 ) -> Plan:
     """Return the feasible part of the plan, by available capacity and migration order."""
     refused: Refused = ()
-    free = dict(problem.snapshot.free)
-    for pod in evicted:
-        if pod.node_name is not None:
-            free[pod.node_name] += pod.requests
-    order = _order_startable(problem, moves, free)
+    gone = [(pod, pod.node_name, -1) for pod in evicted if pod.node_name is not None]
+    free = problem.snapshot.room.after(gone).free
+    room = problem.room_after(count_loads_after(problem, Plan(evicted=evicted)))
+    order = _order_startable(problem, moves, free, room)
     before = count_loads_after(problem, Plan(order.moves, evicted=evicted))
     came = _place_awaited(problem, awaited, problem.room_after(before))
     if problem.rules is not None:
@@ -175,15 +175,16 @@ def _assign_pods(problem: ClusterProblem, loads: Ints) -> tuple[Moves, Moves, tu
     moving = problem.count_kept(loads) - np.minimum(loads, problem.old).sum(axis=0)
     for kind in np.flatnonzero((changes != 0).any(axis=0)).tolist():
         column, number = changes[:, kind], int(moving[kind])
+        running = list_by_node(problem.kinds[kind].pods)
         leaving = [
             pod
             for row in np.flatnonzero(column < 0).tolist()
-            for pod in problem.running[kind][row][int(column[row]) :]
+            for pod in running[problem.nodes[row].name][int(column[row]) :]
         ]
         places = np.repeat(np.arange(len(column)), np.maximum(column, 0)).tolist()
         # A migrating pod needs capacity next to its old one: roomiest nodes first.
         places.sort(key=lambda row: (-int(room[row].min()), row))
-        names = [problem.names[row] for row in places]
+        names = [problem.nodes[row].name for row in places]
         for pod, name in zip(leaving[:number], names, strict=False):
             source = pod.node_name
             if source is not None:
@@ -196,14 +197,16 @@ def _assign_pods(problem: ClusterProblem, loads: Ints) -> tuple[Moves, Moves, tu
 
 
 def _order_startable(
-    problem: ClusterProblem, moves: Moves, free: Mapping[NodeName, Resources]
+    problem: ClusterProblem, moves: Moves, free: Mapping[NodeName, Resources], room: Ints
 ) -> Order:
     """Return the migrations that can be executed, in execution order, with stopovers where
     necessary.
+
+    room: the free capacity as an array, nodes x resources.
     """
     while True:
         needs = find_needs(moves, free)
-        spare = problem.rows_of(free)
+        spare = room.copy()
         for move in moves:
             spare[problem.row_of[move.target]] -= problem.asks_of(move.pod)
         find_stopover = partial(_reserve_stopover, problem, spare)
@@ -220,12 +223,12 @@ def _reserve_stopover(problem: ClusterProblem, spare: Ints, move: Move) -> NodeN
     spare: shape (nodes, resources), capacity available next to all arriving pods.
     """
     fitting = problem.list_fitting(move.pod, spare)
-    fitting = [row for row in fitting if problem.names[row] not in (move.source, move.target)]
+    fitting = [row for row in fitting if problem.nodes[row].name not in (move.source, move.target)]
     if not fitting:
         return None
     row = max(fitting, key=lambda row: (spare[row].min(), -row))
     spare[row] -= problem.asks_of(move.pod)
-    return problem.names[row]
+    return problem.nodes[row].name
 
 
 def _place_awaited(problem: ClusterProblem, awaited: Moves, room: Ints) -> Moves:
@@ -243,7 +246,7 @@ def _place_awaited(problem: ClusterProblem, awaited: Moves, room: Ints) -> Moves
         row = meant.get(pod.uid)
         if row not in fitting:
             row = min(fitting, key=lambda at: (int(room[at].min()), at))
-        found.append(Move(pod, None, problem.names[row], None))
+        found.append(Move(pod, None, problem.nodes[row].name, None))
         room[row] -= problem.asks_of(pod)
     return tuple(found)
 
@@ -373,16 +376,15 @@ def _search_loads(
     deadline: Deadline,
 ) -> Refused:
     """Improve the plan by local search and solver; return placements rejected by constraints."""
-    search = Search(problem)
-    search.start(choice.loads)
+    search = Search(problem, choice.loads)
     search.improve_by_steps(deadline.part(_STEPPING), choice.carries_out)
     search.improve(deadline.part(_SEARCHING))
-    refused = choice.offer(search.loads)
+    refused = choice.offer(search.loads).refused
     if solver is None:
         return refused
     loads, found = phases.solve_goals(solver, deadline, search.loads)
     known.append(found)
-    return refused + choice.offer(loads)
+    return refused + choice.offer(loads).refused
 
 
 class _Choice:
@@ -396,15 +398,11 @@ class _Choice:
         """Convert the loads (pod counts, nodes x kinds) to a plan, kept if best; return True if the
         plan places as many pods as the loads.
         """
-        plan = self._offer_plan(loads)
+        plan = self.offer(loads)
         after = count_loads_after(self._problem, plan)
         return self._problem.count_placed(after) >= self._problem.count_placed(loads)
 
-    def offer(self, loads: Ints) -> Refused:
-        """Evaluate the loads as a plan, keeping the better plan; return rejected placements."""
-        return self._offer_plan(loads).refused
-
-    def _offer_plan(self, loads: Ints) -> Plan:
+    def offer(self, loads: Ints) -> Plan:
         """Return the plan of the loads, recorded if it is the best plan placing more pods."""
         problem, plan = self._problem, make_plan(self._problem, loads, gaps=self._gaps)
         after = count_loads_after(problem, plan)

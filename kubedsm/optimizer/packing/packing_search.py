@@ -48,7 +48,8 @@ class _Found(NamedTuple):
 class Search:
     """State of the large-neighbourhood search: the current placement and unplaced pods."""
 
-    def __init__(self, problem: ClusterProblem) -> None:
+    def __init__(self, problem: ClusterProblem, loads: Ints) -> None:
+        """Begin the search with a placement: pod counts, nodes x kinds."""
         #: scarce resources
         scarce = (problem.requests > 0).any(axis=0) & (
             problem.free.min(axis=0) < problem.counts @ problem.requests
@@ -63,11 +64,15 @@ class Search:
         self._old = problem.old.tolist()
         self._spare = (problem.counts - problem.least).tolist()
         #: kinds of the pods by row; unschedulable kinds are in `_out`
-        self._on: list[list[int]] = []
+        self._on = [
+            [kind for kind, number in enumerate(row) for _ in range(number)]
+            for row in loads.tolist()
+        ]
         #: available capacity by row
-        self._spare_room: list[float] = []
-        self._out: list[int] = []
-        self._rounds = _ROUNDS + _ROUNDS_A_NODE * len(problem.names)
+        self._spare_room = [self._room_beside(row, kinds) for row, kinds in enumerate(self._on)]
+        left = (problem.counts - loads.sum(axis=0)).tolist()
+        self._out = [kind for kind, number in enumerate(left) for _ in range(number)]
+        self._rounds = _ROUNDS + _ROUNDS_A_NODE * len(problem.nodes)
         self._random = _random_numbers()
 
     @property
@@ -77,15 +82,6 @@ class Search:
             for kind in kinds:
                 loads[row, kind] += 1
         return loads
-
-    def start(self, loads: Ints) -> None:
-        self._on = [
-            [kind for kind, number in enumerate(row) for _ in range(number)]
-            for row in loads.tolist()
-        ]
-        self._spare_room = [self._room_beside(row, kinds) for row, kinds in enumerate(self._on)]
-        left = (self._problem.counts - loads.sum(axis=0)).tolist()
-        self._out = [kind for kind, number in enumerate(left) for _ in range(number)]
 
     def improve(self, deadline: Deadline) -> None:
         """Improve the packing until the deadline: first place more pending pods, then migrate fewer

@@ -1,6 +1,6 @@
 """Packing problem: movable and pending pods of the whole cluster as one placement problem."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from functools import cache, cached_property
 from typing import Self
 
@@ -11,7 +11,6 @@ from kubedsm.model.model import (
     NodeName,
     Pod,
     PodClass,
-    Resources,
     Tier,
     Workload,
     serving_order,
@@ -104,23 +103,6 @@ class ClusterProblem(PlacementProblem):
         )
 
     @cached_property
-    def names(self) -> tuple[NodeName, ...]:
-        return tuple(node.name for node in self.nodes)
-
-    @cached_property
-    def running(self) -> tuple[Mapping[int, tuple[Pod, ...]], ...]:
-        """Running pods of each group of interchangeable pods, by position of their node, oldest
-        first.
-        """
-        found = tuple(dict[int, tuple[Pod, ...]]() for _ in self.kinds)
-        for of_kind, kind in zip(found, self.kinds, strict=True):
-            for pod in kind.pods:
-                if pod.node_name is not None:
-                    row = self.row_of[pod.node_name]
-                    of_kind[row] = (*of_kind.get(row, ()), pod)
-        return found
-
-    @cached_property
     def waiting(self) -> tuple[tuple[Pod, ...], ...]:
         """Pending pods of each kind (group of interchangeable pods), oldest first."""
         kinds = self.kinds
@@ -133,11 +115,6 @@ class ClusterProblem(PlacementProblem):
         asks: Ints = self.requests[self.kind_of[pod.uid]]
         return asks
 
-    def rows_of(self, free: Mapping[NodeName, Resources]) -> Ints:
-        """Return available capacity as an array (nodes x resources), including negative amounts."""
-        listed = [free[name] for name in self.names]
-        return np.stack([column_of(listed, axis) for axis in self.axes], axis=1)
-
     def room_after(self, loads: Ints) -> Ints:
         """Return the available capacity (nodes x resources) after placing the given pod counts; may
         be negative.
@@ -147,14 +124,12 @@ class ClusterProblem(PlacementProblem):
 
     @cached_property
     def _free(self) -> Ints:
-        return self.rows_of(self.snapshot.free)
+        listed = [self.snapshot.free[node.name] for node in self.nodes]
+        return np.stack([column_of(listed, axis) for axis in self.axes], axis=1)
 
     def list_fitting(self, pod: Pod, room: Ints) -> list[int]:
         """Return the positions of nodes accepting the pod with the given available capacity."""
-        kind = self.kind_of[pod.uid]
-        asks = self.requests[kind]
-        enough = ((room >= asks) | (asks == 0)).all(axis=1)
-        found: list[int] = np.flatnonzero(enough & (self.most[:, kind] > 0)).tolist()
+        found: list[int] = np.flatnonzero(self.open_to(self.kind_of[pod.uid], room)).tolist()
         return found
 
     def without(self, refused: Iterable[tuple[Pod, NodeName]]) -> Self:
@@ -163,7 +138,7 @@ class ClusterProblem(PlacementProblem):
         """
         most = self.most.copy()
         for pod, node in refused:
-            at = self.names.index(node), self.kind_of[pod.uid]
+            at = self.row_of[node], self.kind_of[pod.uid]
             most[at] = self.old[at]
         return attrs.evolve(self, most=most)
 

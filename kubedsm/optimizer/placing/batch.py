@@ -50,7 +50,7 @@ from kubedsm.optimizer.placing.cloud import (
     CloudRoom,
     SampledNodes,
     Sampling,
-    allocation_scores,
+    scores_with,
 )
 from kubedsm.optimizer.placing.decision import Binding, Choice, Decision, make_decision, room_after
 from kubedsm.optimizer.placing.replica_spreading import ReplicaLadders
@@ -73,10 +73,7 @@ def _least_allocated(
     """Return the position of the least allocated candidate node; all have sufficient capacity."""
     if not len(nodes.positions):
         return None
-    basic = ("cpu", "memory")
-    size = nodes.allocatable(basic)
-    more = np.array([requests.cpu, requests.memory], dtype=np.int64)
-    scores = allocation_scores(size, size - nodes.free(basic) + more)
+    scores = scores_with(requests, nodes)
     best = int(np.lexsort((-scores, company[nodes.positions], penalties[nodes.positions]))[0])
     return int(nodes.positions[best])
 

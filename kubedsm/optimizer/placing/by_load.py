@@ -79,12 +79,15 @@ def balance_by_load(
     }
     if any(len(found) < len(snapshot.nodes) for found in unplaced.values()):
         return decision
-    edge = snapshot.in_turn(Tier.EDGE, room_after(snapshot, bindings))
+    arrivals = [(pod, node, 1) for pod, node, _ in bindings]
+    departures = [(pod, node, -1) for pod, node, _ in decision.bindings]
+    edge = snapshot.in_turn(Tier.EDGE, room_after(snapshot, decision.bindings))
+    added = Fragmentation(measure, request_mix(snapshot)).added_by(arrivals + departures, edge)
     return attrs.evolve(
         decision,
         bindings=tuple(bindings),
         unplaced=unplaced,
-        fragmentation=Fragmentation(measure, request_mix(snapshot)).of(edge),
+        fragmentation=decision.fragmentation + added,
         proof=attrs.evolve(
             decision.proof,
             preferences=decision.proof.preferences and decision.plain,

@@ -12,8 +12,8 @@ from functools import cached_property, reduce
 import attrs
 import numpy as np
 
-from kubedsm.model.model import Node, Resources, Tier
-from kubedsm.model.node_index import Mask, NodeIndex, nodes_to_find, window
+from kubedsm.model.model import Resources, Tier
+from kubedsm.model.node_index import Mask, NodeIndex, NodeRows, nodes_to_find, window
 from kubedsm.objective.fragmentation import Ints
 from kubedsm.optimizer.matching.best_fit import order_by_size
 from kubedsm.optimizer.matching.match import (
@@ -97,14 +97,6 @@ def allocation_score(allocatable: list[int], requested: list[int]) -> int:
     return sum(scores) // len(scores) if scores else 0
 
 
-def score_with(requests: Resources, node: Node, free: Resources) -> int:
-    """Return the LeastAllocated score of a node after one more pod, given available capacity."""
-    size = node.allocatable
-    cpu, memory = size.cpu - max(0, free.cpu), size.memory - max(0, free.memory)
-    requested = [cpu + requests.cpu, memory + requests.memory]
-    return allocation_score([size.cpu, size.memory], requested)
-
-
 def allocation_scores(allocatable: Ints, requested: Ints) -> Ints:
     """Return LeastAllocated scores of nodes; both arrays have the shape (nodes, 2)."""
     exists = allocatable > 0
@@ -112,6 +104,13 @@ def allocation_scores(allocatable: Ints, requested: Ints) -> Ints:
     scores = np.where(requested <= size, (size - requested) * _MAX_NODE_SCORE // size, 0)
     number = exists.sum(axis=1)
     return np.asarray((scores * exists).sum(axis=1) // np.maximum(number, 1))
+
+
+def scores_with(requests: Resources, nodes: NodeRows) -> Ints:
+    """Return the LeastAllocated score of each node after one more pod."""
+    size, free = (of(("cpu", "memory")) for of in (nodes.allocatable, nodes.free))
+    more = np.array([requests.cpu, requests.memory], dtype=np.int64)
+    return allocation_scores(size, size - free + more)
 
 
 def place_least_allocated(problem: PlacementProblem, counts: Ints) -> Ints:

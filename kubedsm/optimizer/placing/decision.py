@@ -153,7 +153,7 @@ def make_decision(
             placed = place_by_gain(columns, members, spread)
             return _decide_by_gain(edge, cloud, placed, bounds, replicas)
         made = attrs.evolve(made, proof=attrs.evolve(Proof(), spread=False, fragmentation=False))
-    proof, parts = made.proof, divide_pods(columns, cloud.problem, made)
+    proof, parts = made.proof, divide_placement(columns, cloud.problem, made)
     if replicas is None:
         targets = [problem.targets(of, pods) for problem, of, pods in parts]
     else:
@@ -165,7 +165,7 @@ def make_decision(
     return Choice((*targets[0], *targets[1]), proof, made.certificates)
 
 
-def divide_pods(
+def divide_placement(
     columns: Columns, cloud: PlacementProblem, placement: Placement
 ) -> tuple[tuple[PlacementProblem, Ints, list[list[Pod]]], ...]:
     """Return the problem, the pod counts by node, and the pods by group of edge and of cloud."""

@@ -127,14 +127,6 @@ class Placement:
     #: lower bound of the edge's charges
     charged: int = 0
 
-    @property
-    def on_edge_of(self) -> Counter[Workload]:
-        """Number of each workload's pods placed on the edge."""
-        number: Counter[Workload] = Counter()
-        for (workload, _), of_kind in self.picks.items():
-            number[workload] += of_kind
-        return number
-
 
 def best_by_heuristics(
     edge: PlacementProblem,
@@ -247,10 +239,12 @@ def _rate_placement(
     """Return the objective value of a placement: placed pods in scheduling order, QoS by level, and
     preferences.
     """
-    on_edge, in_cloud = placement.on_edge, placement.in_cloud
+    on_edge, in_cloud, at_edge = placement.on_edge, placement.in_cloud, Counter[Workload]()
+    for (workload, _), number in placement.picks.items():
+        at_edge[workload] += number
     placed = on_edge.sum(axis=0) + in_cloud.sum(axis=0)
     penalty = int((edge.penalties * on_edge).sum() + (cloud.penalties * in_cloud).sum())
-    return _by_turn(edge, placed), _by_level(members, placement.on_edge_of), -penalty
+    return _by_turn(edge, placed), _by_level(members, at_edge), -penalty
 
 
 def _best_standing(problem: PlacementProblem, members: Sequence[Demand]) -> Standing:

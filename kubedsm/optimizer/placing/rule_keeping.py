@@ -21,8 +21,8 @@ from kubedsm.model.node_index import Mask
 from kubedsm.model.residents import Selection
 from kubedsm.optimizer.placing.batch import Batch, Placed
 from kubedsm.optimizer.placing.decision import Choice
-from kubedsm.optimizer.placing.settling import Kept, Settling
-from kubedsm.plugins.feasibility import EquivalenceClass, Feasibility, Rejection
+from kubedsm.optimizer.placing.settling import Settling
+from kubedsm.plugins.feasibility import EquivalenceClass, Feasibility
 
 #: Rounds of serving unschedulable pods first, and of removing pods that break constraints.
 _ROUNDS = 3
@@ -142,6 +142,22 @@ def _list_domains(key: str, group: Iterable[Pod], settling: Settling) -> list[Ma
     return [column.codes == code for code in best[:_DOMAINS].tolist() if number[code]]
 
 
+@attrs.frozen(eq=False)
+class Kept:
+    """Placement of a batch that satisfies affinity, spread and port rules between pods."""
+
+    settling: Settling
+    #: whether all is as planned, and keeps the constraints with all the others in place
+    as_planned: bool
+    #: all pods keep their constraints in the end
+    sound: bool = True
+
+    @property
+    def placed(self) -> tuple[Placed, ...]:
+        """Pods and their nodes, in an order that the constraints allow."""
+        return tuple(self.settling.placed.values())
+
+
 def keep_rules(
     batch: Batch, feasibility: Feasibility, choice: Choice, *, restart: bool = True
 ) -> Kept:
@@ -152,18 +168,17 @@ def keep_rules(
     Greater turns are placed first. After the deadline, remaining pods are placed in turn, and
     subsequent pods may violate constraints of preceding pods.
     """
-    planned = [(binding.pod, binding.node) for binding in batch.bindings(choice)]
+    deadline = batch.bounds.deadline
+    begin = partial(Settling.of, batch, feasibility, deadline)
+    settling, planned = begin(), [(b.pod, b.node) for b in batch.bindings(choice)]
     wanted = {pod.uid: node for pod, node in planned}
     if not any(pod.pod_class.rules.speaks_of_others for pod in batch.pods):
-        left_over = [pod for pod in batch.pods if pod.uid not in wanted]
-        return Kept(
-            tuple(planned), _list_rejections(feasibility, planned, left_over), as_planned=True
-        )
+        for pod, node in planned:
+            settling.put(pod, node)
+        return Kept(settling, as_planned=True)
     ordered = sorted(batch.pods, key=batch.turn, reverse=True)
     by_turn = [list(level) for _, level in groupby(ordered, key=batch.turn)]
-    proven, deadline = choice.proof.placed, batch.bounds.deadline
-    begin = partial(Settling.of, batch, feasibility, deadline)
-    settling, settled = begin(), True
+    proven, settled = choice.proof.placed, True
     try:
         for levels in ([ordered], by_turn) if proven and len(by_turn) > 1 else (by_turn,):
             settling = begin()
@@ -179,7 +194,7 @@ def keep_rules(
     if restart and settled and not as_planned:
         most = wanted if proven else {pod.uid for pod in ordered}
         settling = restart_batch(settling, ordered, wanted, most, partial(begin, forgetful=True))
-    return settling.keep(as_planned=as_planned, sound=settled and not settling.forgetful)
+    return Kept(settling, as_planned, sound=settled and not settling.forgetful)
 
 
 def _settle_levels(
@@ -198,12 +213,3 @@ def _settle_levels(
             break
     while settling.make_sound():  # each time with fewer pods
         pass
-
-
-def _list_rejections(
-    feasibility: Feasibility, placed: Iterable[Placed], left_over: Sequence[Pod]
-) -> dict[Uid, dict[NodeName, Rejection]]:
-    if left_over:
-        for pod, node in placed:
-            feasibility = feasibility.with_pod(pod, node)
-    return {pod.uid: feasibility.rejections(pod) for pod in left_over}

@@ -7,13 +7,13 @@ each pod satisfies its constraints at arrival satisfies the rows, so upper bound
 Feasibility is verified by sequential placement (`settling`).
 """
 
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Self, TypeVar
 
 import attrs
 import numpy as np
 
-from kubedsm.model.model import Pod, PodAffinityTerm, SpreadConstraint
+from kubedsm.model.model import NodeName, Pod, PodAffinityTerm, SpreadConstraint, Uid
 from kubedsm.model.node_index import MISSING, Codes, Ints, Mask, Positions
 from kubedsm.model.residents import Selection
 from kubedsm.optimizer.matching.match import Bounds
@@ -33,18 +33,18 @@ from kubedsm.optimizer.placing.batch_mip import (
     build_programme,
     derive_proof,
 )
-from kubedsm.optimizer.placing.decision import Binding, Choice, Decision, divide_pods
+from kubedsm.optimizer.placing.decision import Choice, Decision, divide_placement
 from kubedsm.optimizer.placing.heuristics import Placement
 from kubedsm.optimizer.placing.replica_spreading import TierAssignment
-from kubedsm.optimizer.placing.rule_keeping import keep_rules
-from kubedsm.optimizer.placing.settling import Kept, place_one_at_a_time
+from kubedsm.optimizer.placing.rule_keeping import Kept, keep_rules
+from kubedsm.optimizer.placing.settling import place_one_at_a_time
 from kubedsm.optimizer.placing.site_columns import Columns
 from kubedsm.optimizer.placing.split import list_demands
 from kubedsm.optimizer.programming.in_order import MOST_VARIABLES, Proof, maximise_in_order
 from kubedsm.optimizer.programming.programme import Rows
 from kubedsm.plugins.feasibility import Feasibility
 from kubedsm.plugins.fit import ports_clash
-from kubedsm.plugins.plugin import EquivalenceClass, Scene, node_labels
+from kubedsm.plugins.plugin import EquivalenceClass, Rejection, Scene, node_labels
 from kubedsm.plugins.spread import Domains, domains_of
 from kubedsm.plugins.volumes import is_shared_disk
 
@@ -376,10 +376,9 @@ class _Ruled:
         Then nodes are also chosen without penalties, since penalties must not cost placed pods or
         QoS.
         """
-        liked, bounds = self.group_kinds(), self.batch.bounds
+        liked = self.group_kinds()
         # The constraints between pods need the rest of the time.
-        early = attrs.evolve(bounds, deadline=bounds.deadline.part(0.25))
-        batch = attrs.evolve(self.batch, bounds=early)
+        batch = attrs.evolve(self.batch, bounds=self.batch.bounds.part(0.25))
         choice = batch.choice(liked)
         if choice.proven or not any(kind.penalties for kind in liked):
             return choice, False
@@ -406,14 +405,13 @@ class _Ruled:
         rows = self.batch.edge + self.batch.cloud
         whole = PlacementProblem.of(batch_kinds, rows)
         # The rest of the time is for restarts without the solver.
-        bounds = attrs.evolve(self.batch.bounds, deadline=self.batch.bounds.deadline.part(0.5))
+        bounds = self.batch.bounds.part(0.5)
         if len(rows.positions) * len(batch_kinds) > _MANY:
-            part = attrs.evolve(bounds, deadline=bounds.deadline.part(0.5))
             likes = [self.feasibility.equivalence(kind.pods[0]) for kind in batch_kinds]
             some = self.feasibility.index.match_names(node for _, node in first.kept.placed)
             few = sample_classes(whole, likes, self.feasibility.scene, _MANY // len(batch_kinds))
             some[rows.positions[few]] = True
-            for attempt in self._solve_on(some, batch_kinds, first, part):
+            for attempt in self._solve_on(some, batch_kinds, first, bounds.part(0.5)):
                 yield attrs.evolve(attempt, bounding=False)
         if len(rows.positions) * len(batch_kinds) <= MOST_VARIABLES:
             every = self.feasibility.index.every()
@@ -467,7 +465,7 @@ class _Ruled:
             return None
         on_edge, in_cloud = np.split(found.values[made.loads], [len(edge.nodes)])
         placement = Placement(made.picks(found.values), on_edge, in_cloud)
-        parts = divide_pods(Columns.of_kinds(edge), cloud, placement)
+        parts = divide_placement(Columns.of_kinds(edge), cloud, placement)
         if batch.spread is None:
             targets = [problem.targets(of, pods) for problem, of, pods in parts]
         else:
@@ -479,13 +477,13 @@ class _Ruled:
 
     def merit(self, attempt: Attempt) -> tuple[object, ...]:
         """Sort key of attempts: satisfied constraints before QoS, unless time is exceeded."""
-        placed, worth = self.batch.standing(self.bindings(attempt.kept))
+        placed, worth = self.batch.standing(self.batch.bindings_at(attempt.kept.placed))
         sound = attempt.kept.sound and attempt.choice.proof.qos
         return placed, sound, worth, attempt.kept.as_planned
 
     def proof(self, attempt: Attempt, bounding: Iterable[Choice]) -> Proof:
         """Return the proof of optimality; bounding: choices with the greatest possible value."""
-        bindings = self.bindings(attempt.kept)
+        bindings = self.batch.bindings_at(attempt.kept.placed)
         proof, reached = self.batch.plain_proof(bindings), self.batch.standing(bindings)
         if attempt.kept.as_planned and attempt.bounding:
             proof = proof.or_else(attempt.choice.proof)
@@ -499,14 +497,14 @@ class _Ruled:
     def one_at_a_time(self) -> Kept:
         """Return the placement by one-pod-at-a-time scheduling, the lower bound for decisions."""
         settling = place_one_at_a_time(self.batch, self.feasibility)
-        return settling.keep(as_planned=False, sound=settling.sound)
+        return Kept(settling, as_planned=False, sound=settling.sound)
 
     def decision(self, kept: Kept, proof: Proof, set_aside: Sequence[Pod]) -> Decision:
         """Convert a repaired placement to the placement decision on the batch."""
-        batch, bindings = self.batch, self.bindings(kept)
-        unplaced = {**kept.rejections, **(batch.why_not(bindings, set_aside) if set_aside else {})}
+        batch, bindings = self.batch, self.batch.bindings_at(kept.placed)
+        out = [pod for pod in batch.pods if pod.uid not in kept.settling.placed]
+        unplaced: dict[Uid, Mapping[NodeName, Rejection]] = {
+            pod.uid: kept.settling.rejections(pod) for pod in out
+        }
+        unplaced |= batch.why_not(bindings, set_aside) if set_aside else {}
         return batch.decision(bindings, unplaced, proof)
-
-    def bindings(self, kept: Kept) -> tuple[Binding, ...]:
-        """Return the bindings in an order in which each pod's rules hold when the pod arrives."""
-        return self.batch.bindings_at(kept.placed)

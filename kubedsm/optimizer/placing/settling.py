@@ -6,6 +6,7 @@ Here the constraints of all pods of a batch are satisfied in the final state.
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cached_property
 from typing import Any, Self
 
 import attrs
@@ -13,8 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from kubedsm.model.deadline import NO_DEADLINE, Deadline
-from kubedsm.model.model import NodeName, Pod, PodAffinityTerm, SchedulingRules, Tier, Uid, Workload
-from kubedsm.model.node_index import FreeCapacity, Ints, Mask, NodeIndex, Positions
+from kubedsm.model.model import NodeName, Pod, SchedulingRules, Tier, Uid, Workload
+from kubedsm.model.node_index import FreeCapacity, Ints, Mask, NodeIndex, Positions, Step
 from kubedsm.model.residents import Selection, wishes_of
 from kubedsm.model.surroundings import Surroundings
 from kubedsm.objective.replica_spread import ReplicaSpread, has_default_spread
@@ -38,8 +39,7 @@ class OpenNodes:
     def __init__(
         self, feasibility: Feasibility, surroundings: Surroundings, batch: Iterable[Pod]
     ) -> None:
-        #: arrivals (True) and departures
-        self._steps: list[tuple[Pod, NodeName, bool]] = []
+        self._steps: list[Step] = []
         #: state after the first `_taken` steps
         self._known = feasibility
         self._before = feasibility
@@ -69,8 +69,8 @@ class OpenNodes:
 
     @property
     def feasibility(self) -> Feasibility:
-        for pod, node, came in self._steps[self._taken :]:
-            if came:
+        for pod, node, by in self._steps[self._taken :]:
+            if by > 0:
                 self._known = self._known.with_pod(pod, node)
             else:
                 self._known = self._known.without_pod(pod.uid)
@@ -102,15 +102,10 @@ class OpenNodes:
         penalties[nodes] = self.feasibility.penalties_at(pod, nodes)
         return penalties
 
-    def put(self, pod: Pod, node: NodeName) -> None:
-        self._add_step(pod, node, came=True)
-
-    def take(self, pod: Pod, node: NodeName) -> None:
-        self._add_step(pod, node, came=False)
-
-    def _add_step(self, pod: Pod, node: NodeName, *, came: bool) -> None:
-        self._steps.append((pod, node, came))
-        for what in self._list_contended(self._likes[pod.uid]):
+    def add_step(self, step: Step) -> None:
+        """Count the arrival or departure of a pod of the batch at a node."""
+        self._steps.append(step)
+        for what in self._list_contended(self._likes[step[0].uid]):
             self._changed[what] = len(self._steps)
 
     def _concerns(self, comer: EquivalenceClass, like: EquivalenceClass) -> bool:
@@ -119,16 +114,11 @@ class OpenNodes:
         known = self._concerning.get(pair)
         if known is None:
             theirs, own = comer.rules, like.rules
-            known = self._concerning[pair] = (
-                any(self._is_about(term, comer) for term in own.affinity)
-                or any(self._is_about(term, comer) for term in own.anti_affinity)
-                or any(self._is_about(term, like) for term in theirs.anti_affinity)
-            )
+            known = self._concerning[pair] = any(
+                comer.is_selected(term, self._surroundings)
+                for term in (*own.affinity, *own.anti_affinity)
+            ) or any(like.is_selected(term, self._surroundings) for term in theirs.anti_affinity)
         return known
-
-    def _is_about(self, term: PodAffinityTerm, like: EquivalenceClass) -> bool:
-        selection = Selection.of(term)
-        return selection.covers(like.namespace, like.label_map, self._surroundings)
 
     def _list_contended(self, like: EquivalenceClass) -> frozenset[_Contended]:
         """Return what pods of the class compete for: host ports, disks, claims and storage."""
@@ -152,22 +142,6 @@ _TRIES = 8
 #: in words of ours: kube-scheduler would let the pods of the batch go against each other
 _SPREAD = "PodTopologySpread"
 UPSETS = "node(s) would violate the scheduling rules of another pod of the batch"
-
-
-@attrs.frozen(slots=True)
-class Kept:
-    """Placement of a batch that satisfies affinity, spread and port rules between pods, with the
-    nodes' rejections of unplaced pods.
-    """
-
-    #: placements in an order that the constraints allow
-    placed: tuple[Placed, ...]
-    #: rejections of unschedulable pods by every node
-    rejections: Mapping[Uid, Mapping[NodeName, Rejection]]
-    #: whether all is as planned, and keeps the constraints with all the others in place
-    as_planned: bool
-    #: all pods keep their constraints in the end
-    sound: bool = True
 
 
 @attrs.define
@@ -209,7 +183,6 @@ class Settling:
     edge: defaultdict[Workload, Counter[str]] = attrs.field(
         factory=lambda: defaultdict(Counter[str])
     )
-    on_edge: Mask = attrs.field(init=False)
 
     @classmethod
     def of(
@@ -234,9 +207,9 @@ class Settling:
             forgetful,
         )
 
-    @on_edge.default
-    def _edge_nodes(self) -> Mask:
-        return np.array([node.tier is Tier.EDGE for node in self.nodes.nodes], dtype=np.bool_)
+    @cached_property
+    def on_edge(self) -> Mask:
+        return self.nodes.at(self.nodes.of_tier(Tier.EDGE))
 
     @property
     def _steps(self) -> int:
@@ -333,7 +306,7 @@ class Settling:
             gain = self.gain(pod)
             if self.on_edge[self.nodes.positions[node]] or np.max(gain) <= 0:
                 continue
-            if any(s.covers(pod.namespace, pod.labels, self.surroundings) for s in looks):
+            if self._is_selected(pod, looks):
                 continue
             self._take_out(pod)
             best = self._best_node(pod)
@@ -376,12 +349,6 @@ class Settling:
             upsets = Rejection(rule, (UPSETS,))
             found = {name: found.get(name, upsets) for name in self.nodes.names}
         return found
-
-    def keep(self, *, as_planned: bool, sound: bool) -> Kept:
-        """Return the placement so far, with the rejections of the other pods."""
-        out = [pod for pod in self.batch.pods if pod.uid not in self.placed]
-        rejections = {pod.uid: self.rejections(pod) for pod in out}
-        return Kept(tuple(self.placed.values()), rejections, as_planned, sound)
 
     def make_sound(self) -> bool:
         """Move or remove placed pods until all rules between pods are satisfied; return True if any
@@ -453,9 +420,7 @@ class Settling:
         """Return the last pod of a lesser turn affected by the given pod's constraints."""
         looks = tuple(_selections_of(broken.pod_class.rules))
         for pod, _ in reversed(self.placed.values()):
-            if self.batch.turn(pod) < self.batch.turn(broken) and any(
-                s.covers(pod.namespace, pod.labels, self.surroundings) for s in looks
-            ):
+            if self.batch.turn(pod) < self.batch.turn(broken) and self._is_selected(pod, looks):
                 return pod
         return None
 
@@ -470,26 +435,26 @@ class Settling:
 
     def put(self, pod: Pod, node: NodeName) -> None:
         self._count_pod(pod, node, 1)
-        self.open.put(pod, node)
         self.placed[pod.uid] = pod, node
         self.doubtful = True
         for like in tuple(self.nowhere):
-            if any(
-                s.covers(pod.namespace, pod.labels, self.surroundings)
-                for s in _selections_of(like.rules)
-            ):
+            if self._is_selected(pod, _selections_of(like.rules)):
                 self.nowhere.discard(like)
+
+    def _is_selected(self, pod: Pod, selections: Iterable[Selection]) -> bool:
+        """Return True if any of the selections covers the pod."""
+        return any(s.covers(pod.namespace, pod.labels, self.surroundings) for s in selections)
 
     def _take_out(self, pod: Pod) -> None:
         _, node = self.placed.pop(pod.uid)
         self._count_pod(pod, node, -1)
-        self.open.take(pod, node)
         self.doubtful = self.disordered = True
         self.nowhere.clear()
 
     def _count_pod(self, pod: Pod, node: NodeName, by: int) -> None:
         at, turn = self.nodes.positions[node], self.batch.turn(pod)
         self.room = self.room.after(((pod, node, by),))
+        self.open.add_step((pod, node, by))
         self.skews.change(self.open.like(pod), at, by)
         if self.on_edge[at]:
             self.edge[pod.workload][site_at(self.batch.sites, at)] += by

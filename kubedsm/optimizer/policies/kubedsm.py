@@ -1,6 +1,7 @@
 """KubeDSM policy: exact batch placement, migrations and packing by QoS targets of services."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from functools import cache
 from typing import TYPE_CHECKING, Literal
 
 import attrs
@@ -9,16 +10,12 @@ from kubedsm.model.deadline import NO_DEADLINE, Deadline, OutOfTimeError
 from kubedsm.model.model import Node, NodeName, Pod, Tier, Uid, Workload
 from kubedsm.model.node_index import Column, nodes_to_find, site_of
 from kubedsm.model.snapshot import Snapshot
+from kubedsm.objective import qos_targets as steps
 from kubedsm.objective.fragmentation import Measure
 from kubedsm.objective.lasting import Lasting, assume_prior
 from kubedsm.objective.load import LoadGoal
 from kubedsm.objective.objective import Objective, QosTargets
-from kubedsm.objective.qos_targets import (
-    Labelled,
-    LatencyGoal,
-    Rates,
-    resolve_qos_targets,
-)
+from kubedsm.objective.qos_targets import Labelled, LatencyGoal, Rates
 from kubedsm.objective.site_demand import SiteGoal, count_sites
 from kubedsm.objective.site_shares import list_worst_losses
 from kubedsm.optimizer.matching.match import Bounds
@@ -77,21 +74,28 @@ class KubeDSM:
     def qos_targets_in(
         self, snapshot: Snapshot, sited: Iterable[Workload] | None = None
     ) -> QosTargets:
-        """Return the function from workloads of the snapshot to adjusted QoS targets; `sited`:
-        workloads whose users' edge sites count, or None for all.
+        """Return the function from workloads of the snapshot to adjusted QoS targets, by all steps
+        of `objective.qos_targets`; cached.
+
+        sited: workloads whose users' edge sites count; None: all.
         """
-        return resolve_qos_targets(
-            self.qos_targets,
-            snapshot,
-            labelled=self.labelled,
-            latency=self.latency,
-            max_tenant_qos=self.most_wished,
-            rates=self.rates,
-            max_declared_rate=self.most_declared,
-            namespace_weights=self.namespace_weights,
-            sites=self.sites,
-            sited=sited,
-        )
+        targets, shares = self.qos_targets, snapshot.census.shares
+        if self.latency is not None:
+            targets = steps.apply_latency_targets(targets, self.latency, snapshot.measured)
+        if self.labelled is not None:
+            targets = steps.apply_label_targets(targets, snapshot, self.labelled)
+        if snapshot.census.wishing:
+            targets = steps.apply_tenant_targets(targets, snapshot, self.most_wished)
+        if self.rates is not None:
+            rates = steps.complete_rates(self.rates, snapshot, self.most_declared)
+            targets = steps.weigh_by_traffic(targets, shares, rates)
+        if self.sites is not None and self.sites.may_apply(snapshot):
+            targets = steps.apply_demand(targets, self.sites, snapshot, sited)
+        if self.namespace_weights is not None and len({w.namespace for w in shares}) > 1:
+            targets = steps.share_namespace_weights(targets, shares, self.namespace_weights)
+        if snapshot.measured.slower:
+            targets = steps.cap_slower_edge(targets, snapshot)
+        return cache(targets)
 
     def site_of(self, node: Node) -> str:
         """Return the site of an edge node; empty without one."""

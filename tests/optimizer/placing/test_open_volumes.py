@@ -86,11 +86,11 @@ def crowds(seed, draw):
                 known.of(other)
         if each.uid in homes:
             node = homes.pop(each.uid)
-            known.take(each, node)
+            known.add_step((each, node, -1))
             rules = rules.without_pod(each.uid)
         else:
             node = homes[each.uid] = rng.choice(rules.index.names)
-            known.put(each, node)
+            known.add_step((each, node, 1))
             rules = rules.with_pod(each, node)
         by = 1 if each.uid in homes else -1
         skews.change(known.like(each), rules.index.positions[node], by)

@@ -14,7 +14,7 @@ import numpy as np
 from kubedsm.model.model import Resources
 from kubedsm.model.node_index import Ints
 from kubedsm.model.snapshot import Snapshot
-from kubedsm.optimizer.placing.cloud import score_with
+from kubedsm.optimizer.placing.cloud import allocation_score
 from kubedsm.optimizer.placing.decision import Binding
 from kubedsm_lab.baselines.kube_scheduler import balanced_allocation_score
 from kubedsm_lab.baselines.registry import KUBEDSM
@@ -102,8 +102,8 @@ def _mean_score(before: Snapshot, bindings: Sequence[Binding]) -> float:
     for binding in bindings:
         node, requests = before.nodes[binding.node], binding.pod.requests
         left, size = free[node.name], node.allocatable
-        least_allocated = score_with(requests, node, left)
         used, then = _cpu_memory(size - left), _cpu_memory(size - left + requests)
+        least_allocated = allocation_score([*_cpu_memory(size)], [*then])
         balanced = balanced_allocation_score(_cpu_memory(size), used, then)
         scores.append(least_allocated + balanced)
         free[node.name] = left - requests
