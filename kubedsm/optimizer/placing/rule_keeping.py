@@ -143,14 +143,19 @@ def _list_domains(key: str, group: Iterable[Pod], settling: Settling) -> list[Ma
 
 
 @attrs.frozen(eq=False)
-class Kept:
-    """Placement of a batch that satisfies affinity, spread and port rules between pods."""
+class Attempt:
+    """Candidate placement of a batch, repaired so that rules between pods (affinity, spread, ports)
+    hold.
+    """
 
+    choice: Choice
     settling: Settling
     #: whether all is as planned, and keeps the constraints with all the others in place
     as_planned: bool
     #: all pods keep their constraints in the end
     sound: bool = True
+    #: whether the choice bounds all placements
+    bounding: bool = True
 
     @property
     def placed(self) -> tuple[Placed, ...]:
@@ -160,7 +165,7 @@ class Kept:
 
 def keep_rules(
     batch: Batch, feasibility: Feasibility, choice: Choice, *, restart: bool = True
-) -> Kept:
+) -> Attempt:
     """Repair a planned placement so that rules between pods hold: place pods on planned or
     alternative nodes, or not at all.
 
@@ -175,7 +180,7 @@ def keep_rules(
     if not any(pod.pod_class.rules.speaks_of_others for pod in batch.pods):
         for pod, node in planned:
             settling.put(pod, node)
-        return Kept(settling, as_planned=True)
+        return Attempt(choice, settling, as_planned=True)
     ordered = sorted(batch.pods, key=batch.turn, reverse=True)
     by_turn = [list(level) for _, level in groupby(ordered, key=batch.turn)]
     proven, settled = choice.proof.placed, True
@@ -194,7 +199,7 @@ def keep_rules(
     if restart and settled and not as_planned:
         most = wanted if proven else {pod.uid for pod in ordered}
         settling = restart_batch(settling, ordered, wanted, most, partial(begin, forgetful=True))
-    return Kept(settling, as_planned, sound=settled and not settling.forgetful)
+    return Attempt(choice, settling, as_planned, sound=settled and not settling.forgetful)
 
 
 def _settle_levels(

@@ -36,7 +36,7 @@ from kubedsm.optimizer.placing.batch_mip import (
 from kubedsm.optimizer.placing.decision import Choice, Decision, divide_placement
 from kubedsm.optimizer.placing.heuristics import Placement
 from kubedsm.optimizer.placing.replica_spreading import TierAssignment
-from kubedsm.optimizer.placing.rule_keeping import Kept, keep_rules
+from kubedsm.optimizer.placing.rule_keeping import Attempt, keep_rules
 from kubedsm.optimizer.placing.settling import place_one_at_a_time
 from kubedsm.optimizer.placing.site_columns import Columns
 from kubedsm.optimizer.placing.split import list_demands
@@ -298,18 +298,6 @@ def sample_classes(
     return count_before(sort).argsort(kind="stable").argsort() < few
 
 
-@attrs.frozen(eq=False)
-class Attempt:
-    """Candidate placement of a batch, with the part of the placement that rules between pods
-    (affinity, spread, ports) permit.
-    """
-
-    choice: Choice
-    kept: Kept
-    #: whether the selection bounds all placements
-    bounding: bool = True
-
-
 def complete_values(made: IntegerChoice, loads: Ints, bounds: Bounds) -> Ints | None:
     """Return the values of all variables of the integer programme for the given pod counts by node;
     None if infeasible.
@@ -334,13 +322,13 @@ def decide_ruled(batch: Batch, set_aside: Sequence[Pod]) -> Decision:
     """
     ruled = _Ruled(batch, Feasibility.of(batch.snapshot))
     if len(batch.pods) == 1:
-        return ruled.decision(ruled.one_at_a_time(), Proof(), set_aside)
+        return ruled.decision(ruled.one_at_a_time(Choice((), Proof())), Proof(), set_aside)
     choice, indifferent = ruled.first_choice()
     # The integer programme has no near shares.
     solver = batch.bounds.solver if batch.sites is None else None
-    best = first = Attempt(choice, ruled.keep(choice, restart=solver is None))
+    best = first = ruled.keep(choice, restart=solver is None)
     bounding = [first.choice]
-    if solver is not None and not first.kept.as_planned:
+    if solver is not None and not first.as_planned:
         for attempt in ruled.other_attempts(first):
             best = max(best, attempt, key=ruled.merit)
             bounding += [attempt.choice] if attempt.bounding else []
@@ -349,12 +337,11 @@ def decide_ruled(batch: Batch, set_aside: Sequence[Pod]) -> Decision:
     proof = ruled.proof(best, bounding)
     if not (proof.placed and proof.qos):
         # Ties go to the first: the floor must be better.
-        floor = Attempt(first.choice, ruled.one_at_a_time(), bounding=False)
-        best = max(best, floor, key=ruled.merit)
+        best = max(best, ruled.one_at_a_time(first.choice), key=ruled.merit)
         proof = ruled.proof(best, bounding)
     if best is first and indifferent:
         proof = attrs.evolve(proof, preferences=False, spread=False, fragmentation=False)
-    decision = ruled.decision(best.kept, proof, set_aside)
+    decision = ruled.decision(best, proof, set_aside)
     if proof.placed and proof.qos:
         return decision
     # The last selection has the constraints as rows.
@@ -395,7 +382,7 @@ class _Ruled:
             batch.pods, self.feasibility, surroundings, batch.ranks, deadline=deadline, **how
         )
 
-    def keep(self, choice: Choice, *, restart: bool) -> Kept:
+    def keep(self, choice: Choice, *, restart: bool) -> Attempt:
         """Repair a placement choice under rules between pods; return the permitted placement."""
         return keep_rules(self.batch, self.feasibility, choice, restart=restart)
 
@@ -408,7 +395,7 @@ class _Ruled:
         bounds = self.batch.bounds.part(0.5)
         if len(rows.positions) * len(batch_kinds) > _MANY:
             likes = [self.feasibility.equivalence(kind.pods[0]) for kind in batch_kinds]
-            some = self.feasibility.index.match_names(node for _, node in first.kept.placed)
+            some = self.feasibility.index.match_names(node for _, node in first.placed)
             few = sample_classes(whole, likes, self.feasibility.scene, _MANY // len(batch_kinds))
             some[rows.positions[few]] = True
             for attempt in self._solve_on(some, batch_kinds, first, bounds.part(0.5)):
@@ -417,7 +404,7 @@ class _Ruled:
             every = self.feasibility.index.every()
             yield from self._solve_on(every, batch_kinds, first, bounds)
         if not self.batch.bounds.deadline.passed:
-            yield Attempt(first.choice, self.keep(first.choice, restart=True))
+            yield self.keep(first.choice, restart=True)
 
     def _solve_on(
         self,
@@ -440,10 +427,11 @@ class _Ruled:
             if bounds.deadline.passed:
                 break
             rules = attrs.evolve(rule_rows, sound=sound)
-            choice = self._solve(edge, cloud, bounds, rules.add, attempt.kept)
+            choice = self._solve(edge, cloud, bounds, rules.add, attempt)
             if choice is not None:
                 bounding = not (sound and rules.lenient)
-                attempt = Attempt(choice, self.keep(choice, restart=not sound), bounding)
+                attempt = self.keep(choice, restart=not sound)
+                attempt = attrs.evolve(attempt, bounding=bounding)
                 yield attempt
 
     def _solve(
@@ -452,7 +440,7 @@ class _Ruled:
         cloud: PlacementProblem,
         bounds: Bounds,
         also: Also,
-        begun: Kept,
+        begun: Attempt,
     ) -> Choice | None:
         """Return the solver's choice, no worse than the start solution; None without a result."""
         batch = self.batch
@@ -477,15 +465,14 @@ class _Ruled:
 
     def merit(self, attempt: Attempt) -> tuple[object, ...]:
         """Sort key of attempts: satisfied constraints before QoS, unless time is exceeded."""
-        placed, worth = self.batch.standing(self.batch.bindings_at(attempt.kept.placed))
-        sound = attempt.kept.sound and attempt.choice.proof.qos
-        return placed, sound, worth, attempt.kept.as_planned
+        placed, worth = self.batch.standing(self.batch.bindings_at(attempt.placed))
+        return placed, attempt.sound and attempt.choice.proof.qos, worth, attempt.as_planned
 
     def proof(self, attempt: Attempt, bounding: Iterable[Choice]) -> Proof:
         """Return the proof of optimality; bounding: choices with the greatest possible value."""
-        bindings = self.batch.bindings_at(attempt.kept.placed)
+        bindings = self.batch.bindings_at(attempt.placed)
         proof, reached = self.batch.plain_proof(bindings), self.batch.standing(bindings)
-        if attempt.kept.as_planned and attempt.bounding:
+        if attempt.as_planned and attempt.bounding:
             proof = proof.or_else(attempt.choice.proof)
         for choice in bounding:
             bound = self.batch.standing(self.batch.bindings(choice))
@@ -494,17 +481,17 @@ class _Ruled:
                 proof = attrs.evolve(proof, placed=True, qos=qos)
         return proof
 
-    def one_at_a_time(self) -> Kept:
+    def one_at_a_time(self, choice: Choice) -> Attempt:
         """Return the placement by one-pod-at-a-time scheduling, the lower bound for decisions."""
         settling = place_one_at_a_time(self.batch, self.feasibility)
-        return Kept(settling, as_planned=False, sound=settling.sound)
+        return Attempt(choice, settling, as_planned=False, sound=settling.sound, bounding=False)
 
-    def decision(self, kept: Kept, proof: Proof, set_aside: Sequence[Pod]) -> Decision:
+    def decision(self, best: Attempt, proof: Proof, set_aside: Sequence[Pod]) -> Decision:
         """Convert a repaired placement to the placement decision on the batch."""
-        batch, bindings = self.batch, self.batch.bindings_at(kept.placed)
-        out = [pod for pod in batch.pods if pod.uid not in kept.settling.placed]
+        batch, bindings = self.batch, self.batch.bindings_at(best.placed)
+        out = [pod for pod in batch.pods if pod.uid not in best.settling.placed]
         unplaced: dict[Uid, Mapping[NodeName, Rejection]] = {
-            pod.uid: kept.settling.rejections(pod) for pod in out
+            pod.uid: best.settling.rejections(pod) for pod in out
         }
         unplaced |= batch.why_not(bindings, set_aside) if set_aside else {}
         return batch.decision(bindings, unplaced, proof)
