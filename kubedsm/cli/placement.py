@@ -69,7 +69,7 @@ class OfflinePlacement:
                 "after": decision.score_after / NANO,
                 "fragmentation": decision.fragmentation,
             },
-            "proven": decision.proven,
+            "proven": decision.proof.whole,
             "provenOf": decision.proof.as_json(),
             "certificates": [each.as_json() for each in decision.certificates],
             "lostToAge": self.lost_to_age,

@@ -180,7 +180,7 @@ class DecisionRecord(Listener):
             configuration,
             decision.score_before / NANO,
             decision.score_after / NANO,
-            decision.proven,
+            decision.proof.whole,
             decision.certificates,
             decision.worst_losses,
             pods=tuple(choices),

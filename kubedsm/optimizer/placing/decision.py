@@ -92,11 +92,6 @@ class Decision:
     #: the time limit passed before the work limit
     out_of_time: bool = False
 
-    @property
-    def proven(self) -> bool:
-        """True if the placement decision is proven optimal in every goal."""
-        return self.proof.whole
-
 
 @attrs.frozen(eq=False)
 class Choice:

@@ -95,7 +95,7 @@ def test_as_many_pods_are_placed_as_by_the_whole_cloud_at_the_same_qos(seed, per
     if found.looked_at is None:
         assert found == whole
         return
-    assert not found.proven
+    assert not found.proof.whole
     of_tier, index = {tier: {n.name for n in shot.of_tier(tier)} for tier in Tier}, shot.index
     nodes, others = (
         {index.names[at] for at in mask.nonzero()[0]}

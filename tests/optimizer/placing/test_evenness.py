@@ -79,5 +79,5 @@ def test_shares_come_before_what_pods_like():
     shot = snapshot([edge, node("cloud", Tier.CLOUD, 64, 64)], pods)
     decision = immediate_schedule(shot, pods, lambda _: ALL, SHARE)
     assert [share.edge for share in decision.shares_after.values()] == [2, 2]
-    assert decision.proven
+    assert decision.proof.whole
     assert not decision.plain

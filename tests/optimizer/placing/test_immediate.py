@@ -68,10 +68,10 @@ def compare(rough, exact):
         assert qos.value == rough.score_after - rough.score_before
         assert qos.bound >= exact.score_after - exact.score_before
         assert not rough.proof.qos
-    if exact.proven:
+    if exact.proof.whole:
         assert same or (len(rough.bindings) < len(exact.bindings) and not rough.proof.placed)
         assert rough.score_after == exact.score_after or not rough.proof.qos
-        assert rough.fragmentation == exact.fragmentation or not rough.proven
+        assert rough.fragmentation == exact.fragmentation or not rough.proof.whole
     return bool(placed), bool(qos)
 
 
@@ -91,7 +91,7 @@ def test_beyond_the_bounds_a_decision_is_sound_and_says_what_is_proven(bounds):
         kept, possible = kept + len(rough.bindings), possible + len(exact.bindings)
         seen["placed"] += told[0]
         seen["qos"] += told[1]
-        if exact.proven and not rough.proven:
+        if exact.proof.whole and not rough.proof.whole:
             seen[rough.proof] += 1
     proofs = [proof for proof in seen if isinstance(proof, Proof)]
     assert any(proof.placed and not proof.qos for proof in proofs), seen
@@ -136,7 +136,7 @@ def test_a_proof_in_words(proof, words):
 
 def test_an_empty_batch():
     decision = schedule(snapshot([node("e", Tier.EDGE), node("c", Tier.CLOUD)], []), [])
-    assert (decision.bindings, decision.unplaced, decision.proven) == ((), {}, True)
+    assert (decision.bindings, decision.unplaced, decision.proof.whole) == ((), {}, True)
     assert decision.score_before == decision.score_after == 0
 
 

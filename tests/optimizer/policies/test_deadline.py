@@ -83,7 +83,7 @@ def test_without_time_all_that_fits_in_turn_is_placed():
     pods = overlapping(64)
     shot = cluster(ZONED, pods)
     decision = POLICY.decide_batch(shot, pods, NO_TIME)
-    assert not decision.proven
+    assert not decision.proof.whole
     assert not decision.late
     assert len(decision.bindings) >= 0.9 * len(pods)
     assert is_allowed_in_turn(shot, decision.bindings)
@@ -102,7 +102,7 @@ def test_a_batch_of_too_many_ruled_pods_is_split_fairly_between_namespaces(monke
         assert {p.uid for p in (*others, *urgent)} <= uids(decision.bindings)
         assert {p.uid for p in decision.late} | uids(decision.bindings) == shot.pods.keys()
         assert len(decision.late) == len(batch) - 30
-        assert not decision.proven
+        assert not decision.proof.whole
     assert not POLICY.decide_batch(shot, others, NO_TIME).late
 
 
@@ -174,7 +174,7 @@ def test_no_deadline_makes_a_decision_worse_than_one_pod_at_a_time(limited):
             decision = policy.decide_batch(shot, pods, deadline)
             reached = value(policy, shot, pods, decision.bindings)
             assert is_allowed_in_turn(shot, decision.bindings)
-            assert not decision.proven or decision.bindings == whole.bindings
+            assert not decision.proof.whole or decision.bindings == whole.bindings
             assert not decision.late
             assert uids(decision.bindings) | decision.unplaced.keys() == {p.uid for p in pods}
             if reached < least:  # only ever for rules that one at a time breaks in the end
