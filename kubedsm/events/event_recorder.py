@@ -15,7 +15,8 @@ from typing import Any, ClassVar
 import attrs
 import structlog
 
-from kubedsm.events.event_writer import EventWriter, Occurrence
+from kubedsm.events.event_writer import EventWriter
+from kubedsm.explain.event_notes import Note
 from kubedsm.kube.calls import reads, writes
 from kubedsm.kube.client.port import (
     ClusterError,
@@ -380,16 +381,10 @@ class EventRecorder:
             is_shown = written is not None and written[0].is_same(entry)
             is_shown = is_shown or await self._write_condition(pod, entry.condition, text)
         await self._await_rate()
-        occurred = Occurrence(
-            writes.Regarding.of(entry.about),
-            entry.reason,
-            "Binding" if entry.node is not None else entry.topic.capitalize(),
-            text,
-            gist=entry.gist or text,
-            times=entry.times,
-            warning=entry.warning,
-        )
-        return await self._events.write(occurred) or is_shown
+        action = "Binding" if entry.node is not None else entry.topic.capitalize()
+        note = Note(entry.reason, text, entry.warning, action)
+        about = writes.Regarding.of(entry.about)
+        return await self._events.write(about, note, entry.gist or text, entry.times) or is_shown
 
     async def _await_rate(self) -> None:
         """Wait until the rate limiter permits another write."""

@@ -91,20 +91,6 @@ class EventSeries:
         return len(self._objects)
 
 
-@attrs.frozen(slots=True)
-class Occurrence:
-    """Content of one Event to be written, with its number of repetitions."""
-
-    about: writes.Regarding
-    reason: str
-    action: str
-    note: str
-    #: identical for equivalent messages
-    gist: str
-    times: int = 1
-    warning: bool = False
-
-
 @attrs.define
 class EventWriter:
     """Writer of Events; failures are logged, and counted in `lost`."""
@@ -118,29 +104,27 @@ class EventWriter:
     #: number of Events dropped without writing
     lost: int = attrs.field(default=0, init=False)
 
-    async def write(self, occurred: Occurrence) -> bool:
+    async def write(self, about: writes.Regarding, note: Note, gist: str, times: int) -> bool:
         """Create an Event, or increment the counter of its series; return True if users can see the
         Event.
+
+        `gist`: identical for equivalent messages. `times`: number of repetitions.
         """
-        about = occurred.about
-        series = self.series.count_occurrence(
-            about.uid, occurred.reason, occurred.gist, occurred.times, self.clock.monotonic()
-        )
-        return series is not None and await self._write(occurred, series)
+        now = self.clock.monotonic()
+        series = self.series.count_occurrence(about.uid, note.reason, gist, times, now)
+        return series is not None and await self._write(about, note, series)
 
-    async def write_alone(self, occurred: Occurrence) -> bool:
+    async def write_alone(self, about: writes.Regarding, note: Note) -> bool:
         """Create a separate Event outside of any series; return True if users can see the Event."""
-        return await self._write(occurred, Series("", self.clock.monotonic()))
+        return await self._write(about, note, Series("", self.clock.monotonic()))
 
-    async def _write(self, occurred: Occurrence, series: Series) -> bool:
-        about = occurred.about
+    async def _write(self, about: writes.Regarding, note: Note, series: Series) -> bool:
         try:
             if not (series.name and await self._update_counter(about, series)):
-                series.name = await self._create_event(occurred, series)
+                series.name = await self._create_event(about, note, series.prefix + note.text)
         except ClusterError as error:
-            self.record_loss(
-                about.kind, f"{about.namespace}/{about.name}", error, reason=occurred.reason
-            )
+            subject = f"{about.namespace}/{about.name}"
+            self.record_loss(about.kind, subject, error, reason=note.reason)
             return False
         return True
 
@@ -161,19 +145,18 @@ class EventWriter:
             return False
         return True
 
-    async def _create_event(self, occurred: Occurrence, series: Series) -> str:
-        about, reason, note = occurred.about, occurred.reason, series.prefix + occurred.note
+    async def _create_event(self, about: writes.Regarding, note: Note, text: str) -> str:
         name = await writes.create_event(
             self.cluster,
             about,
-            reason=reason,
-            action=occurred.action,
-            note=note,
+            reason=note.reason,
+            action=note.action,
+            note=text,
             instance=self.instance,
             at=self.clock.wall(),
-            warning=occurred.warning,
+            warning=note.warning,
         )
-        self.listener.event_written(about, reason, note, occurred.warning)
+        self.listener.event_written(about, note.reason, text, note.warning)
         return name
 
 
@@ -235,8 +218,5 @@ class WorkloadEvents:
             return  # the workload is gone
         about = writes.Regarding("apps/v1", kind, workload.namespace, workload.name, uid)
         for note in notes:
-            occurred = Occurrence(
-                about, note.reason, note.action, note.text, gist=note.text, warning=note.warning
-            )
-            if not await writer.write_alone(occurred):
+            if not await writer.write_alone(about, note):
                 return
