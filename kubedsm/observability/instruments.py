@@ -10,16 +10,17 @@ from typing import Any, get_args
 
 import attrs
 import structlog
-from prometheus_client import Counter, Histogram, generate_latest
+from prometheus_client import Counter, Histogram, disable_created_metrics
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import CollectorRegistry
 
 from kubedsm.explain.effects import Effect
 from kubedsm.explain.listener import DecisionKind, Listener, LoadResult, Packing, Result
 from kubedsm.explain.migration_outcome import MoveOutcome, Outcome
+from kubedsm.kube.calls.explained_cluster import right_for
+from kubedsm.kube.client.port import Request
 from kubedsm.model.events import Change
 from kubedsm.model.model import Pod, Uid
-from kubedsm.observability.measured_cluster import Answered
 from kubedsm.optimizer.moving.suggestion import Move, MoveKind
 from kubedsm.optimizer.programming.in_order import Certificate
 from kubedsm.process.clock import Clock
@@ -28,7 +29,6 @@ from plans.steps import LOST, Plan, StepKind, StepState
 
 log = structlog.get_logger()
 
-CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 #: seconds between two samples of event loop lag
 SAMPLE = 0.05
 #: minimum logged lag in seconds, above the lag of every start
@@ -57,21 +57,6 @@ class Families:
         return iter(self.families)
 
 
-class Registry(CollectorRegistry):
-    """Prometheus registry without `_created` samples, which would double the counters."""
-
-    def collect(self) -> Iterator[Metric]:
-        for family in super().collect():
-            family.samples = [s for s in family.samples if not s.name.endswith("_created")]
-            yield family
-
-
-def format_metrics(*parts: CollectorRegistry | Families) -> bytes:
-    """Format metrics in Prometheus' text format."""
-    # generate_latest accepts whatever has `collect`.
-    return b"".join(generate_latest(part) for part in parts)
-
-
 @attrs.define(slots=True)
 class _Waiting:
     #: time of the first observation, on the clock
@@ -94,7 +79,9 @@ class Instruments(Listener):
         self._waiting: dict[Uid, _Waiting] = {}
         #: time series by metric and labels, for each request and pod: `labels` takes a lock
         self._series: Callable[..., Any] = cache(lambda metric, *labels: metric.labels(*labels))
-        self.registry = Registry()
+        # Samples of creation times would double the counters.
+        disable_created_metrics()  # type: ignore[no-untyped-call]
+        self.registry = CollectorRegistry()
         self._define_scheduling()
         self._define_rebalancing()
         self._define_process()
@@ -360,14 +347,13 @@ class Instruments(Listener):
     def load_asked(self, query: str, result: LoadResult) -> None:
         self._load_queries.labels(query, result).inc()
 
-    def count_request(self, answered: Answered) -> None:
+    def count_request(self, request: Request, code: str, seconds: float) -> None:
         """Count a finished API request by verb, resource and status."""
-        method = answered.request.method
-        self._series(self._requests, answered.code, method, self._host).inc()
-        self._series(self._request_seconds, method, self._host).observe(answered.seconds)
-        if not answered.code.startswith(("2", "3")):
-            right = answered.right
-            self._errors.labels(right.verb, right.resource, answered.code).inc()
+        self._series(self._requests, code, request.method, self._host).inc()
+        self._series(self._request_seconds, request.method, self._host).observe(seconds)
+        if not code.startswith(("2", "3")):
+            right, _ = right_for(request)
+            self._errors.labels(right.verb, right.resource, code).inc()
 
 
 def _migration_label(kind: MoveKind | None) -> str:

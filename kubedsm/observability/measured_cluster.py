@@ -6,8 +6,6 @@ from http import HTTPStatus
 
 import attrs
 
-from kubedsm.kube.calls.explained_cluster import right_for
-from kubedsm.kube.calls.permissions import Right
 from kubedsm.kube.client.port import ApiStatusError, Cluster, ClusterError, Request, Response
 from kubedsm.process.clock import Clock
 
@@ -15,28 +13,15 @@ from kubedsm.process.clock import Clock
 NO_ANSWER = "<error>"
 
 
-@attrs.frozen(slots=True)
-class Answered:
-    """Completed API request with its duration; a watch is complete after the response headers."""
-
-    request: Request
-    #: status, or NO_ANSWER
-    code: str
-    seconds: float
-
-    @property
-    def right(self) -> Right:
-        """Right that the request needs: verb and resource in RBAC terminology."""
-        return right_for(self.request)[0]
-
-
 @attrs.frozen
 class MeasuredCluster:
-    """API client wrapper that reports each completed request to `on_answered`."""
+    """API client wrapper that reports each completed request to `on_answered`: the request, its
+    status or NO_ANSWER, and its seconds. A watch is complete after the response headers.
+    """
 
     cluster: Cluster
     clock: Clock
-    on_answered: Callable[[Answered], None]
+    on_answered: Callable[[Request, str, float], None]
 
     async def request(self, request: Request, *, timeout: float) -> Response:
         """Send an API request and report its duration; see `Cluster.request`."""
@@ -68,4 +53,4 @@ class MeasuredCluster:
             raise
 
     def _report_request(self, request: Request, code: str, began: float) -> None:
-        self.on_answered(Answered(request, code, self.clock.monotonic() - began))
+        self.on_answered(request, code, self.clock.monotonic() - began)

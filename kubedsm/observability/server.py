@@ -12,16 +12,12 @@ from typing import Self
 import structlog
 from aiohttp import web
 from prometheus_client import PlatformCollector, ProcessCollector
+from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4, generate_latest
 
 from kubedsm.app.assembly import Runtime
 from kubedsm.observability.gauges import families
 from kubedsm.observability.health import Health, alive, joining, readiness
-from kubedsm.observability.instruments import (
-    CONTENT_TYPE,
-    Families,
-    Instruments,
-    format_metrics,
-)
+from kubedsm.observability.instruments import Families, Instruments
 from kubedsm.observability.reading import Leadership, read
 from kubedsm.process.clock import Clock
 from kubedsm.process.http_limits import METRICS, AddressUnavailableError, listen
@@ -102,20 +98,21 @@ class Monitoring:
         return _respond_health(self._check_readiness(), request)
 
     async def _respond_metrics(self, _: web.Request) -> web.Response:
-        return web.Response(body=await self.scrape(), headers={"Content-Type": CONTENT_TYPE})
+        headers = {"Content-Type": CONTENT_TYPE_PLAIN_0_0_4}
+        return web.Response(body=await self.scrape(), headers=headers)
 
     async def scrape(self) -> bytes:
         """Return all metrics in Prometheus' text format."""
         async with self._scraping:
             gauges = await self._format_gauges()
-            return format_metrics(self._instruments.registry) + gauges
+            return generate_latest(self._instruments.registry) + gauges
 
     async def _format_gauges(self) -> bytes:
         now = self._clock.monotonic()
         if self._last is None or now - self._last[0] >= FRESH:
             reading = read(self._runtime, self._leadership(), self._clock.wall())
             text = await asyncio.to_thread(
-                lambda: format_metrics(Families(tuple(families(reading))))
+                lambda: generate_latest(Families(tuple(families(reading))))
             )
             self._last = now, text
         return self._last[1]

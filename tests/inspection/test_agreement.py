@@ -3,6 +3,8 @@
 import asyncio
 import random
 
+from prometheus_client import generate_latest
+
 from kubedsm import __version__
 from kubedsm.cli.cluster import read_snapshot
 from kubedsm.inspection.gathering import Gatherer
@@ -13,7 +15,7 @@ from kubedsm.kube.client.port import NotFound, ObjectName, Response
 from kubedsm.model.model import Workload
 from kubedsm.observability.gauges import families
 from kubedsm.observability.health import readiness
-from kubedsm.observability.instruments import Families, format_metrics
+from kubedsm.observability.instruments import Families
 from kubedsm.observability.reading import Leadership, read
 from kubedsm_lab.emulator.api.resources import NODES
 from kubedsm_lab.emulator.front import EmulatedFront
@@ -31,7 +33,7 @@ def answers_of(world):
             health = readiness(world.runtime, Leadership())
             return Response(200 if health.well else 503, health.text(verbose=True).encode())
         reading = read(world.runtime, Leadership(), world.clock.wall())
-        return Response(200, format_metrics(Families(tuple(families(reading)))))
+        return Response(200, generate_latest(Families(tuple(families(reading)))))
 
     return answer
 

@@ -4,10 +4,11 @@ import asyncio
 
 import attrs
 import pytest
+from prometheus_client import generate_latest
 
 from kubedsm.config.settings import load
 from kubedsm.kube.client.port import Unreachable
-from kubedsm.observability.instruments import Instruments, format_metrics
+from kubedsm.observability.instruments import Instruments
 from kubedsm.optimizer.programming.in_order import Certificate
 from kubedsm.optimizer.programming.programme import Status
 from kubedsm_lab.emulator.front import RequestFault
@@ -205,7 +206,7 @@ async def test_what_is_not_proven_and_what_workers_do_not_answer_is_counted():
     instruments.optimality_unproven("batch", (placed, Certificate("QoS", Status.FEASIBLE, 3)))
     instruments.optimality_unproven("batch", ())
     instruments.request_unanswered("preemption")
-    text = format_metrics(instruments.registry).decode()
+    text = generate_latest(instruments.registry).decode()
     assert total(text, "kubedsm_unproven_decisions_total", kind="batch") == 2
     assert total(text, "kubedsm_unproven_decisions_total", kind="suggestion") == 0
     # A priority is no label.

@@ -2,10 +2,11 @@
 
 from contextlib import asynccontextmanager
 
+from prometheus_client import generate_latest
 from prometheus_client.parser import text_string_to_metric_families
 
 from kubedsm.observability.gauges import families
-from kubedsm.observability.instruments import Families, Instruments, format_metrics
+from kubedsm.observability.instruments import Families, Instruments
 from kubedsm.observability.reading import Leadership, read
 
 
@@ -31,8 +32,8 @@ class Metered:
 
     def text(self):
         reading = read(self.world.runtime, self.leadership, self.world.clock.wall())
-        gauges = format_metrics(Families(tuple(families(reading))))
-        return (format_metrics(self.instruments.registry) + gauges).decode()
+        gauges = generate_latest(Families(tuple(families(reading))))
+        return (generate_latest(self.instruments.registry) + gauges).decode()
 
     def __call__(self, name, /, **labels):
         return total(self.text(), name, **labels)
