@@ -284,7 +284,6 @@ class Runtime:
         self.explanations = Explanations(
             self.decisions,
             self.planner,
-            current,
             self.sites.away,
             self.migrator.suggestion_request if self.migrator else None,
             migrations.deferrals.find,

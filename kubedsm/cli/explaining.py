@@ -243,9 +243,9 @@ def _explain_without_scheduler(
 ) -> Explanation[Any]:
     """Explain a node or a workload from the cluster's current objects."""
     if subject.kind == "node":
-        node, labels = snapshot.nodes.get(NodeName(subject.name)), configuration.site.label
+        node = snapshot.nodes.get(NodeName(subject.name))
         if node is not None:
-            return NodeExplainer(node, snapshot, configuration.policy, labels).explain()
+            return NodeExplainer(node, snapshot, configuration).explain()
     elif subject.kind == "workload":
         try:
             workload = find_workload(snapshot, subject.name)

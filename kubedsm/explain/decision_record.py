@@ -12,8 +12,8 @@ from typing import NamedTuple
 import attrs
 
 from kubedsm.config.settings import Configuration
-from kubedsm.explain.effects import Effect
-from kubedsm.explain.facts import DecisionFacts, PodChoice, Qos, ResilienceFacts
+from kubedsm.explain.effects import Around, Effect
+from kubedsm.explain.facts import DecisionFacts, PodChoice, ResilienceFacts
 from kubedsm.explain.listener import Listener
 from kubedsm.explain.migration_outcome import MoveOutcome, Outcome
 from kubedsm.explain.migration_progress import Progress
@@ -72,7 +72,7 @@ class Entry:
             kind=self.kind.value,
             pods=self.pods,
             moves=tuple(move.facts(self.at) for move in self.moves),
-            qos=Qos(self.qos_before, self.qos_after),
+            qos=Around(self.qos_before, self.qos_after),
             proven=self.proven,
             certificates=tuple(each.as_json() for each in self.certificates),
             cloud_nodes=None if self.looked_at is None else self.looked_at.as_json(),
@@ -109,7 +109,6 @@ class Basis:
     shares_after: Mapping[Workload, Share]
     #: as in `Decision`
     plain: bool = False
-    looked_at: SampledNodes | None = None
 
 
 class Chosen(NamedTuple):
@@ -188,7 +187,7 @@ class DecisionRecord(Listener):
             out_of_time=decision.out_of_time,
         )
         before, after = decision.shares_before, decision.shares_after
-        self._add(entry, Basis(snapshot, before, after, decision.plain, decision.looked_at))
+        self._add(entry, Basis(snapshot, before, after, decision.plain))
 
     def suggestion(
         self,

@@ -6,6 +6,7 @@ them: capacity that the rest of a batch took is a reason, too.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TypeAlias
 
 import attrs
 import msgspec
@@ -35,6 +36,9 @@ from kubedsm.plugins.fit import count_reasons
 from kubedsm.plugins.plugin import Rejection
 from kubedsm.plugins.volume_binding import list_waiting
 from kubedsm.process.clock import rfc3339
+
+#: migrations of each pod, with decision times
+Moves: TypeAlias = Mapping[str, Sequence[tuple[float, MoveOutcome]]]
 
 
 @attrs.frozen(slots=True)
@@ -83,18 +87,18 @@ class Decisions:
                     found.setdefault(full_name, uid)
         return {uid: full_name for full_name, uid in sorted(found.items())}
 
-    def recall(self, uid: Uid, name: str) -> Recalled | None:
-        """Return the recorded placement decision on a pod with the pod's current state; None if not
-        recorded.
-        """
-        return self._recall_pod(uid, name, self.record.moves())
+    def find_choice(self, uid: Uid) -> Chosen | None:
+        """Return the node last chosen for the pod; None if not recorded."""
+        return self.record.find_choice(uid, self.mirror.claimed.get(uid))
 
-    def _recall_pod(
-        self, uid: Uid, name: str, moves: Mapping[str, Sequence[tuple[float, MoveOutcome]]]
-    ) -> Recalled | None:
-        chosen = self.record.find_choice(uid, self.mirror.claimed.get(uid))
+    def recall(self, uid: Uid, name: str, moves: Moves | None = None) -> Recalled | None:
+        """Return the recorded placement decision on a pod with the pod's current state; None if not
+        recorded. `moves`: the recorded migrations, if at hand.
+        """
+        chosen = self.find_choice(uid)
         if chosen is None:
             return None
+        moves = self.record.moves() if moves is None else moves
         pod, node = self.mirror.pod(uid), self.mirror.snapshot().placed.get(uid)
         entry, basis = chosen.entry, self.record.basis(chosen.entry)
         nodes = {} if basis is None else basis.snapshot.nodes
@@ -127,8 +131,9 @@ class Decisions:
         The function is callable by every thread. Without a recorded decision
         about the current node, verdicts are about the present state of nodes.
         """
-        snapshot, policy, recalled = self.mirror.snapshot(), self.policy, self.recall(uid, name)
-        moves = tuple(each.facts(at) for at, each in self.record.moves().get(uid, ()))
+        snapshot, policy, recorded = self.mirror.snapshot(), self.policy, self.record.moves()
+        recalled = self.recall(uid, name, recorded)
+        moves = tuple(each.facts(at) for at, each in recorded.get(uid, ()))
         pod = snapshot.pods.get(uid)
         node = snapshot.placed.get(uid)
         awaits = self.record.reason_to_wait(uid) or None
@@ -176,7 +181,7 @@ class Decisions:
         def find_recorded(pod: Pod) -> PodFacts:
             if pod.scheduler_name != ours:
                 return facts_of_other_scheduler(pod, ours)
-            recalled = self._recall_pod(pod.uid, str(pod), moves)
+            recalled = self.recall(pod.uid, str(pod), moves)
             if recalled is not None:
                 facts = recalled.facts
             else:
@@ -193,7 +198,7 @@ class Decisions:
 
     def summary(self, pod: Pod) -> str:
         """Explain on one line why the pod is on its node; empty if the decision is not recorded."""
-        chosen = self.record.find_choice(pod.uid, self.mirror.claimed.get(pod.uid))
+        chosen = self.find_choice(pod.uid)
         basis = self.record.basis(chosen.entry) if chosen is not None else None
         if chosen is None or basis is None:
             return ""
@@ -230,8 +235,8 @@ class Decisions:
         count = len(basis.snapshot.nodes)
         fitted = f"{count - len(rejections)} of {count} nodes feasible"
         parts.append(f"{fitted}, {count_reasons(rejections)}" if rejections else fitted)
-        if basis.looked_at is not None:
-            parts.append(str(basis.looked_at))
+        if chosen.entry.looked_at is not None:
+            parts.append(str(chosen.entry.looked_at))
         return parts
 
     def _explainer_of(self, entry: Entry, basis: Basis) -> Explainer:
@@ -295,7 +300,7 @@ def build_explainer(basis: Basis, entry: Entry) -> Explainer:
     targets = {each.uid: each.node for each in entry.pods if each.node is not None}
     targets |= {choice.move.pod.uid: choice.move.target for choice in entry.moves}
     snapshot = basis.snapshot.with_placed(targets)
-    return Explainer(snapshot, entry.configuration.policy, basis.looked_at)
+    return Explainer(snapshot, entry.configuration.policy, entry.looked_at)
 
 
 @attrs.frozen(slots=True)

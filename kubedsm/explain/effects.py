@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 
 class Around(msgspec.Struct, Generic[T], frozen=True):
-    """Pair of values, such as response times, measured before and after a migration."""
+    """Pair of values, such as response times, before and after a decision or migration."""
 
     before: T
     after: T

@@ -4,7 +4,7 @@ from typing import Any
 
 import msgspec
 
-from kubedsm.explain.effects import Effect
+from kubedsm.explain.effects import Around, Effect
 from kubedsm.explain.explanation import Words
 from kubedsm.model.model import NodeName, Tier, Uid, Workload
 from kubedsm.objective.site_shares import SiteLoss
@@ -117,15 +117,6 @@ class PodChoice(msgspec.Struct, frozen=True):
     uid: Uid = Uid("")
 
 
-class Qos(msgspec.Struct, frozen=True):
-    """QoS score before and after a decision: of the workloads of a batch, or for migrations of all
-    workloads that use this scheduler.
-    """
-
-    before: float
-    after: float
-
-
 class ResilienceFacts(msgspec.Struct, frozen=True):
     """Edge pods of a workload that the loss of any one site leaves."""
 
@@ -150,7 +141,8 @@ class DecisionFacts(msgspec.Struct, frozen=True, rename="camel"):
     kind: str
     pods: tuple[PodChoice, ...]
     moves: tuple[MigrationFacts, ...]
-    qos: Qos
+    #: score of the workloads of a batch; for migrations, of all workloads of this scheduler
+    qos: Around[float]
     proven: bool
     certificates: tuple[dict[str, Any], ...]
     cloud_nodes: dict[str, int] | None = None

@@ -8,6 +8,7 @@ from typing import Literal
 
 import attrs
 
+from kubedsm.config.settings import Configuration
 from kubedsm.explain.decision_record import Basis, DecisionRecord, Entry
 from kubedsm.explain.decisions import build_explainer
 from kubedsm.explain.explanation import (
@@ -32,7 +33,6 @@ from kubedsm.model.node_index import site_of
 from kubedsm.model.sites import NOTHING_AWAY, Away
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.objective import count_target_pods
-from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.planner.plurals import counted
 
 #: worst reason for accepting no pods; empty without reason. Cut off: the site is partitioned, and
@@ -70,8 +70,7 @@ class NodeExplainer:
 
     node: Node
     snapshot: Snapshot
-    policy: KubeDSM
-    site_labels: Sequence[str]
+    configuration: Configuration
     away: Away = NOTHING_AWAY
     #: recent decisions with their input; None if no decisions are recorded
     decided: Sequence[tuple[Entry, Basis]] | None = None
@@ -87,7 +86,7 @@ class NodeExplainer:
         return NodeFacts(
             node=node.name,
             tier=node.tier,
-            site=site_of(node, self.site_labels),
+            site=site_of(node, self.configuration.site.label),
             state=node_state(node, self.away),
             allocatable=dict(node.allocatable.items()),
             free={name: max(0, self._free.amount(name)) for name, _ in node.allocatable.items()},
@@ -111,7 +110,7 @@ class NodeExplainer:
 
     def _describe_node(self) -> Iterator[Words]:
         node = self.node
-        site = site_of(node, self.site_labels)
+        site = site_of(node, self.configuration.site.label)
         kind = f"{_TIERS[node.tier]}{f' of site {site}' if site else ''}"
         count = counted(sum(map(len, self._pods.values())), "pod")
         free = self._describe_free("cpu", "memory")
@@ -172,7 +171,7 @@ class NodeExplainer:
             return "none: its pods are being removed"
         if share is None:
             return f"none: its scheduler is {pods[0].scheduler_name}"
-        qos = self.policy.qos_targets_in(self.snapshot)(workload).qos
+        qos = self.configuration.policy.qos_targets_in(self.snapshot)(workload).qos
         wanted = count_target_pods(qos, share.total)
         met = "met" if share.edge >= wanted else f"{wanted - share.edge} missing"
         return f"{wanted} of {share.total} at the edge ({percent(qos)}): {met}"

@@ -8,7 +8,6 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import attrs
 
-from kubedsm.config.current import CurrentConfiguration
 from kubedsm.explain.decision import explain_decision
 from kubedsm.explain.decisions import Decisions
 from kubedsm.explain.explanation import Explanation
@@ -162,7 +161,6 @@ class Explanations:
 
     decisions: Decisions
     planner: Planner
-    _configuration: CurrentConfiguration
     _away: Callable[[], Away]
     #: request for currently suggested migrations; None without a suggester
     _suggestion: Callable[[], WhatIfRequest | None] | None
@@ -196,7 +194,7 @@ class Explanations:
     ) -> Callable[[], Explanation[Any]] | None:
         """Collect the facts; return a function for computing the explanation in any thread."""
         decisions, record, name = self.decisions, self.decisions.record, subject.name
-        snapshot, configuration = decisions.mirror.snapshot(), self._configuration.current
+        snapshot, configuration = decisions.mirror.snapshot(), decisions.configuration.current
         match subject.kind:
             case "pod":
                 return self._collect_pod(name, only_recorded=only_recorded)
@@ -207,8 +205,7 @@ class Explanations:
                 return NodeExplainer(
                     node,
                     snapshot,
-                    decisions.policy,
-                    configuration.site.label,
+                    configuration,
                     self._away(),
                     recent_decisions(record),
                     recent_migrations(record, name),
@@ -242,7 +239,7 @@ class Explanations:
             snapshot = self.decisions.mirror.snapshot()
             pod = snapshot.pods.get(uid)
             ours = pod is None or pod.scheduler_name == snapshot.scheduler_name
-            if ours and only_recorded and self.decisions.recall(uid, full_name) is None:
+            if ours and only_recorded and self.decisions.find_choice(uid) is None:
                 return None
             facts = self.decisions.facts_of_pod(uid, full_name)
             return lambda: explain_pod(facts())

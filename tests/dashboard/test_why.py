@@ -89,8 +89,7 @@ async def test_each_is_told_with_its_reason_first():
         assert len(section(node, "Migrations from and to it")) == 4
         assert (node.facts.free["cpu"], node.facts.allocatable["cpu"]) == (0, 4000)
         away = Away(partitioned={"s": frozenset({"e1"})})
-        policy = CONFIGURATION.policy
-        cut = NodeExplainer(snapshot.nodes["e1"], snapshot, policy, (), away).explain()
+        cut = NodeExplainer(snapshot.nodes["e1"], snapshot, CONFIGURATION, away).explain()
         assert lines_of(cut)[1] == "It accepts no pods now: it is partitioned."
         assert section(cut, "Recently rejected") is None
 
@@ -352,7 +351,7 @@ def test_a_node_that_holds_one_leaving_pod_is_told_so():
     leaving = attrs.evolve(made_pod("a", "a", resources(1), on="e1"), terminating=True)
     new = made_pod("b", "b", resources(1))
     there = snapshot([full], [leaving, new])
-    told = NodeExplainer(full, there, CONFIGURATION.policy, ()).explain()
+    told = NodeExplainer(full, there, CONFIGURATION).explain()
     assert section(told, "Pods on it") == [
         "shop/a | 1 | 1 cpu, 0 GiB memory | none: its pods are being removed"
     ]

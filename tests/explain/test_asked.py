@@ -29,14 +29,7 @@ pytestmark = pytest.mark.http
 
 
 def explanations_of(decisions, thinker=None):
-    return Explanations(
-        decisions,
-        thinker,
-        CurrentConfiguration(),
-        lambda: NOTHING_AWAY,
-        lambda: None,
-        lambda _: None,
-    )
+    return Explanations(decisions, thinker, lambda: NOTHING_AWAY, lambda: None, lambda _: None)
 
 
 @pytest.fixture
