@@ -5,6 +5,8 @@ import asyncio
 import attrs
 
 from kubedsm.config.settings import load
+from kubedsm.dashboard.terminal.browser import Browser
+from kubedsm.explain.subjects import Subject
 from kubedsm.observability.health_rules import REMEMBERED
 from kubedsm_lab.emulator.api.resources import NODES
 from support.answers import tell
@@ -114,6 +116,13 @@ async def test_what_is_proposed_is_shown_as_long_as_it_stands():
         assert [row["state"] for row in rows] == ["proposed", "proposed"]
         proposal = viewer.status["proposal"]
         assert viewer.status["headline"] == (f"2 migrations proposed: kubedsm approve {proposal}")
+        browser = Browser("here")
+        browser.observe(viewer.scene.snapshot())
+        browser.show("migrations")
+        browser.render(world.clock.wall(), 120, 40)
+        link = browser.open()
+        assert (link.kind, link.key in viewer["moves"]) == ("move", True)
+        assert world.runtime.explanations.collect(Subject("migration", link.key))
         [news] = viewer.news("suggestion")
         assert news.startswith("would migrate 2 pods: default/web-")
         world.api.delete(NODES, "", "e1")

@@ -11,7 +11,8 @@ from kubedsm.dashboard.terminal.browser import NUMBERED, VIEWS, Browser
 from kubedsm.dashboard.terminal.cells import format_memory
 from kubedsm.dashboard.terminal.seen import SPAN, ShareHistory, news_text
 from kubedsm.dashboard.terminal.summary import clock_of
-from kubedsm.dashboard.terminal.views import Scope, Subject
+from kubedsm.dashboard.terminal.views import Scope
+from kubedsm.explain.explanation import Link
 from support.printed import printed, spans
 from support.terminal_scenes import HEADLINE, NOW, REFUSED, SITES, WHERE, crowded, small
 
@@ -160,7 +161,7 @@ def test_keys_lead_from_a_site_to_its_nodes_to_their_pods_and_back():
     assert "sites > nodes, edge north: 1" in drawn(browser)
     browser.open()
     assert rows_of(browser) == ["shop/cart-1"]
-    assert browser.open() == Subject("pod", "shop/cart-1")
+    assert browser.open() == Link("pod", "shop/cart-1")
     browser.go_back()
     browser.go_back()
     drawn(browser)

@@ -3,10 +3,10 @@
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 
-import attrs
 import msgspec
 
 from kubedsm.config.fields import write_section
+from kubedsm.config.sections import SuggesterSettings
 from kubedsm.config.settings import Configuration
 from kubedsm.dashboard.server.drain_budgets import DrainBudgets
 from kubedsm.explain.explanation import (
@@ -32,17 +32,6 @@ from kubedsm.planner.what_if import Placed, ShareThen, WhatIfResponse
 _SHOWN = 50
 
 
-@attrs.frozen
-class _Imagined:
-    """Response to a what-if request, and what is needed to explain the response."""
-
-    response: WhatIfResponse
-    hypothesis: Hypothesis
-    configuration: Configuration
-    #: response times of a workload at the edge and in the cloud
-    times: Callable[[Workload], ResponseTimes]
-
-
 def explain_what_if(
     response: WhatIfResponse,
     hypothesis: Hypothesis,
@@ -54,16 +43,11 @@ def explain_what_if(
 
     `snapshot`: the cluster as it is, for measured response times. `budgets`: of drained pods.
     """
-    goal = LatencyGoal(lambda _: None, configuration.latency.times)
-    imagined = _Imagined(
-        response,
-        hypothesis,
-        configuration,
-        lambda workload: goal.times(workload, snapshot.measured),
-    )
     lines, section = (budgets or DrainBudgets()).explain(response, hypothesis, snapshot)
-    first, *others = _describe_result(imagined)
-    sections = (section, *_list_sections(imagined))
+    first, *others = _describe_result(response, configuration.suggester)
+    goal = LatencyGoal(lambda _: None, configuration.latency.times)
+    shares = _shares_section(response, lambda workload: goal.times(workload, snapshot.measured))
+    sections = (section, shares, *_list_sections(response, hypothesis, configuration))
     return Explanation(
         "What would be done",
         (first, *lines, *others),
@@ -71,8 +55,7 @@ def explain_what_if(
     )
 
 
-def _describe_result(imagined: _Imagined) -> Iterator[Words]:
-    response, settings = imagined.response, imagined.configuration.suggester
+def _describe_result(response: WhatIfResponse, settings: SuggesterSettings) -> Iterator[Words]:
     moves = len(response.moves)
     missing = sum(each.missing for each in response.shares.values())
     before = sum(each.missing_now for each in response.shares.values())
@@ -103,9 +86,9 @@ def _describe_result(imagined: _Imagined) -> Iterator[Words]:
         yield (f"Certificate: not proven, there may be better migrations{gap}.",)
 
 
-def _list_sections(imagined: _Imagined) -> Iterator[Section]:
-    response, hypothesis = imagined.response, imagined.hypothesis
-    yield _shares_section(imagined)
+def _list_sections(
+    response: WhatIfResponse, hypothesis: Hypothesis, configuration: Configuration
+) -> Iterator[Section]:
     if response.moves:
         rows = (
             (
@@ -134,16 +117,18 @@ def _list_sections(imagined: _Imagined) -> Iterator[Section]:
         yield Section(
             "Lines for the ConfigMap",
             (("In config.yaml, these replace the same keys of services.",),),
-            code=_config_lines(hypothesis, imagined.configuration),
+            code=_config_lines(hypothesis, configuration),
             folded=True,
         )
 
 
-def _shares_section(imagined: _Imagined) -> Section:
+def _shares_section(
+    response: WhatIfResponse, times_of: Callable[[Workload], ResponseTimes]
+) -> Section:
     """List shares and response times before and after, workloads with a change first."""
 
     def row(workload: Workload, each: ShareThen) -> tuple[Link | str, ...]:
-        times = imagined.times(workload)
+        times = times_of(workload)
         return (
             workload_link(workload),
             f"{each.now.edge} of {each.now.total}",
@@ -154,7 +139,7 @@ def _shares_section(imagined: _Imagined) -> Section:
         )
 
     shares = sorted(
-        imagined.response.shares.items(), key=lambda item: (item[1].now == item[1].then, item[0])
+        response.shares.items(), key=lambda item: (item[1].now == item[1].then, item[0])
     )
     headings = (
         "workload", "at the edge now", "then", "target then", "response time now", "then",

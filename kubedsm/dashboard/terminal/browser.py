@@ -18,9 +18,9 @@ from kubedsm.dashboard.terminal.views import (
     Listing,
     Scope,
     Source,
-    Subject,
     View,
 )
+from kubedsm.explain.explanation import Link
 from kubedsm.terminal.fitted_table import Column, FittedTable
 
 VIEWS: tuple[View, ...] = get_args(View)
@@ -98,7 +98,7 @@ class Browser:
         if self.level.view != "namespaces":
             self.levels.append(Level("namespaces"))
 
-    def open(self) -> Subject | None:
+    def open(self) -> Link | None:
         """Show the table that the selected row leads to; else return its subject, if any."""
         entry = self.selected
         if entry is None or entry.leads is None:

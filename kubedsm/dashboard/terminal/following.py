@@ -10,7 +10,7 @@ import msgspec
 
 from kubedsm.dashboard.recording import apply_changes
 from kubedsm.dashboard.rows import Message, Snapshot, WorkloadRow, decode_message
-from kubedsm.explain.explanation import Explanation
+from kubedsm.explain.explanation import Explanation, Link
 from kubedsm.process.clock import Clock
 from kubedsm.terminal.echo import escape_strings
 from kubedsm.terminal.problems import Problem
@@ -76,15 +76,16 @@ def list_edge_pods(rows: Mapping[str, WorkloadRow | None]) -> list[tuple[str, in
     return [(name, row.edge, row.total) if row else (name, 0, 0) for name, row in rows.items()]
 
 
-async def fetch_explanation(page: Page, kind: str, key: str) -> Explanation[Any]:
+async def fetch_explanation(page: Page, subject: Link) -> Explanation[Any]:
     """Request an explanation of the pod, node, workload, migration or decision.
 
     Raise NotExplainedError.
     """
+    query = {subject.kind: subject.key}
     try:
         async with (
             page.open_session() as session,
-            session.get(page.url("why"), params={kind: key}, timeout=_PATIENCE) as answer,
+            session.get(page.url("why"), params=query, timeout=_PATIENCE) as answer,
         ):
             body = await answer.read()
     except (aiohttp.ClientError, TimeoutError, OSError) as error:

@@ -31,6 +31,7 @@ from kubedsm.dashboard.terminal.summary import (
     describe_move,
     order_moves,
 )
+from kubedsm.explain.explanation import Link
 from kubedsm.model.model import Tier
 from kubedsm.planner.plurals import short_number
 
@@ -77,13 +78,6 @@ class Scope:
         return not self.namespace or name.startswith(f"{self.namespace}/")
 
 
-class Subject(NamedTuple):
-    """Subject of an explanation by the scheduler."""
-
-    kind: Literal["pod", "node", "workload", "move", "decision"]
-    key: str
-
-
 @attrs.frozen
 class Entry:
     """Row of a table: a value for each column, a number, text, or used and available amount."""
@@ -93,7 +87,7 @@ class Entry:
     #: text that is too long for a cell
     detail: str = ""
     #: what the scheduler can explain about the row
-    subject: Subject | None = None
+    subject: Link | None = None
     #: table that the row leads to
     leads: tuple[View, Scope] | None = None
 
@@ -206,7 +200,7 @@ def _list_services(source: Source, scope: Scope) -> Listing:
             )[:columns],
             f"{name} ({row.kind}): {row.ready} of {row.total} pods Ready, weight {row.weight:g}"
             f"{slower}",
-            Subject("workload", name),
+            Link("workload", name),
             ("pods", Scope(workload=name)),
         )
 
@@ -290,7 +284,7 @@ def _list_nodes(source: Source, scope: Scope) -> Listing:
             name,
             (name, name_site(row), row.state, cpu, cpu, memory, memory, *numbers),
             f"{name}: {services or 'no pods'}",
-            Subject("node", name),
+            Link("node", name),
             ("pods", Scope(node=name)),
         )
 
@@ -325,7 +319,7 @@ def _list_pods(source: Source, scope: Scope) -> Listing:
             name,
             (name, row.state, row.node, site, age, row.cpu),
             f"{name}: {reason}" if reason else "",
-            Subject("pod", name),
+            Link("pod", name),
         )
 
     found = (
@@ -356,8 +350,7 @@ def _list_moves(source: Source, scope: Scope) -> Listing:
             key,
             (row.state, steps, row.pod, row.source, row.target, source.now - row.at),
             f"{migration_route(row)}: {describe_move(row, source.now)}",
-            # A proposed migration has the key of its pod.
-            Subject("pod" if row.state == "proposed" else "move", key),
+            Link("move", key),
         )
 
     keys = (key for key in order_moves(moves) if scope.has_name(moves[key].pod))
@@ -390,14 +383,14 @@ def _is_about(row: NewsRow, scope: Scope) -> bool:
     return not about or scope.has_name(about)
 
 
-def _list_subjects(row: NewsRow) -> Iterator[Subject]:
+def _list_subjects(row: NewsRow) -> Iterator[Link]:
     """Yield the subjects of recent activity, the most telling first."""
     subjects = (
-        Subject("move", row.move),
-        Subject("decision", str(row.decision or "")),
-        Subject("pod", row.pod),
-        Subject("workload", row.workload),
-        Subject("node", row.node),
+        Link("move", row.move),
+        Link("decision", str(row.decision or "")),
+        Link("pod", row.pod),
+        Link("workload", row.workload),
+        Link("node", row.node),
     )
     yield from (subject for subject in subjects if subject.key)
 

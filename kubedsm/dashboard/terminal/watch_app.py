@@ -25,7 +25,7 @@ from kubedsm.dashboard.terminal.following import (
     fetch_edge_pods,
     fetch_explanation,
 )
-from kubedsm.dashboard.terminal.views import Subject
+from kubedsm.explain.explanation import Link
 from kubedsm.explain.rendering import render_text
 from kubedsm.process.clock import Clock
 
@@ -187,10 +187,10 @@ class WatchApp(App[str]):
         if entry is not None and entry.subject is not None:
             self._explain(entry.subject)
 
-    def _explain(self, subject: Subject) -> None:
+    def _explain(self, subject: Link) -> None:
         async def show() -> None:
             try:
-                text = render_text(await fetch_explanation(self._page, *subject))
+                text = render_text(await fetch_explanation(self._page, subject))
             except NotExplainedError as error:
                 text = Text(f"{subject.kind} {subject.key}: {error}")
             self.push_screen(_TextScreen(text))
