@@ -33,7 +33,7 @@ from kubedsm.kube.wire.decoding import NODES, PODS, SURROUNDINGS, Watched
 from kubedsm.model.events import ClusterEvent, KindKnown
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.snapshot import Snapshot
-from kubedsm.process.clock import Clock
+from kubedsm.process.clock import SystemClock
 
 if TYPE_CHECKING:
     from kubedsm.app.assembly import Runtime
@@ -106,9 +106,7 @@ async def find_scheduler(server: str, cluster: ExplainedCluster) -> Answering | 
     return None
 
 
-async def read_snapshot(
-    cluster: Cluster, configuration: Configuration, clock: Clock, rng: random.Random
-) -> Snapshot:
+async def read_snapshot(cluster: Cluster, configuration: Configuration) -> Snapshot:
     """List the cluster once. Raises ClusterError if nodes or pods cannot be listed."""
     mirror = ClusterMirror(configuration.scheduler_name, configuration.tiers)
 
@@ -116,7 +114,8 @@ async def read_snapshot(
         mirror.apply(event)
 
     async def list_kind(watched: Watched[Any, ClusterEvent]) -> None:
-        reflector = Reflector(cluster, watched, clock, rng, apply, lambda: None, remark)
+        retries = SystemClock(), random.Random()  # of a watch, which does not follow
+        reflector = Reflector(cluster, watched, *retries, apply, lambda: None, remark)
         await reflector.list_once()
 
     for watched in (NODES, PODS):

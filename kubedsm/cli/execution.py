@@ -61,7 +61,7 @@ def ask_cluster(
             requests = Requests(cluster, options.config_map, clock)
             if options.wait and await requests.is_paused(options.wait):
                 return PAUSED
-            snapshot = await read_snapshot(cluster, configuration, clock, rng)
+            snapshot = await read_snapshot(cluster, configuration)
             with interruptible():
                 errand = decide(snapshot, scheduler)
             if errand is None:

@@ -1,6 +1,5 @@
 """Command `kubedsm explain`: requests to the running scheduler, or reads of the cluster."""
 
-import random
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
@@ -49,7 +48,6 @@ from kubedsm.kube.joining import greet
 from kubedsm.kube.wire.dump import Malformed
 from kubedsm.model.model import NodeName, Pod
 from kubedsm.model.snapshot import Snapshot
-from kubedsm.process.clock import SystemClock
 from kubedsm.terminal.console import Console
 from kubedsm.terminal.echo import echo
 
@@ -219,12 +217,11 @@ async def _ask_cluster(
     configuration: Configuration | None,
     cluster: ExplainedCluster,
 ) -> Explanations:
-    clock, rng = SystemClock(), random.Random()
     try:
         await greet(cluster)
         if configuration is None:
             configuration = await read_configuration(cluster, ObjectName())
-        snapshot = await read_snapshot(cluster, configuration, clock, rng)
+        snapshot = await read_snapshot(cluster, configuration)
         if subject is not None and subject.kind != "pod":
             return [_explain_without_scheduler(subject, snapshot, configuration)]
         pods = _pods(subject, snapshot, ())

@@ -1,7 +1,6 @@
 """Reports of `kubedsm check`, `status`, `version` and `logs`."""
 
 import asyncio
-import random
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
@@ -15,7 +14,6 @@ from kubedsm import __version__
 from kubedsm.cli.cluster import connect_cluster, find_scheduler, read_snapshot, require_namespace
 from kubedsm.cli.console import log_to, print_document, remark, until_interrupted
 from kubedsm.cli.installation import Installation
-from kubedsm.config.settings import Configuration
 from kubedsm.inspection.checks import Result, parts_needed, run_checks
 from kubedsm.inspection.gathering import ClusterState, Gatherer
 from kubedsm.inspection.overview import PARTS, Overview, Scope, summarise
@@ -29,7 +27,6 @@ from kubedsm.kube.client.port import (
     Unreachable,
     path_of,
 )
-from kubedsm.model.snapshot import Snapshot
 from kubedsm.planner.plurals import counted
 from kubedsm.process.clock import SystemClock
 from kubedsm.terminal.console import Console
@@ -55,7 +52,6 @@ async def open_gatherer(installation: Installation) -> AsyncIterator[Gatherer]:
     """Connect to the cluster and the scheduler at --server (if it serves this cluster), to read
     their state.
     """
-    clock, rng = SystemClock(), random.Random()
     async with connect_cluster(installation.kubeconfig_path, installation.context) as cluster:
         found, server = None, installation.server
         try:
@@ -65,12 +61,10 @@ async def open_gatherer(installation: Installation) -> AsyncIterator[Gatherer]:
         except click.ClickException as error:
             remark(f"{error.message}; the cluster alone is read")
 
-        async def read(configuration: Configuration) -> Snapshot:
-            return await read_snapshot(cluster, configuration, clock, rng)
-
         # A standby has no metrics of decisions.
         url = server if found is not None and not found.standby else ""
-        yield Gatherer(cluster, installation.config_map, clock, __version__, read, url)
+        name = installation.config_map
+        yield Gatherer(cluster, name, SystemClock(), __version__, read_snapshot, url)
 
 
 def run_to_code(act: Callable[[], Coroutine[Any, Any, int]]) -> int:
@@ -289,7 +283,7 @@ def _find_scheduler_version(state: ClusterState) -> str | None:
     """Return the version that the scheduler reports, else its image."""
     if state.scheduler is not None and state.scheduler.version:
         return state.scheduler.version
-    images = state.installed.images if state.installed else ()
+    images = state.deployment.images if state.deployment else ()
     return next((f"image {image}" for image in images), None)
 
 

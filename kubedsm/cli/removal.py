@@ -115,13 +115,11 @@ class Traces:
         yield "Events about decisions, which the API server deletes after an hour"
 
 
-async def find_traces(
-    cluster: Cluster, configuration: Configuration, clock: Clock, rng: random.Random
-) -> Traces:
+async def find_traces(cluster: Cluster, configuration: Configuration) -> Traces:
     """List all labels, annotations and settings of KubeDSM on cluster objects. Raises
     ClusterError.
     """
-    snapshot = await read_snapshot(cluster, configuration, clock, rng)
+    snapshot = await read_snapshot(cluster, configuration)
     templates = await adoption.list_templates(cluster)
     ours = configuration.scheduler_name
     of = {each.workload: each for each in templates}
@@ -175,7 +173,7 @@ async def remove_traces(
     """
     text, source = await find_document_in(cluster, options.config_map)
     configuration = load(text or "", source)
-    traces = await find_traces(cluster, configuration, clock, rng)
+    traces = await find_traces(cluster, configuration)
     if not options.carry_out:
         _print(traces, options, "would be removed")
         return 0
@@ -189,9 +187,9 @@ async def remove_traces(
             await _restore_detached(gate, configuration, clock, rng)
         await _remove_pullers(gate, traces.pulling)
         if options.opt_out:
-            await _opt_out_all(gate, await find_traces(gate, configuration, clock, rng))
-        await _clear_marks(gate, (await find_traces(gate, configuration, clock, rng)).marked)
-        traces = await find_traces(gate, configuration, clock, rng)
+            await _opt_out_all(gate, await find_traces(gate, configuration))
+        await _clear_marks(gate, (await find_traces(gate, configuration)).marked)
+        traces = await find_traces(gate, configuration)
     if options.output == "text":
         _print_removable(before.less(traces), options, "removed")
     _print(traces, options, "could not be removed; try again")

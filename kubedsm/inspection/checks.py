@@ -254,7 +254,7 @@ def check_prometheus(state: ClusterState) -> Iterator[Finding]:
 
 
 def check_deployment(state: ClusterState) -> Iterator[Finding]:
-    found, where = state.installed, f"Deployment {state.name}"
+    found, where = state.deployment, f"Deployment {state.name}"
     if found is None:
         if not state.is_led:
             yield Finding("fail", f"{where} is absent", "kubectl apply -k manifests", _INSTALL)

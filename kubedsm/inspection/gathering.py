@@ -4,7 +4,8 @@ A part that cannot be read does not end the reading: its reason is in `ClusterSt
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import suppress
 from typing import Any, Literal
 
 import aiohttp
@@ -22,7 +23,7 @@ from kubedsm.kube.calls.explained_cluster import ExplainedCluster
 from kubedsm.kube.calls.inspection import DetachedPod, Installed, WaitingPod
 from kubedsm.kube.calls.leases import Term
 from kubedsm.kube.calls.permissions import FEATURES, Right, unused_features
-from kubedsm.kube.client.port import TIMEOUT, ClusterError, NotFound, ObjectName
+from kubedsm.kube.client.port import TIMEOUT, Cluster, ClusterError, NotFound, ObjectName
 from kubedsm.model.model import Workload
 from kubedsm.model.selecting import Budget, Service
 from kubedsm.model.snapshot import Snapshot
@@ -114,7 +115,7 @@ class ClusterState:
     #: the Lease, old by its holder's clock, was renewed during `RENEWAL`
     renews: bool = False
     #: None without a Deployment
-    installed: Installed | None = None
+    deployment: Installed | None = None
     waiting: Sequence[WaitingPod] = ()
     detached: Sequence[DetachedPod] = ()
     budgets: Sequence[Budget] = ()
@@ -172,7 +173,7 @@ class Gatherer:
     clock: Clock
     client: str
     #: lists nodes and pods
-    read_snapshot: Callable[[Configuration], Awaitable[Snapshot]]
+    read_snapshot: Callable[[Cluster, Configuration], Awaitable[Snapshot]]
     #: URL of a scheduler's metrics outside the cluster; empty for the leader's pod
     metrics_url: str = ""
 
@@ -195,35 +196,34 @@ class Gatherer:
     async def _read_parts(
         self, state: ClusterState, parts: Sequence[Part], installing: bool
     ) -> ClusterState:
-        cluster, name = self.cluster, self.name
-        lists: dict[Part, Callable[..., Awaitable[Any]]] = {
+        #: parts of one field each, whose default stands for an absent object or resource
+        objects: dict[Part, Callable[[Cluster], Awaitable[Any]]] = {
+            "snapshot": lambda cluster: self.read_snapshot(cluster, state.configuration),
+            "deployment": lambda cluster: inspection.read_installed(cluster, self.name),
             "waiting": inspection.list_waiting,
             "detached": inspection.list_detached,
             "budgets": reads.list_budgets,
             "services": reads.list_services,
             "templates": adoption.list_templates,
+            "begun": lambda _: self._read_begun(state),
         }
-        readers: dict[Part, Callable[[], Coroutine[Any, Any, Fields]]] = {
+        readers: dict[Part, Callable[[], Awaitable[Fields]]] = {
             "user": self._read_user,
             "configuration": self._read_configuration,
             "lease": self._read_lease,
-            "snapshot": lambda: _name_field("snapshot", self.read_snapshot(state.configuration)),
             "rights": lambda: self._review_rights(state, installing=installing),
-            "deployment": lambda: _name_field(
-                "installed", inspection.read_installed(cluster, name)
-            ),
             "scheduler": lambda: self._read_scheduler(state),
             "adoption": self._read_adoption,
-            "begun": lambda: _name_field("begun", self._read_begun(state)),
         }
         fields, errors = Fields(), dict(state.errors)
 
         async def read(part: Part) -> None:
             try:
-                if part in lists:
-                    fields.update(await _name_field(part, lists[part](cluster)))
-                else:
+                if part in readers:
                     fields.update(await readers[part]())
+                else:
+                    with suppress(NotFound):
+                        fields[part] = await objects[part](self.cluster)
             except (ClusterError, OSError, TimeoutError) as error:
                 errors[part] = " ".join(str(error).split()) or type(error).__name__
 
@@ -342,14 +342,6 @@ class Gatherer:
                 return answer.status, await answer.text()
         except aiohttp.ClientError as error:
             raise ConnectionError(f"{self.metrics_url}: {error}") from None
-
-
-async def _name_field(name: str, value: Awaitable[Any]) -> Fields:
-    """Return the value as a field; an absent object or resource leaves the default."""
-    try:
-        return {name: await value}
-    except NotFound:
-        return {}
 
 
 async def _read_process(where: str, get: Metrics) -> SchedulerProcess:

@@ -38,7 +38,6 @@ from kubedsm_lab.emulator.api.resources import (
     SERVICE_ACCOUNTS,
 )
 from kubedsm_lab.emulator.front import EmulatedFront
-from kubedsm_lab.replay.virtual_time import VirtualClock
 from support.answering_cluster import AnsweringCluster, refusal
 from support.manifests import ROOT
 from support.move_scenes import (
@@ -210,7 +209,7 @@ async def read(plural, answer):
     empty = {"metadata": {"resourceVersion": "5"}, "items": []}
     server = AnsweringCluster(lambda asked: answer if asked.path.endswith(f"/{plural}") else empty)
     cluster = ExplainedCluster(server, "https://10.0.0.1")
-    return await read_snapshot(cluster, Configuration(), VirtualClock(), random.Random(1))
+    return await read_snapshot(cluster, Configuration())
 
 
 async def test_what_need_not_be_seen_is_done_without_and_that_is_said(capsys):
@@ -231,7 +230,7 @@ async def test_the_room_is_made_though_a_scheduler_would_only_be_told_to_say_so(
         ready = ReadyPods(world, "web").watch()
         large(world)
         front, rng = EmulatedFront(world.cluster.routes, world.clock), random.Random(0)
-        advice = advise(await read_snapshot(front, OFF, world.clock, rng), OFF)
+        advice = advise(await read_snapshot(front, OFF), OFF)
         assert len(advice.packed.moves) == 1
         # Whatever it costs: who asks for it has seen that.
         dear = attrs.evolve(OFF, migration=attrs.evolve(OFF.migration, price=3600.0))
@@ -252,7 +251,7 @@ async def test_an_interrupted_execution_ends_the_migrations_in_progress(capsys):
             random.Random(0),
             Stop(),
         )
-        advice = advise(await read_snapshot(front, OFF, world.clock, rng), OFF)
+        advice = advise(await read_snapshot(front, OFF), OFF)
         async with asyncio.TaskGroup() as tasks:
             executing = tasks.create_task(
                 carry_out(front, OFF, advice.carry_out, world.clock, rng, stop)

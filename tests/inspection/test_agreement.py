@@ -1,7 +1,6 @@
 """The page, from inside, and `kubedsm status`, from outside, tell the same state."""
 
 import asyncio
-import random
 
 from prometheus_client import generate_latest
 
@@ -11,7 +10,7 @@ from kubedsm.inspection.gathering import Gatherer
 from kubedsm.inspection.overview import PARTS, Scope, summarise
 from kubedsm.kube.calls import leases
 from kubedsm.kube.calls.explained_cluster import ExplainedCluster
-from kubedsm.kube.client.port import NotFound, ObjectName, Response
+from kubedsm.kube.client.port import ObjectName, Response
 from kubedsm.model.model import Workload
 from kubedsm.observability.gauges import families
 from kubedsm.observability.health import readiness
@@ -42,17 +41,10 @@ async def look_from_outside(world):
     """Return the overview that `kubedsm status` prints."""
     front = EmulatedFront(world.cluster.routes, world.clock, latency=0.01)
     cluster = ExplainedCluster(Proxied(front, answers_of(world)), "https://api")
-
-    async def read(configuration):
-        return await read_snapshot(cluster, configuration, world.clock, random.Random(0))
-
     term = leases.term_of("kubedsm-0_1", 15.0, world.clock.wall(), 0)
-    try:
-        known = await leases.read(cluster, ObjectName())
-    except NotFound:
-        known = None
+    known = await leases.read(cluster, ObjectName())
     await leases.write(cluster, ObjectName(), known, term)
-    gatherer = Gatherer(cluster, ObjectName(), world.clock, __version__, read)
+    gatherer = Gatherer(cluster, ObjectName(), world.clock, __version__, read_snapshot)
     return summarise(await gatherer.gather(PARTS), Scope())
 
 

@@ -120,14 +120,14 @@ CASES = {
         "Prometheus gives no measured load",
     ),
     "no Deployment": (
-        changed(installed=None, term=None, scheduler=None), "fail",
+        changed(deployment=None, term=None, scheduler=None), "fail",
         "Deployment kubedsm/kubedsm is absent", "kubectl apply -k manifests",
     ),
     "half a Deployment": (
-        changed(installed=Installed(("kubedsm:0.1.0",), 2, 1)), "warn", "1 of 2 replicas ready",
+        changed(deployment=Installed(("kubedsm:0.1.0",), 2, 1)), "warn", "1 of 2 replicas ready",
     ),
     "another version": (
-        changed(installed=Installed(("kubedsm:0.0.9",), 2, 2),
+        changed(deployment=Installed(("kubedsm:0.0.9",), 2, 2),
                 scheduler=attrs.evolve(PROCESS, version="0.0.9")),
         "warn",
         "scheduler 0.0.9 (kubedsm:0.0.9) and this command, 0.1.0, differ",
@@ -224,7 +224,7 @@ STRANDED = changed(
 QUIET = {
     "both well": WELL,
     "a version by the image alone": changed(
-        installed=Installed(("registry:5000/kubedsm:0.1.0@sha256:00",), 2, 2), scheduler=None
+        deployment=Installed(("registry:5000/kubedsm:0.1.0@sha256:00",), 2, 2), scheduler=None
     ),
     "an opted-in namespace": changed(opted_in=["shop"], has_policy=True),
     "an unknown policy": changed(opted_in=["shop"]),
@@ -299,7 +299,7 @@ def test_the_remedy_warns_of_pods_that_nobody_creates_again():
 def test_before_the_installation_only_the_cluster_counts():
     state = changed(
         term=None,
-        installed=None,
+        deployment=None,
         configured=False,
         scheduler=None,
         denied={"install": ("create clusterroles.rbac.authorization.k8s.io",)},

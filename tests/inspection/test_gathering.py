@@ -1,7 +1,6 @@
 """Gathering: what is read of an emulated cluster, with the rights of different users."""
 
 import asyncio
-import random
 
 import pytest
 
@@ -29,11 +28,7 @@ FORMER = "suggester: {period: 9s, minGain: 0.5}"
 def gatherer(world, token=ADMIN_TOKEN):
     front = EmulatedFront(world.cluster.routes, world.clock, latency=0.01, token=token)
     cluster = ExplainedCluster(front, "https://api")
-
-    async def read(configuration):
-        return await read_snapshot(cluster, configuration, world.clock, random.Random(0))
-
-    return Gatherer(cluster, ObjectName(), world.clock, "0.1.0", read)
+    return Gatherer(cluster, ObjectName(), world.clock, "0.1.0", read_snapshot)
 
 
 def verdicts(state, **options):

@@ -31,7 +31,7 @@ WELL = ClusterState(
     snapshot=snapshot(NODES, PODS),
     denied={"placing": (), "migrations": ()},
     term=term_of("kubedsm-0_1", 15.0, NOW - 2, 0),
-    installed=Installed(("registry.example/kubedsm:0.1.0",), 2, 2),
+    deployment=Installed(("registry.example/kubedsm:0.1.0",), 2, 2),
     scheduler=SchedulerProcess("pod kubedsm-0", ready=True, readiness="ok", version="0.1.0"),
 )
 
