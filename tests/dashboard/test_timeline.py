@@ -41,7 +41,6 @@ async def modules_served():
 _FILM = """
   const { Recording } = await import("/page/recording.js");
   const { Timeline } = await import("/page/timeline.js");
-  const { tablesAt } = await import("/page/recording.js");
   const { html, render } = await import("/page/vendor/htm-preact.js");
   const filmed = (begins) => {
     const recording = new Recording();
@@ -62,7 +61,7 @@ _FILM = """
   const recordings = [filmed(1000)];
   const set = (more) => {
     state = { ...state, ...more };
-    const nodes = tablesAt(recordings, state.moment).map((tables) => tables.pods.get("p").node);
+    const nodes = recordings.map((one) => one.at(state.moment ?? Infinity).pods.get("p").node);
     document.title = [...nodes, state.chosen?.kind ?? "", state.chosen?.key ?? ""].join(" ").trim();
     render(html`<${Timeline} ...${{ recordings, titles: ["one", "other"], state, set }} />`,
       document.body);

@@ -3,7 +3,6 @@
 import { address } from "./address.js";
 import { Cluster } from "./cluster.js";
 import { Help, tourIsNew } from "./help.js";
-import { tablesAt } from "./recording.js";
 import { Header, Headline } from "./header.js";
 import { Moves, News, Waiting } from "./lists.js";
 import { Workloads } from "./targets.js";
@@ -84,7 +83,7 @@ function momentIn(recording, [first], moment) {
 function Page({ recordings, titles, about, ask, enter, state, set }) {
   const { connection, moment, chosen } = state;
   if (connection === "refused") return html`<${Token} enter=${enter} />`;
-  const shown = tablesAt(recordings, moment);
+  const shown = recordings.map((recording) => recording.at(moment ?? Infinity));
   const asked = recordings[chosen?.recording] ? chosen.recording : 0;
   const live = connection === "connected" && moment === null;
   const clocks = recordings.map((recording) => (live ? now(recording) : momentIn(recording, recordings, moment)));

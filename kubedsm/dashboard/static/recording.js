@@ -34,11 +34,6 @@ export function after(tables, messages) {
   return next;
 }
 
-/** Of recordings side by side, which begin at the same time, the tables of each; null: as of its end. */
-export function tablesAt(recordings, moment) {
-  return recordings.map((recording) => recording.at(moment ?? Infinity));
-}
-
 /**
  * Chapters: each has all tables as they were when it began, and its messages. It is as long as its
  * changes are as many as the rows at its begin, so that neither what is kept of tables nor what
@@ -162,14 +157,8 @@ function sum(tables, size) {
 }
 
 /** Where in a list, by its `at`, is the last that is not after a moment; 0 if all are. */
-export function lastNotAfter(list, moment) {
-  let [low, high] = [0, list.length - 1];
-  while (low < high) {
-    const middle = Math.ceil((low + high) / 2);
-    if (list[middle].at <= moment) low = middle;
-    else high = middle - 1;
-  }
-  return Math.max(0, low);
+function lastNotAfter(list, moment) {
+  return Math.max(0, list.findLastIndex(({ at }) => at <= moment));
 }
 
 /** States in which a move is over. */

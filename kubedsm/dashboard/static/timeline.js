@@ -196,7 +196,7 @@ function changeBeside(recordings, moment, by) {
 }
 
 /** Seconds of recording in a second. */
-export const SPEEDS = [1, 4, 16];
+const SPEEDS = [1, 4, 16];
 /** Seconds at most from one picture to the next: nothing is skipped when the page was hidden. */
 const STEP = 0.25;
 
@@ -204,7 +204,7 @@ const STEP = 0.25;
  * `go` to moments one after the other, from the present one to the end; and what starts that.
  * `first`: the speed of the first time.
  */
-export function usePlaying({ moment, ends, go, first }) {
+function usePlaying({ moment, ends, go, first }) {
   const [playing, setPlaying] = useState(false);
   const [speed, setSpeed] = useState(first);
   const now = useRef(null);
