@@ -26,7 +26,6 @@ ALIVE = 3.0
 _KINDS = {
     "deploy": "Deployment",
     "sts": "StatefulSet",
-    "ds": "DaemonSet",
     **{kind.lower(): kind for kind in KINDS},
     **{plural: kind for kind, plural in KINDS.items()},
 }

@@ -20,7 +20,7 @@ from kubedsm.explain.facts import DecisionFacts
 from kubedsm.model.deadline import OUT_OF_TIME
 from kubedsm.model.model import Share, Tier
 from kubedsm.optimizer.programming.in_order import describe_unproven
-from kubedsm.planner.plurals import counted
+from kubedsm.planner.plurals import counted, sentence
 
 
 def explain_decision(
@@ -47,7 +47,7 @@ def _describe_decision(entry: Entry, states: Sequence[str]) -> Iterator[Words]:
     )
     if gap := describe_unproven(entry.certificates):
         yield (f"Not proven optimal: {gap}.",)
-    yield from ((f"{str(loss)[:1].upper()}{str(loss)[1:]}.",) for loss in entry.worst_losses)
+    yield from ((sentence(str(loss)),) for loss in entry.worst_losses)
     if entry.out_of_time:
         yield (f"Cut short: {OUT_OF_TIME}.",)
     if entry.looked_at is not None:

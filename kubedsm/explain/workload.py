@@ -40,7 +40,7 @@ from kubedsm.objective.objective import QosTarget, count_target_pods
 from kubedsm.objective.qos_targets import newest_pods
 from kubedsm.objective.site_shares import SiteShare, list_sites, list_worst_losses
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
-from kubedsm.planner.plurals import counted
+from kubedsm.planner.plurals import counted, sentence
 from kubedsm.planner.rebalancing_requests import reason_to_stay
 from kubedsm.planner.what_if import WhatIfResponse
 
@@ -116,7 +116,7 @@ class WorkloadExplainer:
             (self._describe_source(target.qos),),
         ]
         if self.deferral:
-            lines.append((f"{self.deferral[:1].upper()}{self.deferral[1:]}.",))
+            lines.append((sentence(self.deferral),))
         if target.most is not None and target.most < wanted:
             most = f"No more than {counted(target.most, 'pod')} may be at the edge"
             lines.append((f"{most}: its response time is longer there.",))
@@ -127,7 +127,7 @@ class WorkloadExplainer:
             if self.snapshot.measured.latency:
                 lines.append(("Latencies between sites are measured by Prometheus: site.latency.",))
         losses = list_worst_losses(snapshot.census.shares, targets, (workload,))
-        lines += [(f"{str(loss)[:1].upper()}{str(loss)[1:]}.",) for loss in losses]
+        lines += [(sentence(str(loss)),) for loss in losses]
         facts = WorkloadFacts(
             workload=str(workload),
             kind=workload.kind,

@@ -297,7 +297,7 @@ class Gatherer:
             raise errors[0]
         return {
             "denied": {
-                name: [_describe_right(right) for right in each if not allowed[right]]
+                name: [str(right) for right in each if not allowed[right]]
                 for name, each in features.items()
             }
         }
@@ -363,8 +363,3 @@ async def _read_process(where: str, get: Metrics) -> SchedulerProcess:
         raise ConnectionError(f"{where} does not answer with metrics") from None
     healthy = status == 200  # noqa: PLR2004
     return SchedulerProcess(where, healthy, readiness, version, sums, tuple(troubled), targets)
-
-
-def _describe_right(right: Right) -> str:
-    of = f".{right.group}" if right.group else ""
-    return f"{right.verb} {right.resource}{of}"

@@ -14,7 +14,7 @@ from kubedsm.explain.node import node_state
 from kubedsm.model.model import Tier, deviation_of_shares
 from kubedsm.model.sites import Away
 from kubedsm.model.snapshot import Snapshot
-from kubedsm.planner.plurals import counted, named
+from kubedsm.planner.plurals import counted, named, sentence
 
 State = Literal["healthy", "degraded", "down"]
 
@@ -199,7 +199,7 @@ def _find_watches(facts: HealthFacts) -> Iterator[str]:
 
 
 def _find_missing_tiers(facts: HealthFacts) -> Iterator[str]:
-    yield from (end_sentence(text[:1].upper() + text[1:]) for text in dict.fromkeys(facts.tiers))
+    yield from (sentence(text) for text in dict.fromkeys(facts.tiers))
 
 
 def _find_partitions(facts: HealthFacts) -> Iterator[str]:

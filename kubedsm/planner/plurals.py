@@ -1,4 +1,4 @@
-"""Wording of counts and abbreviated lists in messages, such as `3 pods` and `a, b and 2 more`."""
+"""Wording of counts, sentences and abbreviated lists, such as `3 pods` and `a, b and 2 more`."""
 
 from collections.abc import Sequence
 
@@ -8,6 +8,11 @@ _NAMED = 3
 
 def counted(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def sentence(text: str) -> str:
+    """Return the text with a capital letter at its beginning, and one full stop at its end."""
+    return f"{text[:1].upper()}{text[1:].rstrip('.')}."
 
 
 def short_number(number: float) -> str:

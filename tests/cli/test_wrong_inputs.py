@@ -69,6 +69,7 @@ USAGE = {
         for address in ("10271", "localhost:http", "::1:80", "[::1]", ":70000", ":")
     },
     "opt-in -n a/b deployment/c": "'a/b' is not a name",
+    "opt-in ds/shop/web": "ds is no kind of workload; write NAMESPACE, or KIND/NAMESPACE/NAME",
     "emulate --port 70000": "70000",
     "emulate --token x": "--token-file",
     "emulate --tls-san a": "--tls",

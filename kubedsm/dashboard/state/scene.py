@@ -38,7 +38,7 @@ from kubedsm.dashboard.state.tables import (
     WorkloadTable,
 )
 from kubedsm.explain.listener import Listener, Result
-from kubedsm.explain.migration_outcome import MoveOutcome
+from kubedsm.explain.migration_outcome import MoveOutcome, Outcome
 from kubedsm.kube.calls.writes import Regarding
 from kubedsm.model.events import Change
 from kubedsm.model.model import Pod, Uid
@@ -96,7 +96,7 @@ class Scene(Listener):
             self.stirred.set()
 
     def move_ended(self, ended: MoveOutcome) -> None:
-        self._work.move_ended(ended)
+        self._work.moves_done += ended.outcome is Outcome.COMPLETED
         self.stirred.set()
 
     def event_written(self, about: Regarding, reason: str, note: str, warning: bool) -> None:
@@ -104,7 +104,7 @@ class Scene(Listener):
 
     def loop_late(self, seconds: float) -> None:
         """Callback: record the lag of the process's event loop, in seconds."""
-        self._work.loop_late(seconds)
+        self._work.lags.append(seconds)
 
     def look(self, runtime: Runtime, leadership: Leadership | None, now: float) -> Changes | None:
         """Recompute all rows of the dashboard; return the changed rows, if any.

@@ -9,7 +9,6 @@ import msgspec
 from kubedsm.app.assembly import Runtime
 from kubedsm.dashboard.rows import MoveRow, Role, StatusRow
 from kubedsm.dashboard.state.headline import Scenery, headline, migration_route, nodes_by_site
-from kubedsm.explain.migration_outcome import MoveOutcome, Outcome
 from kubedsm.model.events import Change
 from kubedsm.model.model import Node, NodeName, Pod, Tier, Uid
 from kubedsm.observability.health_rules import (
@@ -22,7 +21,7 @@ from kubedsm.observability.health_rules import (
     assess_health,
 )
 from kubedsm.observability.reading import Leadership, Reading
-from kubedsm.planner.plurals import counted
+from kubedsm.planner.plurals import counted, sentence
 from kubedsm.process.clock import Clock
 
 #: number of recent binds with latency; seconds for which the headline displays a bind
@@ -46,7 +45,8 @@ class WorkCounters:
     _bound: deque[tuple[float, NodeName | None, float]] = attrs.field(
         factory=lambda: deque(maxlen=_LAST), init=False
     )
-    _lags: deque[float] = attrs.field(factory=lambda: deque(maxlen=_SAMPLES), init=False)
+    #: lags of the event loop in seconds
+    lags: deque[float] = attrs.field(factory=lambda: deque(maxlen=_SAMPLES), init=False)
 
     def observe_change(self, change: Change) -> None:
         pod = change.pod_after
@@ -61,18 +61,12 @@ class WorkCounters:
         self.bound += 1
         self._bound.append((now, pod.node_name, now - self._since.get(pod.uid, now)))
 
-    def move_ended(self, ended: MoveOutcome) -> None:
-        self.moves_done += ended.outcome is Outcome.COMPLETED
-
-    def loop_late(self, seconds: float) -> None:
-        self._lags.append(seconds)
-
     @property
     def loop_lag(self) -> float | None:
         """Greatest recent event loop lag in milliseconds, rounded up; None if unknown."""
-        if not self._lags:
+        if not self.lags:
             return None
-        worst = 1000 * max(self._lags)
+        worst = 1000 * max(self.lags)
         return next((each for each in _LAGS if each >= int(worst)), _LAGS[-1])
 
     def latency(self, part: float) -> float | None:
@@ -132,8 +126,7 @@ def status_row(
     health = assess_health(facts)
     notices = health.notices
     if leadership is not None and not leadership.leading:
-        where = describe_standby(leadership)
-        notices = (f"{where[0].upper()}{where[1:]}.", *notices)
+        notices = (sentence(describe_standby(leadership)), *notices)
     return msgspec.structs.replace(
         status,
         headline=text,

@@ -64,11 +64,8 @@ export function utilisation(row, pods) {
  * `chosen`: what is chosen on this node. `lit`: highlighted workloads, if any. `found`: the name
  * matches the search.
  */
-export function NodeBox({ name, forms, row, pods, width, height, px, chosen, lit, found, colour }) {
-  return useMemo(
-    () => draw({ name, forms, row, pods, width, height, px, chosen, lit, found, colour }),
-    [name, forms, row, pods, width, height, px, chosen, lit, found, colour],
-  );
+export function NodeBox(box) {
+  return useMemo(() => draw(box), Object.values(box));
 }
 
 function draw({ name, forms, row, pods, width, height, px, chosen, lit, found, colour }) {

@@ -42,14 +42,13 @@ class MissingRightError(Forbidden):
 def missing_right(request: Request, error: ApiStatusError) -> MissingRightError:
     """Return the error for a refused API request, which names the missing RBAC right."""
     right, where = right_for(request)
-    of = f"{right.resource}.{right.group}" if right.group else right.resource
     ours = {attrs.evolve(each, own=False) for feature in FEATURES for each in feature.rights}
     mend = (
         "`kubedsm rbac` lists what each right is for, and with -o yaml prints roles that grant it"
         if right in ours
         else "a cluster administrator can grant it"
     )
-    line = f"no right to {right.verb} {of} {where}: {error.message}; {mend}"
+    line = f"no right to {right} {where}: {error.message}; {mend}"
     return MissingRightError(error, line)
 
 

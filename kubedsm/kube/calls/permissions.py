@@ -28,6 +28,9 @@ class Right:
     #: ConfigMaps also to approvals
     own: bool = False
 
+    def __str__(self) -> str:
+        return f"{self.verb} {self.resource}" + (f".{self.group}" if self.group else "")
+
     @property
     def named(self) -> bool:
         """Return True if an RBAC rule can restrict the right to named objects: not for creation."""
