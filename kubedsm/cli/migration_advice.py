@@ -23,6 +23,7 @@ from kubedsm.model.sites import Away
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.lasting import ASSUMED
 from kubedsm.objective.objective import NANO
+from kubedsm.optimizer.moving.movable import Movable
 from kubedsm.optimizer.moving.suggestion import ClusterScore, Leg, Suggestion
 from kubedsm.planner.rebalancing_requests import configured_movable, migration_mode
 from kubedsm.terminal.fitted_table import table
@@ -83,17 +84,20 @@ def _score(score: ClusterScore) -> dict[str, Any]:
     }
 
 
+def close_away(snapshot: Snapshot, configuration: Configuration) -> tuple[Snapshot, Movable]:
+    """Return the snapshot with unavailable edge sites closed, and the function that decides why a
+    pod must not be migrated.
+    """
+    away = Away.from_snapshot(snapshot, configuration.site.label)
+    seen = away.close_waiting(snapshot) if away else snapshot
+    return seen, configured_movable(configuration, snapshot.surroundings, away)
+
+
 def advise(
     snapshot: Snapshot, configuration: Configuration, deadline: Deadline = NO_DEADLINE
 ) -> Advice:
     """Return suggested migrations for the snapshot; at the deadline, the best found so far."""
-    away = Away.from_snapshot(snapshot, configuration.site.label)
-    seen = away.close_waiting(snapshot) if away else snapshot
-    suggestion = configuration.policy.suggest(
-        seen,
-        configured_movable(configuration, snapshot.surroundings, away),
-        deadline,
-    )
+    suggestion = configuration.policy.suggest(*close_away(snapshot, configuration), deadline)
     complete = suggestion.proven or not deadline.passed
     return Advice(snapshot, suggestion, configuration, list_stages(suggestion.legs), complete)
 

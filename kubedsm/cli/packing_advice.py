@@ -10,19 +10,14 @@ from rich.console import Group, RenderableType
 from rich.text import Text
 
 from kubedsm.cli.inputs import start_batch_deadline, start_deadline
-from kubedsm.cli.migration_advice import list_stages
+from kubedsm.cli.migration_advice import close_away, list_stages
 from kubedsm.cli.tables import print_timed
 from kubedsm.config.settings import Configuration
 from kubedsm.model.model import Pod
-from kubedsm.model.sites import Away
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.optimizer.packing.pack import Packed
 from kubedsm.optimizer.placing.decision import Binding
-from kubedsm.planner.rebalancing_requests import (
-    configured_movable,
-    migration_mode,
-    suggestion_of,
-)
+from kubedsm.planner.rebalancing_requests import migration_mode, suggestion_of
 from kubedsm.terminal.fitted_table import table
 
 if TYPE_CHECKING:
@@ -110,12 +105,11 @@ def advise(snapshot: Snapshot, configuration: Configuration) -> PackAdvice:
     waiting = snapshot.schedulable(snapshot.pods.values())
     scheduled = policy.decide_batch(snapshot, waiting, start_batch_deadline(configuration)).bindings
     snapshot = snapshot.with_placed({pod.uid: node for pod, node, _ in scheduled})
-    away = Away.from_snapshot(snapshot, configuration.site.label)
-    seen = away.close_waiting(snapshot) if away else snapshot
+    seen, movable = close_away(snapshot, configuration)
     settings = configuration.optimiser
     packed = policy.pack_pods(
         seen,
-        configured_movable(configuration, snapshot.surroundings, away),
+        movable,
         start_deadline(settings.budget),
         tier_share=settings.tier_share,
         allow_evictions=settings.allow_evictions,

@@ -322,19 +322,13 @@ def check_pause(state: ClusterState) -> Iterator[Finding]:
         yield Finding("warn", state.pause_reason, remedy, docs)
 
 
-def _list_ours(state: ClusterState) -> list[Pod]:
-    ours = state.snapshot.scheduler_name
-    pods = state.snapshot.pods.values()
-    return [pod for pod in pods if pod.scheduler_name == ours and not pod.finished]
-
-
 def _name_workloads(workloads: set[Workload]) -> str:
     return named([f"{w.kind.lower()}/{w}" for w in sorted(workloads)])
 
 
 def check_opted_in(state: ClusterState) -> Iterator[Finding]:
     ours = state.snapshot.scheduler_name
-    workloads = {pod.workload for pod in _list_ours(state)}
+    workloads = {pod.workload for pod in state.own_pods}
     if workloads:
         yield Finding("ok", f"{counted(len(workloads), 'workload')} opted in")
         return
@@ -353,7 +347,7 @@ def check_namespaces(state: ClusterState) -> Iterator[Finding]:
 
 
 def check_requests(state: ClusterState) -> Iterator[Finding]:
-    without = {p.workload for p in _list_ours(state) if not (p.requests.cpu or p.requests.memory)}
+    without = {p.workload for p in state.own_pods if not (p.requests.cpu or p.requests.memory)}
     if without:
         text = f"{counted(len(without), 'workload')} without requests: {_name_workloads(without)};"
         text += " their pods fit everywhere and overload nodes"
@@ -362,7 +356,7 @@ def check_requests(state: ClusterState) -> Iterator[Finding]:
 
 
 def check_annotations(state: ClusterState) -> Iterator[Finding]:
-    for pod in _list_ours(state):
+    for pod in state.own_pods:
         for why in pod.wishes.ignored if pod.wishes else ():
             docs = "docs/reference/labels.md"
             yield Finding("warn", f"pod {pod}: {why}", "correct the annotation", docs)
@@ -373,7 +367,7 @@ def check_budgets(state: ClusterState) -> Iterator[Finding]:
     for budget in state.budgets:
         if not budget.never_allows:
             continue
-        covered = {pod.workload for pod in _list_ours(state) if budget.covers(pod)}
+        covered = {pod.workload for pod in state.own_pods if budget.covers(pod)}
         if covered:
             text = f"PodDisruptionBudget {budget} blocks every migration of"
             text += f" {_name_workloads(covered)}: {budget.desired} of {budget.expected} pods must"
@@ -384,7 +378,7 @@ def check_budgets(state: ClusterState) -> Iterator[Finding]:
 
 
 def check_services(state: ClusterState) -> Iterator[Finding]:
-    nodes, pods = state.snapshot.nodes, _list_ours(state)
+    nodes, pods = state.snapshot.nodes, state.own_pods
     by_namespace = defaultdict[str, list[Pod]](list)
     for pod in pods:
         by_namespace[pod.namespace].append(pod)
@@ -416,8 +410,7 @@ def check_site_routing(state: ClusterState) -> Iterator[Finding]:
 
 
 def check_waiting(state: ClusterState) -> Iterator[Finding]:
-    ours = state.snapshot.scheduler_name
-    waiting = [pod for pod in state.waiting if pod.scheduler == ours]
+    ours, waiting = state.snapshot.scheduler_name, state.own_waiting
     names = [str(pod) for pod in waiting]
     if waiting and not state.is_led:
         verb = "waits" if len(waiting) == 1 else "wait"

@@ -24,7 +24,7 @@ from kubedsm.kube.calls.inspection import DetachedPod, Installed, WaitingPod
 from kubedsm.kube.calls.leases import Term
 from kubedsm.kube.calls.permissions import FEATURES, Right, unused_features
 from kubedsm.kube.client.port import TIMEOUT, Cluster, ClusterError, NotFound, ObjectName
-from kubedsm.model.model import Workload
+from kubedsm.model.model import Pod, Workload
 from kubedsm.model.selecting import Budget, Service
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.observability.gauges import LABELS
@@ -128,6 +128,17 @@ class ClusterState:
     has_policy: bool | None = None
     #: None if no process answers
     scheduler: SchedulerProcess | None = None
+
+    @property
+    def own_pods(self) -> list[Pod]:
+        """Unfinished pods of this scheduler."""
+        pods, ours = self.snapshot.pods.values(), self.snapshot.scheduler_name
+        return [pod for pod in pods if pod.scheduler_name == ours and not pod.finished]
+
+    @property
+    def own_waiting(self) -> list[WaitingPod]:
+        """Pods of this scheduler without a node."""
+        return [pod for pod in self.waiting if pod.scheduler == self.snapshot.scheduler_name]
 
     @property
     def leader(self) -> str:

@@ -12,7 +12,7 @@ from kubedsm.execution.deferrals import Deferrals
 from kubedsm.explain.node import node_state
 from kubedsm.inspection.gathering import ClusterState, Part
 from kubedsm.kube.calls.inspection import DetachedPod
-from kubedsm.model.model import Pod, Uid, Workload
+from kubedsm.model.model import Workload
 from kubedsm.model.sites import Away
 from kubedsm.observability.health_rules import (
     PATIENCE,
@@ -109,11 +109,10 @@ class Overview:
 
 def summarise(state: ClusterState, scope: Scope) -> Overview:
     """Derive the overview of `kubedsm status` from the gathered cluster state."""
-    snapshot, ours = state.snapshot, state.snapshot.scheduler_name
+    snapshot, waiting = state.snapshot, state.own_waiting
     away = Away.from_snapshot(snapshot, state.configuration.site.label)
     lost = {node.name: node_state(node, away) for node in snapshot.nodes.values()}
     process = state.scheduler
-    waiting = [pod for pod in state.waiting if pod.scheduler == ours]
     facts = HealthFacts(
         has_leader=state.is_led or "lease" in state.errors,
         refusal=state.refusal,
@@ -162,21 +161,16 @@ def _group_deferred(state: ClusterState, workloads: set[Workload]) -> dict[str, 
     return dict(groups)
 
 
-def _list_ours(state: ClusterState) -> list[tuple[Uid, Pod]]:
-    ours = state.snapshot.scheduler_name
-    pods = state.snapshot.pods.items()
-    return [(u, p) for u, p in pods if p.scheduler_name == ours and p.counts_for_qos]
-
-
 def _list_scoped(state: ClusterState, scope: Scope) -> set[Workload]:
-    pods = _list_ours(state)
-    return {pod.workload for uid, pod in pods if scope.has_pod(pod.namespace, uid)}
+    pods = (pod for pod in state.own_pods if pod.counts_for_qos)
+    return {pod.workload for pod in pods if scope.has_pod(pod.namespace, pod.uid)}
 
 
 def _list_shares(state: ClusterState) -> Iterator[EdgeShare]:
     snapshot, process = state.snapshot, state.scheduler
     targets = state.configuration.policy.qos_targets_in(snapshot)
-    waiting = Counter(pod.workload for _, pod in _list_ours(state) if pod.waits_for_node)
+    counting = (pod for pod in state.own_pods if pod.counts_for_qos and pod.waits_for_node)
+    waiting = Counter(pod.workload for pod in counting)
     # The scheduler's targets may follow measured response times.
     measured = process.targets if process else {}
     for workload, share in snapshot.census.shares.items():
