@@ -81,7 +81,7 @@ async def fetch_explanation(page: Page, subject: Link) -> Explanation[Any]:
 
     Raise NotExplainedError.
     """
-    query = {subject.kind: subject.key}
+    query: dict[str, str] = {subject.kind: subject.key}
     try:
         async with (
             page.open_session() as session,
