@@ -269,9 +269,9 @@ def report_versions(installation: Installation, output: str, *, only_client: boo
 
     code = 0 if only_client else run_to_code(act)
     if output == "text":
-        for name, title in (("client", "client"), ("scheduler", "scheduler")):
+        for name in ("client", "scheduler"):
             if name in versions:
-                echo(f"{title}: {versions[name] or 'not found'}")
+                echo(f"{name}: {versions[name] or 'not found'}")
         if "apiServer" in versions:
             echo(f"API server: {versions['apiServer']}")
     else:

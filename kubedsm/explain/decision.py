@@ -4,18 +4,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 
 from kubedsm.explain.decision_record import Basis, Entry, Kind
-from kubedsm.explain.explanation import (
-    Explanation,
-    Link,
-    Section,
-    Words,
-    moment,
-    move_link,
-    node_link,
-    pod_link,
-    table,
-    workload_link,
-)
+from kubedsm.explain.explanation import Explanation, Link, Section, Words, link, moment, table
 from kubedsm.explain.facts import DecisionFacts
 from kubedsm.model.deadline import OUT_OF_TIME
 from kubedsm.model.model import Share, Tier
@@ -73,7 +62,7 @@ def _describe_migrations(states: Sequence[str]) -> str:
 def _list_sections(entry: Entry, basis: Basis | None, states: Sequence[str]) -> Iterator[Section]:
     if entry.pods:
         rows = (
-            (pod_link(each.pod), _link_node(each.node), each.tier or "", each.message or "")
+            (link("pod", each.pod), _link_node(each.node), each.tier or "", each.message or "")
             for each in entry.pods
         )
         yield Section("Pods", table=table(("pod", "node", "tier", "why on none"), rows))
@@ -81,9 +70,9 @@ def _list_sections(entry: Entry, basis: Basis | None, states: Sequence[str]) -> 
         headings = ("pod", "from", "to", "reason", "outcome")
         moves = (
             (
-                move_link(outcome.key, str(outcome.move.pod)),
+                Link("move", outcome.key, str(outcome.move.pod)),
                 _link_node(outcome.move.source),
-                node_link(outcome.move.target),
+                link("node", outcome.move.target),
                 outcome.move.purpose,
                 ": ".join(filter(None, (state, outcome.reason))),
             )
@@ -92,7 +81,11 @@ def _list_sections(entry: Entry, basis: Basis | None, states: Sequence[str]) -> 
         yield Section("Migrations", table=table(headings, moves))
     if basis is not None:
         shares = (
-            (workload_link(w), f"{before.edge} of {before.total}", f"{after.edge} of {after.total}")
+            (
+                link("workload", w),
+                f"{before.edge} of {before.total}",
+                f"{after.edge} of {after.total}",
+            )
             for w, after in basis.shares_after.items()
             if (before := basis.shares_before.get(w, Share())) != after
         )
@@ -101,4 +94,4 @@ def _list_sections(entry: Entry, basis: Basis | None, states: Sequence[str]) -> 
 
 
 def _link_node(name: str | None) -> str | Link:
-    return node_link(name) if name else ""
+    return link("node", name) if name else ""

@@ -14,7 +14,7 @@ import msgspec
 from kubedsm.config.current import CurrentConfiguration
 from kubedsm.explain.decision_record import Basis, Chosen, DecisionRecord, Entry, is_named
 from kubedsm.explain.explainer import Explainer, list_pending
-from kubedsm.explain.explanation import Words, node_link, percent, workload_link
+from kubedsm.explain.explanation import Words, link, percent
 from kubedsm.explain.facts import NodeVerdict, PodFacts
 from kubedsm.explain.migration import with_mobility
 from kubedsm.explain.migration_outcome import MoveOutcome
@@ -264,7 +264,7 @@ def _reason(recalled: Recalled, basis: Basis, nodes: Sequence[NodeVerdict]) -> W
     if chosen.move is not None:
         move = chosen.move
         moves = [outcome.move for outcome in chosen.entry.moves]
-        source = (" on ", node_link(move.source)) if move.source else ()
+        source = (" on ", link("node", move.source)) if move.source else ()
         purpose = describe_purpose(move, moves, basis.shares_before, qos_targets)
         return (f"it replaces {move.pod}", *source, f", {purpose}")
     if pod is None or pod.workload not in basis.shares_after:
@@ -274,7 +274,7 @@ def _reason(recalled: Recalled, basis: Basis, nodes: Sequence[NodeVerdict]) -> W
     target = qos_targets(pod.workload).qos
     wanted = count_target_pods(target, total)
     pods = f"{wanted} of its {counted(total, 'pod')} at the edge ({percent(target)})"
-    workload = workload_link(pod.workload)
+    workload = link("workload", pod.workload)
     node = basis.snapshot.nodes.get(chosen.node or NodeName(""))
     if node is not None and node.tier is Tier.EDGE:
         if share.edge < wanted:

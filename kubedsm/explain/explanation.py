@@ -56,20 +56,9 @@ class Explanation(msgspec.Struct, Generic[F_co], frozen=True, omit_defaults=True
     facts: F_co | None = None
 
 
-def pod_link(name: object) -> Link:
-    return Link("pod", str(name), str(name))
-
-
-def node_link(name: str) -> Link:
-    return Link("node", name, name)
-
-
-def workload_link(name: object) -> Link:
-    return Link("workload", str(name), str(name))
-
-
-def move_link(key: str, text: str) -> Link:
-    return Link("move", key, text)
+def link(kind: Literal["pod", "node", "workload"], name: object) -> Link:
+    """Return a link whose text is the name."""
+    return Link(kind, str(name), str(name))
 
 
 def decision_link(number: int, text: str = "decision") -> Link:

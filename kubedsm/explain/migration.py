@@ -9,16 +9,14 @@ from kubedsm.config.settings import Configuration
 from kubedsm.explain.decision_record import Basis, DecisionRecord, Entry
 from kubedsm.explain.explanation import (
     Explanation,
+    Link,
     Section,
     Words,
     decision_link,
     join_links,
+    link,
     moment,
-    move_link,
-    node_link,
-    pod_link,
     table,
-    workload_link,
 )
 from kubedsm.explain.facts import MigrationFacts, PodFacts
 from kubedsm.explain.migration_outcome import MoveOutcome, Outcome
@@ -88,7 +86,7 @@ def describe_pull(pod: Pod, name: NodeName, snapshot: Snapshot) -> Iterator[Word
     for image, size in missing.items():
         seconds = estimate_pull(size, name, snapshot.pull_speeds)
         about = f": {size / 1e6:.0f} MB, about {seconds:.0f} s."
-        yield f"Image {image} is missing on ", node_link(name), about
+        yield f"Image {image} is missing on ", link("node", name), about
 
 
 @attrs.frozen(slots=True)
@@ -140,9 +138,16 @@ class MigrationExplainer:
 
     def _describe_migration(self) -> Iterator[Words]:
         move, outcome = self.outcome.move, self.outcome
-        source: Words = (" from ", node_link(move.source)) if move.source else ()
-        target = node_link(move.target)
-        yield pod_link(move.pod), f" {self._verb}", *source, " to ", target, f": {self._purpose}."
+        source: Words = (" from ", link("node", move.source)) if move.source else ()
+        target = link("node", move.target)
+        yield (
+            link("pod", move.pod),
+            f" {self._verb}",
+            *source,
+            " to ",
+            target,
+            f": {self._purpose}.",
+        )
         text, _ = self.progress.describe_current(self._names)
         step = self.progress.current
         if step is not None and step.kind is StepKind.RESTORE:
@@ -158,7 +163,7 @@ class MigrationExplainer:
         number = decision_link(self.entry.number)
         yield ("It belongs to ", number, ", at ", moment(self.entry.at), ".")
         if outcome.replacement is not None:
-            yield (pod_link(outcome.replacement), " replaces it.")
+            yield (link("pod", outcome.replacement), " replaces it.")
 
     def _list_sections(self) -> Iterator[Section]:
         yield Section("Benefit", tuple(self._describe_benefit()))
@@ -181,9 +186,9 @@ class MigrationExplainer:
             after = self.basis.shares_after[workload]
             had = f" had {before.edge} of its {counted(before.total, 'pod')} at the edge"
             then = f"all migrations of the decision together make that {after.edge}"
-            yield workload_link(workload), f"{had}; {then} of {after.total}."
+            yield link("workload", workload), f"{had}; {then} of {after.total}."
         group = [
-            move_link(other.key, str(other.move.pod))
+            Link("move", other.key, str(other.move.pod))
             for other in entry.moves
             if other.move.group == move.group and other.key != self.outcome.key
         ]
@@ -211,4 +216,4 @@ class MigrationExplainer:
         share = self.snapshot.census.shares.get(workload)
         if share is not None:
             now = f" has {share.edge} of its {counted(share.total, 'pod')} at the edge now."
-            yield (workload_link(workload), now)
+            yield (link("workload", workload), now)

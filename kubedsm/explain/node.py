@@ -13,17 +13,15 @@ from kubedsm.explain.decision_record import Basis, DecisionRecord, Entry
 from kubedsm.explain.decisions import build_explainer
 from kubedsm.explain.explanation import (
     Explanation,
+    Link,
     Section,
     Words,
     amount,
     decision_link,
+    link,
     moment,
-    move_link,
-    node_link,
     percent,
-    pod_link,
     table,
-    workload_link,
 )
 from kubedsm.explain.facts import NodeFacts, WorkloadPods
 from kubedsm.explain.migration_outcome import MoveOutcome
@@ -139,7 +137,12 @@ class NodeExplainer:
 
     def _list_sections(self) -> Iterator[Section]:
         held = (
-            (workload_link(w), str(len(pods)), _sum_requests(pods), self._describe_target(w, pods))
+            (
+                link("workload", w),
+                str(len(pods)),
+                _sum_requests(pods),
+                self._describe_target(w, pods),
+            )
             for w, pods in self._pods.items()
         )
         headings = ("workload", "pods", "requests", "QoS target")
@@ -153,7 +156,7 @@ class NodeExplainer:
             )
         if self.moves:
             rows = (
-                (moment(at), move_link(o.key, str(o.move.pod)), self._describe_route(o), state)
+                (moment(at), Link("move", o.key, str(o.move.pod)), self._describe_route(o), state)
                 for at, o, state in self.moves
             )
             headings = ("decided", "pod", "route", "state")
@@ -162,8 +165,8 @@ class NodeExplainer:
     def _describe_route(self, outcome: MoveOutcome) -> Words:
         move = outcome.move
         if move.target == self.node.name:
-            return ("here from ", node_link(move.source)) if move.source else ("here",)
-        return ("to ", node_link(move.target))
+            return ("here from ", link("node", move.source)) if move.source else ("here",)
+        return ("to ", link("node", move.target))
 
     def _describe_target(self, workload: Workload, pods: Sequence[Pod]) -> str:
         share = self.snapshot.census.shares.get(workload)
@@ -194,7 +197,7 @@ class NodeExplainer:
                 seen.add((pod.workload, rejection.rule))
                 why = f"{rejection.rule}: {', '.join(rejection.reasons)}"
                 number = decision_link(entry.number)
-                yield (moment(entry.at),), (pod_link(choice.pod),), (why,), (number,)
+                yield (moment(entry.at),), (link("pod", choice.pod),), (why,), (number,)
 
 
 def recent_decisions(record: DecisionRecord) -> list[tuple[Entry, Basis]]:

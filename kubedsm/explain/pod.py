@@ -4,13 +4,13 @@ from collections.abc import Iterator
 
 from kubedsm.explain.explanation import (
     Explanation,
+    Link,
     Section,
     Words,
     decision_link,
     join_links,
+    link,
     moment,
-    move_link,
-    node_link,
 )
 from kubedsm.explain.facts import MigrationFacts, PodFacts
 from kubedsm.explain.verdicts import (
@@ -88,7 +88,7 @@ def _describe_pod(facts: PodFacts) -> Iterator[Words]:
     if facts.gone:
         yield (f"{facts.pod} is gone.",)
         if facts.decided_at:
-            where = ("chose ", node_link(facts.chosen)) if facts.chosen else ("found no node",)
+            where = ("chose ", link("node", facts.chosen)) if facts.chosen else ("found no node",)
             yield (*_link_decision(facts), " ", *where, ".")
     elif facts.state == "finished":
         yield (f"{facts.pod} has finished.",)
@@ -101,7 +101,7 @@ def _describe_pod(facts: PodFacts) -> Iterator[Words]:
 
 
 def _lines_of_other_scheduler(facts: PodFacts) -> Iterator[Words]:
-    where: Words = (" is on ", node_link(facts.chosen)) if facts.chosen else (" waits",)
+    where: Words = (" is on ", link("node", facts.chosen)) if facts.chosen else (" waits",)
     left = f": its schedulerName is {facts.left_to}, so KubeDSM leaves it alone."
     yield (facts.pod, *where, left)
     if facts.message:
@@ -120,11 +120,11 @@ def _lines_of_waiting(facts: PodFacts) -> Iterator[Words]:
     elif facts.awaits:
         yield (f"{facts.pod} {facts.awaits}. Afterwards it starts in the cloud.",)
     elif feasible:
-        links = join_links([node_link(node.node) for node in feasible])
+        links = join_links([link("node", node.node) for node in feasible])
         tried = "it is retried soon" if facts.decided_at else "no decision was made yet"
         yield (f"{facts.pod} waits, and ", *links, f" would accept it now: {tried}.")
         if facts.chosen:
-            yield ("It would be scheduled to ", node_link(facts.chosen), " now.")
+            yield ("It would be scheduled to ", link("node", facts.chosen), " now.")
     else:
         why = count_rejections(map(rejected_by, facts.nodes))
         if not why and not (facts.recorded and facts.nodes_as_of is None):
@@ -141,7 +141,7 @@ def _lines_of_waiting(facts: PodFacts) -> Iterator[Words]:
 def _lines_of_placed(facts: PodFacts) -> Iterator[Words]:
     on = "on its way to" if facts.state == "binding" else "on"
     tier = {Tier.EDGE: ", an edge node", Tier.CLOUD: ", a cloud node"}
-    where = node_link(facts.chosen or "")
+    where = link("node", facts.chosen or "")
     because = (": ", *facts.reason) if facts.reason else ()
     yield (f"{facts.pod} is {on} ", where, tier[facts.tier] if facts.tier else "", *because, ".")
     if facts.state == "binding" and facts.message:
@@ -174,7 +174,7 @@ def _migration_line(move: MigrationFacts, pod: str) -> Words:
     why = f": {move.reason or move.purpose}"
     if not move.id:
         return (f"Event {move.outcome} at ", moment(move.at), f"{why}.")
-    link = move_link(move.id, "A migration" if removes else f"The migration of {move.pod}")
+    named = Link("move", move.id, "A migration" if removes else f"The migration of {move.pod}")
     done = {
         "planned": "removes it" if removes else "creates it",
         "proposed": "is proposed",
@@ -183,4 +183,4 @@ def _migration_line(move: MigrationFacts, pod: str) -> Words:
     }
     helped = f"; {move.helped}" if move.helped else ""
     outcome = done.get(move.outcome, move.outcome)
-    return link, f" to {move.target} {outcome}, decided at ", moment(move.at), f"{why}{helped}."
+    return named, f" to {move.target} {outcome}, decided at ", moment(move.at), f"{why}{helped}."

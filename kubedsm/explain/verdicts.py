@@ -3,7 +3,7 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 
-from kubedsm.explain.explanation import Section, Words, join_links, node_link, table
+from kubedsm.explain.explanation import Section, Words, join_links, link, table
 from kubedsm.explain.facts import NodeVerdict
 from kubedsm.planner.plurals import counted
 from kubedsm.plugins.fit import TIER
@@ -75,7 +75,9 @@ def _group_verdicts(
 
 
 def _group_row(rule: str, why: str, alike: Sequence[NodeVerdict]) -> tuple[Words, ...]:
-    names = join_links([node_link(node.node) for node in (alike if rule else _rank_nodes(alike))])
+    names = join_links(
+        [link("node", node.node) for node in (alike if rule else _rank_nodes(alike))]
+    )
     count = f"{len(alike)}: " if len(alike) > 1 else ""
     verdict = f"{rule}: {why}" if rule else "feasible"
     return (count, *names), (verdict,), (_summarize_advice(alike) if rule else "",)
@@ -114,4 +116,4 @@ def _node_row(node: NodeVerdict) -> tuple[Words, ...]:
     rule = rejected_by(node)
     verdict = f"{rule}: {_join_reasons(node)}" if rule else "feasible"
     more = node.change or "" if rule else describe_ranking(node)
-    return (node_link(node.node),), (node.tier or "",), (verdict,), (more,)
+    return (link("node", node.node),), (node.tier or "",), (verdict,), (more,)

@@ -8,15 +8,7 @@ import attrs
 from kubedsm.config.services import ENDING, Service, entries_for
 from kubedsm.config.settings import Configuration
 from kubedsm.explain.explainer import Explainer
-from kubedsm.explain.explanation import (
-    Explanation,
-    Section,
-    Words,
-    node_link,
-    percent,
-    pod_link,
-    table,
-)
+from kubedsm.explain.explanation import Explanation, Section, Words, link, percent, table
 from kubedsm.explain.facts import (
     QosTargetFacts,
     ResilienceFacts,
@@ -195,7 +187,7 @@ class WorkloadExplainer:
             yield Section("Pods kept off the edge", lines, table(headings, rows))
         counts = Counter(snapshot.placed.get(pod.uid) for pod in pods)
         where = (
-            (node_link(name) if name else "waiting", self._find_tier(name), str(number))
+            (link("node", name) if name else "waiting", self._find_tier(name), str(number))
             for name, number in sorted(counts.items(), key=lambda item: str(item[0] or ""))
         )
         yield Section("Nodes of its pods", table=table(("node", "tier", "pods"), where))
@@ -210,9 +202,9 @@ class WorkloadExplainer:
         alike: dict[tuple[PodClass, bool], str] = {}
         for pod in pods:
             name = self.snapshot.placed.get(pod.uid)
-            where: Words = (node_link(name),) if name else ("waiting",)
+            where: Words = (link("node", name),) if name else ("waiting",)
             if str(pod) in targets:
-                target = node_link(targets[str(pod)])
+                target = link("node", targets[str(pod)])
                 why: Words = ("it would be migrated to ", target, self._describe_start())
             elif str(pod) in left:
                 why = (left[str(pod)],)
@@ -221,7 +213,7 @@ class WorkloadExplainer:
                 if group not in alike:
                     alike[group] = self._describe_rejection(explainer, pod)
                 why = (alike[group],)
-            yield (pod_link(pod),), where, why
+            yield (link("pod", pod),), where, why
 
     def _describe_start(self) -> str:
         """Return when a suggested migration begins, or the reason why it does not."""

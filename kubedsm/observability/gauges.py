@@ -225,10 +225,11 @@ def _node_families(reading: Reading) -> Iterator[Metric]:
     away = {"cut": len(reading.away.partitioned), "unsteady": len(reading.away.stabilising)}
     text = "Edge sites by state: cut (partitioned) or unsteady (in the stabilisation period)."
     yield _gauges("kubedsm_sites", text, ("state",), _by_label(away))
+    fragmentation = Fragmentation(reading.policy.measure, request_mix(snapshot))
     yield _gauge(
         "kubedsm_edge_fragmentation",
         "Edge capacity that no pod can use, in nodes (configuration key: fragmentation).",
-        _measure_fragmentation(reading, snapshot),
+        fragmentation.of(snapshot.in_turn(Tier.EDGE)) / SCALE,
     )
     yield _gauge(
         "kubedsm_detached_pods",
@@ -247,11 +248,6 @@ def _load_families(reading: Reading) -> Iterator[Metric]:
         (),
         age,
     )
-
-
-def _measure_fragmentation(reading: Reading, snapshot: Snapshot) -> float:
-    measured = Fragmentation(reading.policy.measure, request_mix(snapshot))
-    return measured.of(snapshot.in_turn(Tier.EDGE)) / SCALE
 
 
 def _watch_families(reading: Reading) -> Iterator[Metric]:

@@ -19,7 +19,7 @@ from kubedsm.dashboard.terminal.following import (
     fetch_explanation,
     follow,
 )
-from kubedsm.explain.explanation import pod_link
+from kubedsm.explain.explanation import link
 from kubedsm.process.clock import SystemClock
 from support.serving_pages import page_showing, served
 from support.told_scene import ToldScene, stream_of
@@ -126,7 +126,7 @@ async def test_what_a_hostile_server_sends_is_escaped():
     app.add_routes([web.get("/page/stream", stream), web.get("/page/why", why)])
     async with served(app) as url, aclosing(follow(Page(url), Impatient())) as followed:
         seen = await anext(followed)
-        explained = await fetch_explanation(Page(url), pod_link("shop/a"))
+        explained = await fetch_explanation(Page(url), link("pod", "shop/a"))
     [(name, row)] = seen.rows["pods"].items()
     texts = (name, row.message, explained.title, *explained.lines[0])
     assert set(texts) == {r"a\u202e\x9b2J"}
@@ -154,4 +154,4 @@ async def test_recorded_edge_shares_are_those_of_the_page():
         ]
     assert await fetch_edge_pods(Page(NOWHERE)) == []
     with pytest.raises(NotExplainedError, match=f"no response from {NOWHERE}"):
-        await fetch_explanation(Page(NOWHERE), pod_link("shop/a"))
+        await fetch_explanation(Page(NOWHERE), link("pod", "shop/a"))

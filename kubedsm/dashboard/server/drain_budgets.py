@@ -9,7 +9,7 @@ from math import ceil
 
 import attrs
 
-from kubedsm.explain.explanation import Section, Words, join_links, table, workload_link
+from kubedsm.explain.explanation import Section, Words, join_links, link, table
 from kubedsm.model.model import Pod, Uid
 from kubedsm.model.selecting import Budget
 from kubedsm.model.snapshot import Snapshot
@@ -51,7 +51,7 @@ class DrainBudgets:
             if not pods:
                 continue
             effect, blocks = self._describe_effect(budget, pods, homeless)
-            workloads = [workload_link(each) for each in sorted({pod.workload for pod in pods})]
+            workloads = [link("workload", each) for each in sorted({pod.workload for pod in pods})]
             if blocks:
                 text = f"PodDisruptionBudget {budget} blocks the drain: {effect}; it covers "
                 lines.append((text, *join_links(workloads), "."))

@@ -15,11 +15,9 @@ from kubedsm.explain.explanation import (
     Section,
     Table,
     Words,
-    node_link,
+    link,
     percent,
-    pod_link,
     table,
-    workload_link,
 )
 from kubedsm.model.model import Share, Workload
 from kubedsm.model.snapshot import Snapshot
@@ -92,7 +90,7 @@ def _list_sections(
     if response.moves:
         rows = (
             (
-                m.pod if m.added else pod_link(m.pod),
+                m.pod if m.added else link("pod", m.pod),
                 _link_node(m.source, hypothesis),
                 _link_node(m.target, hypothesis),
                 m.purpose,
@@ -108,10 +106,10 @@ def _list_sections(
         why = ((each.pod, each.message) for each in stuck[:_SHOWN])
         yield Section("Pods that would wait", table=table(("pod", "why"), why))
     if response.gone:
-        gone = ((pod_link(each),) for each in response.gone[:_SHOWN])
+        gone = ((link("pod", each),) for each in response.gone[:_SHOWN])
         yield Section("Pods that would stop", table=table(("pod",), gone))
     if response.left:
-        left = ((pod_link(each.pod), each.message) for each in response.left[:_SHOWN])
+        left = ((link("pod", each.pod), each.message) for each in response.left[:_SHOWN])
         yield Section("Pods not migrated", table=table(("pod", "why"), left), folded=True)
     if hypothesis.qos or hypothesis.latency:
         yield Section(
@@ -130,7 +128,7 @@ def _shares_section(
     def row(workload: Workload, each: ShareThen) -> tuple[Link | str, ...]:
         times = times_of(workload)
         return (
-            workload_link(workload),
+            link("workload", workload),
             f"{each.now.edge} of {each.now.total}",
             f"{each.then.edge} of {each.then.total}",
             f"{each.wanted} ({percent(each.qos_target)})",
@@ -162,7 +160,7 @@ def _mean_time(share: Share, times: ResponseTimes) -> str:
 def _link_node(name: str, hypothesis: Hypothesis) -> Link | str:
     """Return a link to a node; the plain name for an added node."""
     added = any(name.startswith(f"{model}-added-") for model, _ in hypothesis.added)
-    return name if added else node_link(name)
+    return name if added else link("node", name)
 
 
 def _placements_table(placed: Sequence[Placed], hypothesis: Hypothesis) -> Table | None:
@@ -171,9 +169,9 @@ def _placements_table(placed: Sequence[Placed], hypothesis: Hypothesis) -> Table
         ("workload", "pods", "from", "to"),
         (
             (
-                workload_link(workload),
+                link("workload", workload),
                 str(number),
-                node_link(source) if source else "",
+                link("node", source) if source else "",
                 _link_node(node, hypothesis),
             )
             for (workload, source, node), number in sorted(counts.items())
