@@ -5,7 +5,7 @@ time, and share a reading for a second.
 """
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import Self
 
@@ -38,7 +38,7 @@ async def probes_answered(address: tuple[str, int] | None) -> AsyncIterator[None
     Raise AddressUnavailableError as `Monitoring` does.
     """
 
-    runner = _make_runner(lambda: alive({}), joining)
+    runner = _make_runner(_health_routes(lambda: alive({}), joining))
     try:
         await _start_listening(runner, address)
         yield
@@ -69,11 +69,10 @@ class Monitoring:
         self._last: tuple[float, bytes] | None = None
         ProcessCollector(registry=instruments.registry)
         PlatformCollector(registry=instruments.registry)
-        self._runner = _make_runner(
-            lambda: alive(runtime.supervisor.list_failing()),
-            self._check_readiness,
-            self._respond_metrics,
+        health = _health_routes(
+            lambda: alive(runtime.supervisor.list_failing()), self._check_readiness
         )
+        self._runner = _make_runner([*health, web.get("/metrics", self._respond_metrics)])
         #: empty if the default address is unavailable
         self.url = ""
 
@@ -88,14 +87,11 @@ class Monitoring:
 
     def add_routes(self, app: web.Application) -> None:
         """Serve /readyz and /metrics in the application, too: for `kubedsm check` and `status`."""
-        app.router.add_get("/readyz", self._respond_readiness)
-        app.router.add_get("/metrics", self._respond_metrics)
+        ready = _health_route("/readyz", self._check_readiness)
+        app.add_routes([ready, web.get("/metrics", self._respond_metrics)])
 
     def _check_readiness(self) -> Health:
         return readiness(self._runtime, self._leadership())
-
-    async def _respond_readiness(self, request: web.Request) -> web.Response:
-        return _respond_health(self._check_readiness(), request)
 
     async def _respond_metrics(self, _: web.Request) -> web.Response:
         headers = {"Content-Type": CONTENT_TYPE_PLAIN_0_0_4}
@@ -118,28 +114,23 @@ class Monitoring:
         return self._last[1]
 
 
-def _respond_health(health: Health, request: web.Request) -> web.Response:
-    text = health.text(verbose="verbose" in request.query)
-    return web.Response(text=text, status=200 if health.well else 503)
+def _health_route(path: str, check: Callable[[], Health]) -> web.RouteDef:
+    async def respond(request: web.Request) -> web.Response:
+        health = check()
+        text = health.text(verbose="verbose" in request.query)
+        return web.Response(text=text, status=200 if health.well else 503)
+
+    return web.get(path, respond)
 
 
-def _make_runner(
-    live: Callable[[], Health],
-    ready: Callable[[], Health],
-    metrics: Callable[[web.Request], Awaitable[web.Response]] | None = None,
-) -> web.AppRunner:
-    async def respond_live(request: web.Request) -> web.Response:
-        return _respond_health(live(), request)
+def _health_routes(live: Callable[[], Health], ready: Callable[[], Health]) -> list[web.RouteDef]:
+    probes = (("/healthz", live), ("/livez", live), ("/readyz", ready))
+    return [_health_route(path, check) for path, check in probes]
 
-    async def respond_ready(request: web.Request) -> web.Response:
-        return _respond_health(ready(), request)
 
+def _make_runner(routes: Iterable[web.RouteDef]) -> web.AppRunner:
     app = web.Application()
-    app.router.add_get("/healthz", respond_live)
-    app.router.add_get("/livez", respond_live)
-    app.router.add_get("/readyz", respond_ready)
-    if metrics is not None:
-        app.router.add_get("/metrics", metrics)
+    app.add_routes(routes)
     return web.AppRunner(app, access_log=None, shutdown_timeout=GRACE)
 
 
