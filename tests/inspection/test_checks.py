@@ -158,6 +158,9 @@ CASES = {
     "a pause": (process(metrics={"kubedsm_paused": 1.0}), "warn", "migrations are paused"),
     "a mistyped pause": (changed(pause="paused: 'ture' is neither"), "warn", "paused: 'ture'"),
     "nothing opted in": (with_pods(), "warn", "no workload is opted in", "schedulerName: kubedsm"),
+    "only a finished pod": (
+        with_pods(on("web-1", "e1", cpu=0, phase="Succeeded")), "warn", "no workload is opted in",
+    ),
     "a label without its policy": (
         changed(opted_in=["shop"], has_policy=False), "fail",
         "1 namespace opted in, but the admission policy is absent: shop", "overlays/opt-in",
