@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -14,7 +15,7 @@ from kubedsm import __version__
 from kubedsm.cli.cluster import connect_cluster, find_scheduler, read_snapshot, require_namespace
 from kubedsm.cli.console import log_to, print_document, remark, until_interrupted
 from kubedsm.cli.installation import Installation
-from kubedsm.inspection.checks import Result, parts_needed, run_checks
+from kubedsm.inspection.checks import Finding, parts_needed, run_checks
 from kubedsm.inspection.gathering import ClusterState, Gatherer
 from kubedsm.inspection.overview import PARTS, Overview, Scope, summarise
 from kubedsm.kube.calls.inspection import list_selected
@@ -80,39 +81,36 @@ def report_checks(installation: Installation, output: str, *, before: bool) -> N
         async with open_gatherer(installation) as gatherer:
             parts = parts_needed(before=before)
             state = await gatherer.gather(parts, installing=before)
-        results = run_checks(state, before=before)
+        findings = run_checks(state, before=before)
         if output == "text":
-            _print_results(results)
+            _print_findings(findings)
         else:
-            print_document(describe_results(results), output)
-        return int(any(result.finding.verdict == "fail" for result in results))
+            print_document(describe_findings(findings), output)
+        return int(any(each.verdict == "fail" for each in findings))
 
     sys.exit(run_to_code(act))
 
 
-def describe_results(results: Sequence[Result]) -> dict[str, Any]:
+def describe_findings(findings: Sequence[Finding]) -> dict[str, Any]:
     """Return the document of `kubedsm check -o json`."""
     return {
-        "ok": not any(result.finding.verdict == "fail" for result in results),
-        "checks": [{"group": r.group, **attrs.asdict(r.finding)} for r in results],
+        "ok": not any(each.verdict == "fail" for each in findings),
+        "checks": list(map(attrs.asdict, findings)),
     }
 
 
-def _print_results(results: Sequence[Result]) -> None:
+def _print_findings(findings: Sequence[Finding]) -> None:
     console, group = Console(), ""
-    for result in results:
-        if result.group != group:
-            console.print(Text(result.group, style="bold"))
-        group, finding = result.group, result.finding
+    for finding in findings:
+        if finding.group != group:
+            console.print(Text(finding.group, style="bold"))
+        group = finding.group
         line = Text.assemble("  ", (f"{finding.verdict:4}", _STYLES[finding.verdict]), "  ")
         console.print(line + Text(finding.text), soft_wrap=True)
         if finding.remedy:
             text = f"        {finding.remedy}  [{finding.docs}]"
             console.print(Text(text, style="dim"), soft_wrap=True)
-    numbers = {
-        verdict: sum(result.finding.verdict == verdict for result in results)
-        for verdict in ("fail", "warn", "ok")
-    }
+    numbers = Counter(finding.verdict for finding in findings)
     console.print(
         f"\n{numbers['fail']} failed, {counted(numbers['warn'], 'warning')}, {numbers['ok']} ok"
     )

@@ -13,7 +13,7 @@ import orjson
 
 from kubedsm.cli.console import remark
 from kubedsm.cli.installation import Installation
-from kubedsm.cli.installation_report import describe_results, open_gatherer, run_to_code
+from kubedsm.cli.installation_report import describe_findings, open_gatherer, run_to_code
 from kubedsm.inspection.checks import parts_needed, run_checks
 from kubedsm.inspection.gathering import ClusterState, Gatherer
 from kubedsm.inspection.overview import PARTS, Scope, summarise
@@ -69,7 +69,7 @@ class _Bundle:
     async def collect(self, state: ClusterState) -> dict[str, bytes]:
         """Return the content of each file by its name."""
         self.errors |= state.errors
-        self.files["check.json"] = _to_json(describe_results(run_checks(state)))
+        self.files["check.json"] = _to_json(describe_findings(run_checks(state)))
         self.files["status.json"] = _to_json(summarise(state, Scope()).as_json())
         if state.scheduler is not None:
             self.files["readyz.txt"] = redact_text(state.scheduler.readiness).encode()

@@ -44,6 +44,8 @@ class Finding:
     page.
     """
 
+    #: of the check
+    group: str = attrs.field(default="", kw_only=True)
     verdict: Verdict
     text: str
     remedy: str = ""
@@ -63,32 +65,27 @@ class Check:
     phase: Literal["after", "before", "both"] = "after"
 
 
-@attrs.frozen
-class Result:
-    group: str
-    finding: Finding
-
-
-def run_checks(state: ClusterState, *, before: bool = False) -> list[Result]:
+def run_checks(state: ClusterState, *, before: bool = False) -> list[Finding]:
     """Run all checks of an installation, or those before installing; cluster state that could not
     be read yields warnings.
     """
-    results: list[Result] = []
+    results: list[Finding] = []
     told: set[Part] = set()
     if state.errors.keys() >= _ESSENTIAL:
         text = f"{state.user or 'this user'} may read nothing of the installation"
-        results.append(Result("cluster", Finding("fail", text, _AS_ADMINISTRATOR, _RBAC)))
+        results.append(Finding("fail", text, _AS_ADMINISTRATOR, _RBAC, group="cluster"))
     for check in CHECKS:
         if check.phase == ("after" if before else "before"):
             continue
         missing = [part for part in check.needs if part in state.errors]
         if not missing:
-            results += (Result(check.group, finding) for finding in check.find(state))
+            results += (attrs.evolve(each, group=check.group) for each in check.find(state))
             continue
         for part in missing:
             if part not in told:
                 told.add(part)
-                results.append(Result(check.group, _explain_unread(part, state.errors[part])))
+                unread = _explain_unread(part, state.errors[part])
+                results.append(attrs.evolve(unread, group=check.group))
     return results
 
 

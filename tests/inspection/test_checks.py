@@ -251,7 +251,7 @@ QUIET = {
 
 
 def found(state, **options):
-    return [each.finding for each in run_checks(state, **options) if each.finding.verdict != "ok"]
+    return [each for each in run_checks(state, **options) if each.verdict != "ok"]
 
 
 @pytest.mark.parametrize("case", CASES)

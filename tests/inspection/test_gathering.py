@@ -32,10 +32,7 @@ def gatherer(world, token=ADMIN_TOKEN):
 
 
 def verdicts(state, **options):
-    return {
-        (each.group, each.finding.verdict, each.finding.text)
-        for each in run_checks(state, **options)
-    }
+    return {(each.group, each.verdict, each.text) for each in run_checks(state, **options)}
 
 
 def texts(state, verdict, **options):
