@@ -63,24 +63,29 @@ def _redact_metadata(metadata: Mapping[str, Any]) -> Object:
     return {**_keep(metadata, *_METADATA), **({"annotations": own} if own else {})}
 
 
-def redact_node(node: Mapping[str, Any]) -> Object:
-    """Keep labels, taints, allocatable resources and conditions of a Node."""
-    status = node.get("status") or {}
+def _redact(kind: str, given: Mapping[str, Any], spec: Object, kept: str) -> Object:
+    """Keep the metadata, a part of the spec, and conditions and one field of the status."""
+    status = given.get("status") or {}
     conditions = [_keep(each, *_CONDITION) for each in status.get("conditions") or ()]
     return {
         "apiVersion": "v1",
-        "kind": "Node",
-        "metadata": _redact_metadata(node.get("metadata") or {}),
-        "spec": _keep(node.get("spec") or {}, *_NODE_SPEC),
-        "status": {**_keep(status, "allocatable"), "conditions": conditions},
+        "kind": kind,
+        "metadata": _redact_metadata(given.get("metadata") or {}),
+        "spec": spec,
+        "status": {**_keep(status, kept), "conditions": conditions},
     }
+
+
+def redact_node(node: Mapping[str, Any]) -> Object:
+    """Keep labels, taints, allocatable resources and conditions of a Node."""
+    return _redact("Node", node, _keep(node.get("spec") or {}, *_NODE_SPEC), "allocatable")
 
 
 def redact_pod(pod: Mapping[str, Any]) -> Object:
     """Keep the fields of a Pod that scheduling reads: no environment, command, image, or volume
     content.
     """
-    spec, status = pod.get("spec") or {}, pod.get("status") or {}
+    spec = pod.get("spec") or {}
     containers = {
         kind: [_keep(each, *_CONTAINER) for each in spec[kind]]
         for kind in ("containers", "initContainers")
@@ -91,15 +96,5 @@ def redact_pod(pod: Mapping[str, Any]) -> Object:
         for volume in spec.get("volumes") or ()
         if "persistentVolumeClaim" in volume
     ]
-    conditions = [_keep(each, *_CONDITION) for each in status.get("conditions") or ()]
-    return {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": _redact_metadata(pod.get("metadata") or {}),
-        "spec": {
-            **_keep(spec, *_POD_SPEC),
-            **containers,
-            **({"volumes": claims} if claims else {}),
-        },
-        "status": {**_keep(status, "phase"), "conditions": conditions},
-    }
+    volumes = {"volumes": claims} if claims else {}
+    return _redact("Pod", pod, {**_keep(spec, *_POD_SPEC), **containers, **volumes}, "phase")
