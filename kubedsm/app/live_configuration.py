@@ -95,10 +95,10 @@ class ConfigurationFile:
     async def run(self) -> NoReturn:
         """Poll the configuration file until cancelled."""
         read: object = None
-        before = _file_state(self.path)
+        before = file_state(self.path)
         while True:
             await self.news.clock.sleep(POLL)
-            now = _file_state(self.path)
+            now = file_state(self.path)
             if now == before != read:
                 self._read_file()
                 read = now
@@ -113,7 +113,7 @@ class ConfigurationFile:
             self.news.apply_document(text, source)
 
 
-def _file_state(path: Path) -> object:
+def file_state(path: Path) -> object:
     """Return a fingerprint of the file, different after each change or replacement."""
     try:
         found = path.stat()

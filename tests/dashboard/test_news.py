@@ -5,6 +5,7 @@ import json
 import msgspec
 import pytest
 
+from kubedsm.config.settings import Configuration
 from kubedsm.dashboard.rows import Changes, NodeRow, decode_message, encode_message
 from kubedsm.dashboard.state.news import WrittenEvent, news_of_decisions, news_of_events
 from kubedsm.explain.decision_record import Entry, Kind
@@ -21,7 +22,7 @@ def choice(name, node=None, tier=None, message=""):
 
 
 def batch(number, *choices):
-    return Entry(number, float(number), Kind.BATCH, 0.0, 0.0, True, pods=choices)
+    return Entry(number, float(number), Kind.BATCH, Configuration(), 0.0, 0.0, True, pods=choices)
 
 
 EDGE, CLOUD = choice("a", "e1", Tier.EDGE), choice("b", "c1", Tier.CLOUD)

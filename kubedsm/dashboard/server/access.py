@@ -15,6 +15,7 @@ import attrs
 import structlog
 from aiohttp import web
 
+from kubedsm.app.live_configuration import file_state
 from kubedsm.terminal.problems import Problem
 
 log = structlog.get_logger()
@@ -59,7 +60,7 @@ class TokenFile:
     def __init__(self, path: Path) -> None:
         """Read the bearer token for the first time. Raise TokenFileError."""
         self._path = path
-        self._seen = _read_version(path)
+        self._seen = file_state(path)
         self._token = _read_token(path)
 
     def holds(self, token: str) -> bool:
@@ -75,7 +76,7 @@ class TokenFile:
         return self._token.decode(errors="replace")
 
     def _refresh(self) -> None:
-        seen = _read_version(self._path)
+        seen = file_state(self._path)
         if seen != self._seen:
             self._seen = seen
             try:
@@ -85,14 +86,6 @@ class TokenFile:
                 log.warning("page access denied to all", error=str(error))
             else:
                 log.info("page token changed", file=str(self._path))
-
-
-def _read_version(path: Path) -> tuple[int, ...]:
-    try:
-        found = path.stat()
-    except OSError:
-        return ()
-    return found.st_ino, found.st_mtime_ns, found.st_size
 
 
 def _read_token(path: Path) -> bytes:
