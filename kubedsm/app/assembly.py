@@ -117,7 +117,6 @@ class Runtime:
         )
 
         # Events, and the handle of all controllers.
-        binds = BindCalls(cluster, mirror, throttle, at_once=limits.binds_in_flight)
         writer = EventWriter(cluster, clock, throttle, instance, listener)
         why = self.decisions.summary
         self.recorder = EventRecorder(
@@ -142,6 +141,7 @@ class Runtime:
         )
 
         # Execution of plans, and records of their ends.
+        binds = BindCalls(handle, limits.binds_in_flight)
         self.sites = Sites(handle)
         others = policy is not None
         self.preemptor = Preemptor(handle, self.queue, self.planner, as_kube_scheduler=others)

@@ -11,7 +11,6 @@ from kubedsm.kube.calls import reads, writes
 from kubedsm.kube.client.port import (
     TIMEOUT,
     ApiStatusError,
-    Cluster,
     ClusterError,
     Conflict,
     OutcomeUnknown,
@@ -19,10 +18,8 @@ from kubedsm.kube.client.port import (
     Unreachable,
 )
 from kubedsm.model.events import Change
-from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import DELETION_COST_ANNOTATION, Node, NodeName, Pod, Tier, Uid, Workload
 from kubedsm.plugins.fit import shortages
-from kubedsm.process.log_throttle import LogThrottle
 from plans.events import CallRefused, OutcomeLost, PlanEvent, PodGone, PodSeen
 from plans.steps import Step
 
@@ -54,13 +51,10 @@ TIER_LABEL = "kubedsm.io/tier"
 
 
 @attrs.define(eq=False, repr=False, slots=False)
-class BindCalls:
+class BindCalls(Controller):
     """Bind calls and live reads, up to `at_once` binds in flight."""
 
-    _cluster: Cluster
-    _mirror: ClusterMirror
-    _throttle: LogThrottle
-    at_once: int = attrs.field(kw_only=True)
+    at_once: int
     _slots: asyncio.Semaphore = attrs.field(init=False)
     #: number of binds in flight, or waiting for a slot
     _under_way: int = attrs.field(default=0, init=False)
@@ -107,14 +101,14 @@ class BindCalls:
         self.none_under_way.clear()
         try:
             async with self._slots:
-                pod = self._mirror.pod(Uid(step.pod))
+                pod = self.mirror.pod(Uid(step.pod))
                 if pod is not None and pod.workload in self._suspected:
                     await self._read_selector(pod)
-                    pod = self._mirror.pod(Uid(step.pod))
+                    pod = self.mirror.pod(Uid(step.pod))
                 if pod is None or not is_pending():
                     return
                 name = NodeName(step.node)
-                free = self._mirror.free.get(name)
+                free = self.mirror.free.get(name)
                 in_doubt = free is None or any(amount < 0 for _, amount in free.items())
                 obstacle = self._find_obstacle(pod, name) if in_doubt else ""
                 if obstacle:
@@ -131,9 +125,9 @@ class BindCalls:
         users may have taken the released pod out of service.
         """
         try:
-            known_by = await reads.owner_knows_by(self._cluster, pod)
+            known_by = await reads.owner_knows_by(self.cluster, pod)
         except ClusterError as error:
-            self._throttle.log(log.info, "owner unreadable", error, pod=str(pod))
+            self.throttle.log(log.info, "owner unreadable", error, pod=str(pod))
             return
         if known_by is not None and pod.workload in self._suspected:
             self._suspected.discard(pod.workload)
@@ -148,23 +142,23 @@ class BindCalls:
 
         Reservations of other plans, which may yet be given up, do not count.
         """
-        node = self._mirror.node(name)
+        node = self.mirror.node(name)
         if node is None:
             return f"node {name} is gone"
         free = node.allocatable
-        for other in self._mirror.pods_on(name):
+        for other in self.mirror.pods_on(name):
             if other.held is not None and other.uid != pod.uid:
                 free -= other.held[1]
         short = shortages(pod.requests, free)
         return f"node {name} filled up meanwhile: {', '.join(short)}" if short else ""
 
     async def _send_bind(self, step: Step, pod: Pod, report: Report) -> None:
-        node = self._mirror.node(NodeName(step.node))
+        node = self.mirror.node(NodeName(step.node))
         labels, annotations = tier_marks(pod, None if node is None else node.tier)
         try:
             # The API server copies annotations and labels to the pod, without a further call.
             await writes.bind(
-                self._cluster,
+                self.cluster,
                 pod,
                 NodeName(step.node),
                 annotations=annotations,
@@ -172,23 +166,23 @@ class BindCalls:
             )
         except (Conflict, OutcomeUnknown, ServerError) as error:
             # A conflict can be our own bind whose response got lost: only a live read can tell.
-            self._throttle.log(log.warning, "bind unanswered", error, pod=str(pod), node=step.node)
+            self.throttle.log(log.warning, "bind unanswered", error, pod=str(pod), node=step.node)
             report(OutcomeLost(step.id, str(error)))
         except (ApiStatusError, Unreachable) as error:
-            self._throttle.log(log.warning, "bind refused", error, pod=str(pod), node=step.node)
+            self.throttle.log(log.warning, "bind refused", error, pod=str(pod), node=step.node)
             report(CallRefused(step.id, str(error)))
 
     async def read_pod(self, step: Step) -> Pod | PodGone | None:
         """Read the plan step's pod from the API server; None if unreadable, PodGone if deleted."""
-        pod = self._mirror.pod(Uid(step.pod))
+        pod = self.mirror.pod(Uid(step.pod))
         if pod is None:
             return PodGone(step.pod)
         try:
-            live = await reads.get_pod(self._cluster, pod.namespace, pod.name)
+            live = await reads.get_pod(self.cluster, pod.namespace, pod.name)
         except ClusterError as error:
-            self._throttle.log(log.warning, "pod unreadable", error, pod=str(pod))
+            self.throttle.log(log.warning, "pod unreadable", error, pod=str(pod))
             return None  # the step is verified again, unless the watch shows the pod before
-        if live.uid != step.pod or self._mirror.pod(Uid(step.pod)) is None:
+        if live.uid != step.pod or self.mirror.pod(Uid(step.pod)) is None:
             return PodGone(step.pod)
         return live
 

@@ -184,7 +184,8 @@ class Residents:
         """
         before = self.surroundings
         same = attrs.evolve(self, nodes=nodes, surroundings=surroundings, selected={}, covering={})
-        if all(surroundings.of(of) is before.of(of) for of in (Claim, Volume, StorageClass)):
+        then, now = before.kinds, surroundings.kinds
+        if all(now.get(kind) is then.get(kind) for kind in (Claim, Volume, StorageClass)):
             return same
         drafts = _Draft[CSIVolume]({}), _Draft[str]({})
         for claim, counts in self.claims.items():

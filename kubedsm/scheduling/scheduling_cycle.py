@@ -12,6 +12,7 @@ A batch that cannot be decided within `INLINE_BUDGET` goes to the planner: see `
 """
 
 import asyncio
+import contextlib
 import random
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -40,7 +41,7 @@ from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.optimizer.policies.policy import Policy
 from kubedsm.optimizer.programming.in_order import describe_unproven
 from kubedsm.planner.requests import PlaceRequest, View
-from kubedsm.process.clock import RESOLUTION, Clock, ends_within
+from kubedsm.process.clock import RESOLUTION, Clock
 from kubedsm.scheduling.attempts import Attempts, Batch
 from kubedsm.scheduling.preemptor import Preemptor
 from kubedsm.scheduling.scheduling_queue import SchedulingQueue
@@ -447,7 +448,9 @@ async def batch_window(
         remaining = closes - clock.monotonic()
         if remaining < RESOLUTION:
             return
-        await ends_within(remaining, closed.wait())
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(remaining):
+                await closed.wait()
 
 
 def _list_preferred(pods: Iterable[Pod]) -> frozenset[Selection]:

@@ -16,7 +16,7 @@ from kubedsm.model.events import Change
 from kubedsm.model.model import Node, NodeName, Pod, Uid, Workload
 from kubedsm.model.sites import NOTHING_AWAY, Away, is_partitioned, sites_of
 from kubedsm.process.backoff import Doubling
-from kubedsm.process.clock import RESOLUTION, ends_within
+from kubedsm.process.clock import RESOLUTION
 
 log = structlog.get_logger()
 
@@ -79,7 +79,11 @@ class Sites(Controller):
                 on_partition(partitioned - reported)
             reported = partitioned
             wait = None if self._due == math.inf else max(0.0, self._due - self.clock.monotonic())
-            await ends_within(wait, self._news.wait())
+            try:
+                async with asyncio.timeout(wait):
+                    await self._news.wait()
+            except TimeoutError:
+                continue
 
     def away(self) -> Away:
         """Return the edge sites that are partitioned or in the stabilisation period afterwards,

@@ -66,7 +66,7 @@ def plan_runner(cluster, mirror, clock, on_bound=nothing, limits=None):
     )
     handle = handle_of(clock, cluster=cluster, mirror=mirror, configuration=configuration)
     throttle, supervisor = handle.throttle, handle.supervisor
-    binds = BindCalls(cluster, mirror, throttle, at_once=limits.binds_in_flight)
+    binds = BindCalls(handle, limits.binds_in_flight)
     calls = MigrationCalls(handle)
     manager = PlacementManager(
         handle,
