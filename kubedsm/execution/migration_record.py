@@ -22,6 +22,7 @@ from kubedsm.kube.client.port import (
     NotFound,
     ObjectName,
 )
+from kubedsm.kube.wire.errors import UNREADABLE
 from kubedsm.model.model import Workload
 from kubedsm.process.clock import ends_within
 
@@ -34,8 +35,6 @@ MOST = 200_000
 RETRY = 5.0
 #: namespace, kind and name of the workload, and time in whole seconds since the epoch
 Entry = tuple[str, str, str, int]
-#: errors of an annotation that is no record
-UNREADABLE = (msgspec.DecodeError, UnicodeError, RecursionError)
 _ENTRIES = msgspec.json.Decoder(list[Entry])
 
 

@@ -16,7 +16,7 @@ from kubedsm.app.leader_election import host_of
 from kubedsm.app.pause_switch import explain_pause
 from kubedsm.config.documents import DocumentError
 from kubedsm.config.settings import KEY, Configuration, list_deprecated, load
-from kubedsm.execution.migration_record import UNREADABLE, read_begun
+from kubedsm.execution.migration_record import read_begun
 from kubedsm.kube.calls import adoption, inspection, leases, reads
 from kubedsm.kube.calls.adoption import Template
 from kubedsm.kube.calls.explained_cluster import ExplainedCluster
@@ -24,6 +24,7 @@ from kubedsm.kube.calls.inspection import DetachedPod, Installed, WaitingPod
 from kubedsm.kube.calls.leases import Term
 from kubedsm.kube.calls.permissions import FEATURES, Right, unused_features
 from kubedsm.kube.client.port import TIMEOUT, Cluster, ClusterError, NotFound, ObjectName
+from kubedsm.kube.wire.errors import UNREADABLE
 from kubedsm.model.model import Pod, Workload
 from kubedsm.model.selecting import Budget, Service
 from kubedsm.model.snapshot import Snapshot

@@ -14,6 +14,7 @@ import msgspec
 from kubedsm.config.documents import shown
 from kubedsm.config.services import MODES, MOST_REQUESTS, Mode
 from kubedsm.kube.client.port import is_name
+from kubedsm.kube.wire.errors import UNREADABLE
 from kubedsm.model.model import (
     DEMAND_ANNOTATION,
     MIGRATING_LABEL,
@@ -35,7 +36,6 @@ LONGEST = 100_000
 _LONGEST_WISH = 100
 #: characters, and sites, of declared demand
 _LONGEST_DEMAND, _MOST_SITES = 4000, 64
-_UNREADABLE = (msgspec.DecodeError, UnicodeError, RecursionError)
 
 #: not started; in progress; finished as far as possible; outcome unknown
 State = Literal["refused", "taken", "ended", "lost"]
@@ -90,7 +90,7 @@ def mark_of(
         return None
     try:
         mark = _MARK.decode(annotation)
-    except _UNREADABLE:
+    except UNREADABLE:
         return None
     named = is_name(mark.replica_set) and mark.replica_set.endswith(f"-{template_hash}")
     owner = ("ReplicaSet", mark.replica_set, mark.uid)
@@ -169,7 +169,7 @@ def request_in(annotation: str) -> MoveRequest:
         raise UnreadableRequestError(f"it has more than {LONGEST} characters")
     try:
         return _REQUEST.decode(annotation)
-    except _UNREADABLE as error:
+    except UNREADABLE as error:
         raise UnreadableRequestError(" ".join(str(error).split())) from None
 
 
@@ -177,7 +177,7 @@ def answer_in(annotation: str) -> RequestAnswer | None:
     """Decode the scheduler's response to a migration request from an Event; None for other text."""
     try:
         return _ANSWER.decode(annotation)
-    except _UNREADABLE:
+    except UNREADABLE:
         return None
 
 

@@ -10,7 +10,7 @@ from kubedsm.kube.client.port import ClusterError
 #: JSON
 Source = bytes | msgspec.Raw
 #: msgspec's exceptions for malformed input: syntax, schema, encoding, nesting depth
-UNREADABLE = (msgspec.MsgspecError, UnicodeDecodeError, RecursionError)
+UNREADABLE = (msgspec.MsgspecError, UnicodeError, RecursionError)
 
 
 class FieldError(ValueError):
