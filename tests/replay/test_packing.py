@@ -98,6 +98,8 @@ def test_the_papers_order_moves_no_pod_for_a_less_important_one():
     assert place_by_paper(start, (2, 1), Highs()) == (1, 0)
     ours = packed_within(start, start, (2, 1), Highs(), PLENTY, gaps=True)
     assert ours.placed == (1, 1)
+    # one more pod of 8 of 14 cores, and of 1 of 2048 Mi
+    assert (ours.cpu, ours.memory) == pytest.approx((100 * 8 / 14, 100 / 2048))
 
 
 def packable(name, priority, cores, on=None, *, running=False):
