@@ -1,6 +1,7 @@
 """Small reports of an evaluation, worked out by hand, and the lines of their tables."""
 
-from kubedsm_lab.replay.evaluation import tables
+from kubedsm_lab.replay.evaluation import sections
+from kubedsm_lab.replay.tables import render_sections
 
 
 def row(policy, scenario="1.5-.4", *, ratio=0.5, times=None, shares=None, **more):
@@ -29,7 +30,7 @@ def row(policy, scenario="1.5-.4", *, ratio=0.5, times=None, shares=None, **more
 
 
 def lines_of(title, *rows, runs=()):
-    return lines_in(tables({"means": rows, "runs": runs}), title)
+    return lines_in(render_sections(sections({"means": rows, "runs": runs})), title)
 
 
 def lines_in(text, title):

@@ -63,7 +63,7 @@ def render_text(found: Report, other: str, *, whole: bool) -> str:
         "What the KubeDSM paper published is not shown with these figures, as it is about other"
         f" {other}.\n"
     )
-    return "\n".join([note] * bool(other) + [tables(found, published=not other)])
+    return "\n".join([note] * bool(other) + [render_sections(sections(found, published=not other))])
 
 
 def other_than_the_papers(setup: Setup) -> str:
@@ -76,13 +76,6 @@ def other_than_the_papers(setup: Setup) -> str:
         "settings": setup.configuration != Configuration(),
     }
     return " and ".join(name for name, yes in differs.items() if yes)
-
-
-def tables(found: Report, *, published: bool = True) -> str:
-    """Return all tables of the evaluation as Markdown, limited to policies and scenarios with
-    results.
-    """
-    return render_sections(sections(found, published=published))
 
 
 def _tabulate_overview(measured: Measured) -> Table:
