@@ -11,7 +11,7 @@ from kubedsm.dashboard.rows import MoveRow, NodeRow, PodRow, StatusRow, Workload
 from kubedsm.dashboard.state.headline import describe_migration
 from kubedsm.dashboard.terminal.seen import TypedSnapshot
 from kubedsm.model.model import Tier
-from kubedsm_lab.demo.frame import Frame, Migrations, SchedulerResult, until
+from kubedsm_lab.demo.frame import Frame, SchedulerResult, until
 from kubedsm_lab.demo.results import as_json, ending
 from kubedsm_lab.demo.view import LineByLine, render, summary
 from kubedsm_lab.replay.measures import Latency
@@ -66,7 +66,7 @@ FRAME = Frame(
     theirs=THEIRS,
     replay="ready",
     moves={"plan-1/c": BEFORE, "plan-2/c": MOVE},
-    migrations=Migrations(12),
+    migrations=12,
 )
 
 
@@ -82,7 +82,7 @@ def test_the_ending_is_three_sentences_of_what_was_measured():
 
 
 def test_capacity_that_was_lost_and_an_early_end_are_told():
-    lost = attrs.evolve(FRAME, migrations=Migrations(12, 1, 0.25))
+    lost = attrs.evolve(FRAME, taken_back=1, lost_pod_seconds=0.25)
     assert ending(lost)[1] == "12 migrations, 1 rolled back; 0.25 pod-seconds of capacity lost."
     assert as_json(lost)["lostPodSeconds"] == 0.25
     first, *_ = ending(attrs.evolve(FRAME, interrupted=True))

@@ -16,7 +16,6 @@ from kubedsm_lab.replay.measures import (
     edge_ratio,
     edge_shares,
     list_counted_levels,
-    lost_pod_seconds,
 )
 from kubedsm_lab.replay.timeline import Timeline
 
@@ -66,23 +65,6 @@ def round_share(value: float | None) -> float | None:
     return None if value is None else round(value, 4)
 
 
-@attrs.frozen(slots=True)
-class Migrations:
-    """Counts of migrations started and rolled back in the demo, and the pod-seconds lost to
-    migrations.
-    """
-
-    begun: int = 0
-    taken_back: int = 0
-    lost_pod_seconds: float = 0.0
-
-    @classmethod
-    def of(cls, timeline: Timeline) -> "Migrations":
-        moves = [move for move in timeline.moves if move.began >= 0.0]
-        taken_back = sum(move.taken_back for move in moves)
-        return cls(len(moves), taken_back, lost_pod_seconds(timeline))
-
-
 def bind_latency(timeline: Timeline) -> tuple[int, Latency | None]:
     """Return the number of bound pods in the demo, and statistics of their seconds from creation to
     bind.
@@ -109,7 +91,10 @@ class Frame:
     replay: Replay
     #: migrations by key, oldest first
     moves: Mapping[str, MoveRow]
-    migrations: Migrations
+    #: migrations started and rolled back, and the pod-seconds lost to migrations
+    migrations: int = 0
+    taken_back: int = 0
+    lost_pod_seconds: float = 0.0
     interrupted: bool = False
 
     @property

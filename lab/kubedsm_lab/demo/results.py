@@ -46,13 +46,12 @@ def _describe_kept(frame: Frame) -> str:
 
 
 def _summarise_moves(frame: Frame) -> str:
-    made = frame.migrations
-    if not made.begun:
+    if not frame.migrations:
         return "No migration was necessary."
-    text = counted(made.begun, "migration")
-    if made.taken_back:
-        text += f", {made.taken_back} rolled back"
-    lost = round(made.lost_pod_seconds, 3)
+    text = counted(frame.migrations, "migration")
+    if frame.taken_back:
+        text += f", {frame.taken_back} rolled back"
+    lost = round(frame.lost_pod_seconds, 3)
     if lost:
         return f"{text}; {lost:g} pod-seconds of capacity lost."
     return f"{text} without lost capacity: pods leave after replacements are Ready."
@@ -95,9 +94,9 @@ def as_json(frame: Frame) -> dict[str, Any]:
         "bound": frame.bound,
         "pending": frame.waiting,
         "moves": [_move_json(move, frame.epoch) for move in frame.moves.values()],
-        "migrations": frame.migrations.begun,
-        "takenBack": frame.migrations.taken_back,
-        "lostPodSeconds": round(frame.migrations.lost_pod_seconds, 3),
+        "migrations": frame.migrations,
+        "takenBack": frame.taken_back,
+        "lostPodSeconds": round(frame.lost_pod_seconds, 3),
         "bindLatencyMs": None if frame.latency is None else frame.latency.milliseconds(),
         "kubeScheduler": {"replay": frame.replay, **theirs},
     }

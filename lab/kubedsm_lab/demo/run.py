@@ -16,7 +16,6 @@ from kubedsm.process.clock import Clock
 from kubedsm_lab.demo.baseline import Baseline
 from kubedsm_lab.demo.frame import (
     Frame,
-    Migrations,
     SchedulerResult,
     bind_latency,
     until,
@@ -34,6 +33,7 @@ from kubedsm_lab.emulator.api.resources import (
     SERVICES,
 )
 from kubedsm_lab.emulator.emulated_cluster import EmulatedCluster
+from kubedsm_lab.replay.measures import lost_pod_seconds
 from kubedsm_lab.replay.recording import TimelineRecorder
 from loadgen.scenario import Scenario
 
@@ -82,6 +82,7 @@ class World:
         timeline = self.recorder.timeline(self.started, self.clock.monotonic())
         replayed = beside.result() if beside.done() else None
         bound, latency = bind_latency(timeline)
+        made = [move for move in timeline.moves if move.began >= 0.0]
         return Frame(
             epoch=epoch,
             seconds=seconds,
@@ -96,7 +97,9 @@ class World:
             else SchedulerResult.of(until(replayed, seconds), QOS_TARGETS),
             replay="ready" if replayed else "failed" if beside.done() else "going on",
             moves=dict(sorted(self.begun.items(), key=lambda each: each[1].began)),
-            migrations=Migrations.of(timeline),
+            migrations=len(made),
+            taken_back=sum(move.taken_back for move in made),
+            lost_pod_seconds=lost_pod_seconds(timeline),
             interrupted=interrupted,
         )
 
