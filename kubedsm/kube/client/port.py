@@ -77,11 +77,11 @@ class Cluster(Protocol):
         """
 
 
+@attrs.define(eq=False)
 class ClusterFront:
     """Base class of API client wrappers; passes watch streams through unchanged."""
 
-    def __init__(self, cluster: Cluster) -> None:
-        self.cluster = cluster
+    cluster: Cluster
 
     def stream(
         self, request: Request, *, timeout: float

@@ -6,9 +6,8 @@ from itertools import pairwise
 
 import attrs
 
-from kubedsm.kube.client.port import Request, Response
+from kubedsm.kube.client.port import ClusterFront, Request, Response
 from kubedsm_lab.chaos.faults import loop_time
-from kubedsm_lab.chaos.oracles import Observed
 from kubedsm_lab.emulator.api.api_server import ApiServer
 from kubedsm_lab.emulator.api.resources import LEASES
 from kubedsm_lab.emulator.api.store import ObjectChange
@@ -90,8 +89,8 @@ class Ledger:
         return [write for write in self.writes if write.who == who]
 
 
-@attrs.frozen
-class LedgerCluster(Observed):
+@attrs.define(eq=False)
+class LedgerCluster(ClusterFront):
     """Cluster connection of the scheduler `who`, with its writes recorded."""
 
     ledger: Ledger

@@ -11,12 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 import attrs
 import orjson
 
-from kubedsm.kube.client.port import Request, Response, Unreachable
+from kubedsm.kube.client.port import ClusterFront, Request, Response, Unreachable
 from kubedsm.kube.wire import decoding
 from kubedsm.model.events import Change, ClusterEvent, PodApplied
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import NodeName, Resources
-from kubedsm_lab.chaos.oracles import Asked, Observed
+from kubedsm_lab.chaos.oracles import Asked
 from kubedsm_lab.emulator.api.api_server import ApiServer
 from kubedsm_lab.emulator.api.resources import NODES, PODS
 from kubedsm_lab.emulator.api.store import ObjectChange
@@ -235,8 +235,8 @@ class History:
             self._record("", "delete", change.object["metadata"]["uid"])
 
 
-@attrs.frozen
-class RecordedCluster(Observed):
+@attrs.define(eq=False)
+class RecordedCluster(ClusterFront):
     """Cluster connection of the scheduler `who`, with binds and reads recorded."""
 
     history: History

@@ -9,15 +9,14 @@ capacity considers the requests of these workloads: CPU, memory, labels.
 import asyncio
 import math
 from collections import Counter, defaultdict, deque
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 
 import attrs
 import orjson
 
 from kubedsm.app.assembly import Runtime
-from kubedsm.kube.client.port import Cluster, OutcomeUnknown, Request, Response
+from kubedsm.kube.client.port import ClusterFront, OutcomeUnknown, Request, Response
 from kubedsm.kube.wire import decoding
 from kubedsm.kube.wire.annotations import MOVE_ANNOTATION, SELECTED_NODE_ANNOTATION
 from kubedsm.model.model import MIGRATING_LABEL, Resources
@@ -242,20 +241,6 @@ class Delays:
                 yield f"{name} stays detached", RESTORED + grace + self._handover
             elif not node_of(pod) and nodes_for(self._api, pod):
                 yield f"{name} waits although it fits", BOUND + self._handover
-
-
-@attrs.frozen
-class Observed:
-    """Base class of wrappers around a cluster connection, by which a test oracle checks each
-    request.
-    """
-
-    cluster: Cluster
-
-    def stream(
-        self, request: Request, *, timeout: float
-    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        return self.cluster.stream(request, timeout=timeout)
 
 
 TEMPLATE_HASH = "pod-template-hash"
@@ -563,8 +548,8 @@ def _may_be_own(asked: Asked, response: Response) -> bool:
     return asked.kind == "bind" and response.status == _CONFLICT
 
 
-@attrs.frozen
-class WitnessedCluster(Observed):
+@attrs.define(eq=False)
+class WitnessedCluster(ClusterFront):
     """Cluster connection that has the witness check each request before it is sent."""
 
     witness: Witness

@@ -9,9 +9,8 @@ from typing import Any
 
 import attrs
 
-from kubedsm.kube.client.port import Request, Response
+from kubedsm.kube.client.port import ClusterFront, Request, Response
 from kubedsm.kube.wire.annotations import MOVE_ANNOTATION
-from kubedsm_lab.chaos.oracles import Observed
 
 #: key of a configuration section that only the newer version knows
 NEW_KEY = "future"
@@ -27,8 +26,7 @@ def known_to_newer(text: str) -> str:
     return text.replace(_IN_TEXT, "")
 
 
-@attrs.frozen
-class NewerVersion(Observed):
+class NewerVersion(ClusterFront):
     """Cluster connection of a scheduler of the newer version."""
 
     async def request(self, request: Request, *, timeout: float) -> Response:

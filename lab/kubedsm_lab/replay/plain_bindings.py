@@ -5,30 +5,18 @@ Other schedulers respect PodDisruptionBudgets only in the choice of preemption v
 victims regardless of the budgets.
 """
 
-from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager
-
 import attrs
 
-from kubedsm.kube.client.port import Cluster, Request, Response
+from kubedsm.kube.client.port import ClusterFront, Request, Response
 from kubedsm.model.model import DELETION_COST_ANNOTATION
 
 
-@attrs.frozen
-class PlainBindings:
+class PlainBindings(ClusterFront):
     """`Cluster` wrapper that binds without deletion cost, and deletes instead of evicting."""
-
-    cluster: Cluster
 
     async def request(self, request: Request, *, timeout: float) -> Response:
         """Send a request, rewritten as another scheduler sends it (`Cluster.request`)."""
         return await self.cluster.request(_rewrite_request(request), timeout=timeout)
-
-    def stream(
-        self, request: Request, *, timeout: float
-    ) -> AbstractAsyncContextManager[AsyncIterator[bytes]]:
-        """Open a watch, unchanged (`Cluster.stream`)."""
-        return self.cluster.stream(request, timeout=timeout)
 
 
 def _rewrite_request(request: Request) -> Request:
