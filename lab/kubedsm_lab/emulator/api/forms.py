@@ -40,21 +40,27 @@ _EMPTY: Object = {
 _OMITTED_WHEN_EMPTY = frozenset({"reportingController", "reportingInstance"})
 
 
-def _store_event(resource: Resource, event: Object) -> Object:
-    """Convert an Event of events.k8s.io/v1 to core/v1, with all mandatory fields."""
+def to_stored_form(resource: Resource, obj: Object) -> Object:
+    """Convert an object from the API version of the requested resource to the stored version, with
+    all mandatory fields; only Events differ.
+    """
+    if resource.kind != "Event":
+        return obj
     if resource.alias_of:
-        renamed = {core: event[new] for new, core in _NAMES.items() if new in event}
-        event = {"metadata": event.get("metadata", {}), **renamed}
+        renamed = {core: obj[new] for new, core in _NAMES.items() if new in obj}
+        obj = {"metadata": obj.get("metadata", {}), **renamed}
     return {
-        **event,
-        **{key: value for key, value in _EMPTY.items() if event.get(key) is None},
+        **obj,
+        **{key: value for key, value in _EMPTY.items() if obj.get(key) is None},
         "kind": EVENTS.kind,
         "apiVersion": EVENTS.api_version,
     }
 
 
-def _convert_event(obj: Object) -> Object:
-    """Convert a stored core/v1 Event to events.k8s.io/v1."""
+def to_requested_form(resource: Resource, obj: Object) -> Object:
+    """Convert a stored object to the API version of the requested resource; only Events differ."""
+    if not resource.alias_of:
+        return obj
     renamed = {
         new: obj[core]
         for new, core in _NAMES.items()
@@ -66,15 +72,3 @@ def _convert_event(obj: Object) -> Object:
         "metadata": obj["metadata"],
         **renamed,
     }
-
-
-def to_stored_form(resource: Resource, obj: Object) -> Object:
-    """Convert an object from the API version of the requested resource to the stored version; only
-    Events differ.
-    """
-    return _store_event(resource, obj) if resource.kind == "Event" else obj
-
-
-def to_requested_form(resource: Resource, obj: Object) -> Object:
-    """Convert a stored object to the API version of the requested resource; only Events differ."""
-    return _convert_event(obj) if resource.alias_of else obj
