@@ -3,8 +3,6 @@
 from collections.abc import Callable, Mapping
 from typing import Self
 
-import attrs
-
 from kubedsm.process.clock import Clock
 from kubedsm_lab.emulator.api.api_server import ApiServer
 from kubedsm_lab.emulator.api.errors import ApiError, bad_request
@@ -20,58 +18,54 @@ _FINISHED = ("Succeeded", "Failed")
 _REFUSED = ("sinceSeconds", "sinceTime", "timestamps", "previous")
 
 
-def no_output(_pod: Object, _choose_container: str) -> bytes | None:
-    """Return None: a cluster without processes has no container output."""
-    return None
+def read_log(
+    api: ApiServer, output: Output, namespace: str, name: str, query: Mapping[str, str]
+) -> "bytes | LogStream":
+    """Return a pod's log so far, or a stream with `follow`. Raises ApiError (400, 404)."""
+    pod = api.get(PODS, namespace, name)
+    refused = [each for each in _REFUSED if query.get(each)]
+    if refused:
+        raise bad_request(
+            f"{refused[0]} has no answer here: a log holds all runs of a container, without times;"
+            " --tail has one"
+        )
+    container = _choose_container(pod, query.get("container", ""))
+    tail, limit = number(query, "tailLines"), number(query, "limitBytes")
+    if not pod["spec"].get("nodeName"):
+        raise bad_request(
+            f"pod {name} is on no node yet, so it has no log: "
+            f"it waits for its scheduler, {pod['spec'].get('schedulerName', '')}"
+        )
 
+    def read_all(pod: Object) -> bytes:
+        found = output(pod, container)
+        return _report_state(pod, container) if found is None else found
 
-@attrs.frozen
-class _LogOptions:
-    container: str
-    #: number of lines from the end; None for all
-    tail: int | None
-    #: maximum bytes; 0 for all
-    limit: int
+    log = read_all(pod)
+    lines = log.splitlines(keepends=True)
+    if query.get("tailLines"):
+        lines = lines[max(0, len(lines) - tail) :]
+    first = b"".join(lines)[: limit or None]
+    if not flag(query, "follow"):
+        return first
+    position = len(log)
 
+    def read_more() -> bytes | None:
+        """Return the log output since the last call; None once the log is complete."""
+        nonlocal position
+        found = api.store.get(PODS, namespace, name)
+        if found is None or found["metadata"]["uid"] != pod["metadata"]["uid"]:
+            return None
+        try:
+            fresh = read_all(found)[position:]
+        except ApiError:
+            # the container waits again, and the response has begun
+            return None
+        position += len(fresh)
+        finished = found["status"].get("phase") in _FINISHED
+        return None if finished and not fresh else fresh
 
-class PodLogs:
-    def __init__(self, api: ApiServer, output: Output) -> None:
-        self._api = api
-        self._output = output
-
-    def answer(self, namespace: str, name: str, query: Mapping[str, str]) -> "bytes | LogStream":
-        """Return a pod's log so far, or a stream with `follow`. Raises ApiError (400, 404)."""
-        pod = self._api.get(PODS, namespace, name)
-        options = _parse_options(pod, query)
-        log = self._read_log(pod, options.container)
-        lines = log.splitlines(keepends=True)
-        if options.tail is not None:
-            lines = lines[max(0, len(lines) - options.tail) :]
-        first = b"".join(lines)[: options.limit or None]
-        if not flag(query, "follow"):
-            return first
-        position = len(log)
-
-        def read_more() -> bytes | None:
-            """Return the log output since the last call; None once the log is complete."""
-            nonlocal position
-            found = self._api.store.get(PODS, namespace, name)
-            if found is None or found["metadata"]["uid"] != pod["metadata"]["uid"]:
-                return None
-            try:
-                fresh = self._read_log(found, options.container)[position:]
-            except ApiError:
-                # the container waits again, and the response has begun
-                return None
-            position += len(fresh)
-            finished = found["status"].get("phase") in _FINISHED
-            return None if finished and not fresh else fresh
-
-        return LogStream(first, read_more, self._api.clock)
-
-    def _read_log(self, pod: Object, container: str) -> bytes:
-        output = self._output(pod, container)
-        return _report_state(pod, container) if output is None else output
+    return LogStream(first, read_more, api.clock)
 
 
 class LogStream:
@@ -109,26 +103,6 @@ class LogStream:
             self._next = more or b""
         part, self._next = self._next, b""
         return part
-
-
-def _parse_options(pod: Object, query: Mapping[str, str]) -> _LogOptions:
-    refused = [name for name in _REFUSED if query.get(name)]
-    if refused:
-        raise bad_request(
-            f"{refused[0]} has no answer here: a log holds all runs of a container, without times;"
-            " --tail has one"
-        )
-    options = _LogOptions(
-        container=_choose_container(pod, query.get("container", "")),
-        tail=number(query, "tailLines") if query.get("tailLines") else None,
-        limit=number(query, "limitBytes"),
-    )
-    if not pod["spec"].get("nodeName"):
-        raise bad_request(
-            f"pod {pod['metadata']['name']} is on no node yet, so it has no log: "
-            f"it waits for its scheduler, {pod['spec'].get('schedulerName', '')}"
-        )
-    return options
 
 
 def _choose_container(pod: Object, given: str) -> str:

@@ -19,7 +19,7 @@ from kubedsm_lab.emulator.api.policies import check_update, list_enforced
 from kubedsm_lab.emulator.api.resources import REVIEWS, Object, Resource
 from kubedsm_lab.emulator.http import bodies, discovery, listing, reviews
 from kubedsm_lab.emulator.http.paths import Target, attributes_of, check_emulated, target_of
-from kubedsm_lab.emulator.http.pod_logs import LogStream, Output, PodLogs, no_output
+from kubedsm_lab.emulator.http.pod_logs import LogStream, Output, read_log
 from kubedsm_lab.emulator.http.tables import as_table
 from kubedsm_lab.emulator.http.watching import Form, WatchHub, WatchStream, metadata_of
 
@@ -84,13 +84,13 @@ class Routes:
         self,
         api: ApiServer,
         access: Access | None = None,
-        output: Output = no_output,
+        output: Output = lambda *_: None,
         pacing: random.Random | None = None,
     ) -> None:
         self._api = api
         self._access = access or Access.open(api)
         self._hub = WatchHub(api.store, api.clock, pacing)
-        self._logs = PodLogs(api, output)
+        self._output = output
         #: handlers by method
         self._of_collection: Mapping[str, Handler] = {
             "GET": self._list,
@@ -277,7 +277,7 @@ class Routes:
         return _json(_CREATED, action(target.namespace, target.name, given, dry_run=dry_run))
 
     def _log(self, target: Target, request: ApiRequest) -> Answer:
-        log = self._logs.answer(target.namespace, target.name, request.query)
+        log = read_log(self._api, self._output, target.namespace, target.name, request.query)
         return ApiResponse(_OK, log, "text/plain") if isinstance(log, bytes) else log
 
     def _create_token(self, target: Target, request: ApiRequest) -> Answer:

@@ -118,17 +118,17 @@ class WatchStream:
         self,
         request: WatchRequest,
         clock: Clock,
-        revision: Callable[[], int],
+        store: Store,
         on_end: Callable[["WatchStream"], None],
         pacing: random.Random | None = None,
     ) -> None:
         self._request = request
         self._clock = clock
-        self._revision = revision
+        self._store = store
         self._on_end = on_end
         self._pacing = pacing
         #: latest revision received by the reader
-        self._seen = request.since or revision()
+        self._seen = request.since or store.revision
         self._lines: deque[bytes] = deque()
         #: lines in transit with their times of arrival, in order
         self._on_the_way: deque[tuple[float, bytes]] = deque()
@@ -179,7 +179,7 @@ class WatchStream:
     def bookmark(self, annotations: Object | None = None) -> None:
         """Enqueue a BOOKMARK event with the current resourceVersion."""
         resource = self._request.form.resource
-        metadata: Object = {"resourceVersion": str(self._revision())}
+        metadata: Object = {"resourceVersion": str(self._store.revision)}
         if annotations:
             metadata["annotations"] = annotations
         obj: Object = {
@@ -269,7 +269,7 @@ class WatchHub:
         """Open a watch, starting with its history or, if that has expired, an ERROR event."""
         resource = request.form.resource
         streams = self._streams.setdefault(_key(resource), [])
-        stream = WatchStream(request, self._clock, self._revision, streams.remove, self._pacing)
+        stream = WatchStream(request, self._clock, self._store, streams.remove, self._pacing)
         streams.append(stream)
         for obj in request.initial:
             stream.show("ADDED", obj)
@@ -289,9 +289,6 @@ class WatchHub:
     def open_streams(self) -> int:
         """Return the number of open watches."""
         return sum(map(len, self._streams.values()))
-
-    def _revision(self) -> int:
-        return self._store.revision
 
     def _on_change(self, change: ObjectChange) -> None:
         streams = self._streams.get(_key(change.resource))
