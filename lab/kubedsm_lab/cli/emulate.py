@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import attrs
 import click
@@ -14,26 +14,20 @@ if TYPE_CHECKING:
     from kubedsm.model.model import Tier
 
 
-class NetworkTimes(click.ParamType[Mapping["Tier", float]]):
-    """Click type of network latencies by tier in seconds, written as `edge=20ms,cloud=80ms`."""
+def _parse_network(
+    context: click.Context, parameter: click.Parameter, value: str
+) -> "Mapping[Tier, float]":
+    """Parse network latencies by tier, written as `edge=20ms,cloud=80ms`; return seconds."""
+    from kubedsm.model.model import Tier
+    from kubedsm_lab.cli.emulated_process import NETWORK
 
-    name = "times"
-
-    def convert(
-        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
-    ) -> "Mapping[Tier, float]":
-        from kubedsm.model.model import Tier
-        from kubedsm_lab.cli.emulated_process import NETWORK
-
-        if not isinstance(value, str):
-            return dict(value)
-        found = {}
-        for part in value.split(","):
-            tier, _, time = part.partition("=")
-            if tier not in list(Tier):
-                self.fail(f"{part!r} is not a tier's time, such as edge=20ms", param, ctx)
-            found[Tier(tier)] = DurationType().convert(time, param, ctx)
-        return NETWORK | found
+    found = {}
+    for part in value.split(","):
+        tier, _, time = part.partition("=")
+        if tier not in list(Tier):
+            raise click.BadParameter(f"{part!r} is not a tier's time, such as edge=20ms")
+        found[Tier(tier)] = DurationType().convert(time, parameter, context)
+    return NETWORK | found
 
 
 def _check_url(_: click.Context, __: click.Parameter, url: str | None) -> str | None:
@@ -120,7 +114,8 @@ class EmulateOptions:
     ),
     click.option(
         "--network",
-        type=NetworkTimes(),
+        metavar="TIMES",
+        callback=_parse_network,
         default="edge=20ms,cloud=80ms",
         help="Network round-trip time of a request to a pod, with --run-pods.",
     ),

@@ -8,7 +8,6 @@ import binascii
 from bisect import bisect_right
 from collections.abc import Mapping, Sequence
 
-import attrs
 import msgspec
 
 from kubedsm_lab.emulator.api.errors import (
@@ -37,13 +36,6 @@ class _Continue(msgspec.Struct):
     start: str
 
 
-@attrs.frozen
-class Page:
-    objects: Sequence[Object]
-    #: of the list: resourceVersion, continue, remainingItemCount
-    metadata: Object
-
-
 def is_watch(query: Mapping[str, str]) -> bool:
     return flag(query, "watch")
 
@@ -54,8 +46,11 @@ def parse_selection(resource: Resource, namespace: str, query: Mapping[str, str]
     return selection(resource, namespace, labels, fields)
 
 
-def page_of(store: Store, resource: Resource, wanted: Selection, query: Mapping[str, str]) -> Page:
-    """Return one page of a list response, with at most `limit` objects of one revision.
+def page_of(
+    store: Store, resource: Resource, wanted: Selection, query: Mapping[str, str]
+) -> tuple[Sequence[Object], Object]:
+    """Return one page of a list response, with at most `limit` objects of one revision, and the
+    metadata of the list: resourceVersion, continue, remainingItemCount.
 
     Raises ApiError: 400, 410 (expired), 504.
     """
@@ -76,7 +71,7 @@ def page_of(store: Store, resource: Resource, wanted: Selection, query: Mapping[
         metadata["continue"] = _encode_token(revision, page[-1])
         if not wanted.selective:
             metadata["remainingItemCount"] = len(rest)
-    return Page(page, metadata)
+    return page, metadata
 
 
 def watch_of(store: Store, wanted: Selection, form: Form, query: Mapping[str, str]) -> WatchRequest:

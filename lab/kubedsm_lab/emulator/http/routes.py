@@ -167,7 +167,7 @@ class Routes:
         if listing.is_watch(query):
             return self._hub.open(listing.watch_of(store, wanted, form, query))
         page = listing.page_of(store, resource, wanted, query)
-        return _json(_OK, form.several(page.objects, page.metadata, self._api.clock.wall()))
+        return _json(_OK, form.several(*page, self._api.clock.wall()))
 
     def _get(self, target: Target, request: ApiRequest) -> Answer:
         return self._respond(_OK, target, request, self._api.get(*_identity(target)))
@@ -252,13 +252,13 @@ class Routes:
         resource, namespace = target.resource, target.namespace
         options = _delete_options(request)
         wanted = listing.parse_selection(resource, namespace, request.query)
-        page = listing.page_of(self._api.store, resource, wanted, request.query)
-        for obj in page.objects:
+        objects, metadata = listing.page_of(self._api.store, resource, wanted, request.query)
+        for obj in objects:
             name = obj["metadata"]["name"]
             # a controller may have been faster
             if self._api.exists(resource, namespace, name):
                 self._api.delete(resource, namespace, name, **_deletion_arguments(options))
-        return _json(_OK, Form(resource).several(page.objects, page.metadata, 0))
+        return _json(_OK, Form(resource).several(objects, metadata, 0))
 
     def _get_scale(self, target: Target, _request: ApiRequest) -> Answer:
         return _json(_OK, self._api.get_scale(*_identity(target)))
