@@ -6,9 +6,9 @@ changes every five minutes. (Kubelets also renew Leases, ignored by the schedule
 
 import asyncio
 import sys
+import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -20,7 +20,7 @@ from kubedsm.kube.client.kubernetes import KubernetesCluster
 from kubedsm.kube.client.port import Cluster
 from kubedsm.kube.wire.decoding import PODS
 from kubedsm.model.events import ClusterEvent, PodApplied
-from kubedsm.process.clock import Clock, SystemClock
+from kubedsm.process.clock import Clock, SystemClock, rfc3339
 from kubedsm.terminal.fitted_table import table
 from kubedsm_lab.bench.api import APPS, CORE, Api, deployment, follow_cluster
 from kubedsm_lab.bench.processes import Scheduler, emulated_cluster, run_command
@@ -276,7 +276,7 @@ def _node_name(number: int) -> str:
 
 def _healthy_conditions() -> list[dict[str, Any]]:
     """Return the conditions reported by a healthy kubelet; only timestamps change."""
-    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    now = rfc3339(time.time(), micro=False)
     return [
         {
             "type": kind,

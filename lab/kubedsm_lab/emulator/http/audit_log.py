@@ -4,12 +4,13 @@ Source: kubernetes.io, "Auditing". Annotations give the sizes of both bodies, wh
 of kube-apiserver lacks.
 """
 
-from datetime import UTC, datetime
+import time
 from typing import BinaryIO
 
 import attrs
 import orjson
 
+from kubedsm.process.clock import rfc3339
 from kubedsm_lab.emulator.http.paths import attributes_of
 from kubedsm_lab.emulator.http.routes import ApiRequest
 
@@ -25,13 +26,15 @@ class AuditLog:
 
     def record(
         self,
-        received: datetime,
+        received: float,
         request: ApiRequest,
         user_agent: str,
         code: int,
         answered: int,
     ) -> None:
-        """Write the line of a request; `answered`: bytes of the response's body."""
+        """Write the line of a request; `received`: Unix time, `answered`: bytes of the response's
+        body.
+        """
         asked = attributes_of(request.method, request.path, request.query)
         reference = {
             "apiGroup": asked.group,
@@ -50,8 +53,8 @@ class AuditLog:
             "userAgent": user_agent,
             "objectRef": {name: value for name, value in reference.items() if value},
             "responseStatus": {"code": code},
-            "requestReceivedTimestamp": _format(received),
-            "stageTimestamp": _format(datetime.now(UTC)),
+            "requestReceivedTimestamp": rfc3339(received),
+            "stageTimestamp": rfc3339(time.time()),
             "annotations": {
                 REQUEST_BYTES: str(len(request.body)),
                 RESPONSE_BYTES: str(answered),
@@ -59,7 +62,3 @@ class AuditLog:
         }
         self.file.write(orjson.dumps(line) + b"\n")
         self.file.flush()
-
-
-def _format(at: datetime) -> str:
-    return at.strftime("%Y-%m-%dT%H:%M:%S.%fZ")

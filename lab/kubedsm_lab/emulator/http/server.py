@@ -8,9 +8,9 @@ ends, its client hangs up, or the front closes.
 import asyncio
 import base64
 import ssl
+import time
 from collections.abc import Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
 from typing import Self
 from urllib.parse import parse_qsl, unquote
 
@@ -89,7 +89,7 @@ class HttpFront:
             self._runner = None
 
     async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
-        received = datetime.now(UTC)
+        received = time.time()
         try:
             body = await request.read()
         except web.HTTPRequestEntityTooLarge:
