@@ -8,11 +8,13 @@ import asyncio
 import pytest
 
 from kubedsm.config.settings import load
+from kubedsm.execution.orphan_sweep import SWEEP
 from kubedsm.kube.client.port import MIGRATIONS
-from kubedsm_lab.emulator.api.resources import LEASES, NODES
+from kubedsm_lab.emulator.api.resources import LEASES, NODES, PODS
 from support.move_scenes import When, is_bound
 from support.preemptions import HIGHEST
 from support.replicas import CLOUD, EDGE, LEASE, replicas
+from support.tenants import Tenant, marked
 
 
 def pod_relists(replica):
@@ -40,6 +42,19 @@ async def test_pods_are_listed_once_if_elected_at_once_and_again_after_standing_
         first.stopping.set()
         await several.until_written_by(other, 10)
         assert pod_relists(other) == 1
+
+
+async def test_a_standby_leaves_orphans_to_the_leader():
+    async with replicas() as several:
+        _first, other = await first_and_other(several)
+        several.load.cancel()
+        read = []
+        other.at_send = lambda request: read.append(request.path)
+        tenant = Tenant.of(several.world)
+        tenant.create(PODS, marked("orphan"))
+        await several.world.until(lambda: not tenant.pods(), SWEEP)
+        await asyncio.sleep(SWEEP)
+        assert not [path for path in read if path.endswith("/orphan")]
 
 
 async def test_a_leader_suspended_for_ten_minutes_writes_nothing_when_its_machine_resumes():

@@ -61,6 +61,16 @@ def test_pages_show_one_moment(routes, api):
     assert len(versions) == 1
 
 
+def test_how_many_are_left_is_not_counted_for_a_selector(routes, api):
+    for name in "abc":
+        api.create(PODS, pod(name))
+    for selector, counts in (("", True), ("!absent", False)):
+        query = {"limit": "1", "labelSelector": selector}
+        metadata = asked(routes, "GET", PODS_PATH, query=query)[1]["metadata"]
+        assert metadata["continue"]
+        assert metadata.get("remainingItemCount") == (2 if counts else None)
+
+
 def test_a_page_of_a_forgotten_moment_is_gone(routes, api):
     for name in "ab":
         api.create(PODS, pod(name))

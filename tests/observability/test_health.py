@@ -11,6 +11,7 @@ from structlog.testing import capture_logs
 from kubedsm.config.current import CurrentConfiguration
 from kubedsm.kube.calls.explained_cluster import right_for
 from kubedsm.kube.client.port import OutcomeUnknown, Request, Unreachable
+from kubedsm.kube.watching.reflector import PAGE_SIZE
 from kubedsm.model.model import Share, Workload
 from kubedsm.objective.objective import QosTarget
 from kubedsm.observability.gauges import MOST, choose_workloads, qos_gap, workload_families
@@ -58,23 +59,40 @@ def test_a_standby_and_a_refused_configuration_are_told_and_leave_it_ready():
     assert said in health.text(verbose=False).splitlines()
 
 
+async def is_not_ready_while(late, kind, others=0):
+    """Check that a scheduler is ready, and binds, once requests for a kind no longer fail; there
+    are pods of another scheduler, too.
+    """
+    async with emulated(EDGE) as world:
+        for number in range(others):
+            world.create_pod(f"other-{number}", schedulerName="other")
+        async with world.scheduler(faults=late) as runtime:
+            world.deploy("web", 1)
+            await asyncio.sleep(20)
+            assert late.count
+            health = readiness(runtime, LEADING)
+            assert not health.well
+            assert f"[-]synced failed: not listed yet: {kind}\n" in health.text(verbose=False)
+            assert world.placed("web") == {None: 1}
+            late.on = False
+            await world.until_bound(1, 60)
+            assert readiness(runtime, LEADING).well
+
+
 @pytest.mark.parametrize(
     ("plural", "kind"), [("nodes", "Node"), ("pods", "Pod"), ("csinodes", "CSINode")]
 )
 async def test_it_is_not_ready_and_binds_nothing_before_every_kind_is_listed(plural, kind):
+    refused = RequestFault(Unreachable("refused"))
+    late = Failing(lambda request: request.path.endswith(f"/{plural}"), refused)
+    await is_not_ready_while(late, kind)
+
+
+async def test_nor_before_the_last_page_of_a_long_list():
     late = Failing(
-        lambda request: request.path.endswith(f"/{plural}"), RequestFault(Unreachable("refused"))
+        lambda request: "continue" in request.query, RequestFault(Unreachable("refused"))
     )
-    async with emulated(EDGE) as world, world.scheduler(faults=late) as runtime:
-        world.deploy("web", 1)
-        await asyncio.sleep(20)
-        health = readiness(runtime, LEADING)
-        assert not health.well
-        assert f"[-]synced failed: not listed yet: {kind}\n" in health.text(verbose=False)
-        assert world.placed() == {None: 1}
-        late.on = False
-        await world.until_bound(1, 60)
-        assert readiness(runtime, LEADING).well
+    await is_not_ready_while(late, "Pod", others=PAGE_SIZE)
 
 
 def test_a_loop_that_fails_for_long_makes_the_process_unhealthy():

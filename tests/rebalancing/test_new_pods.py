@@ -118,6 +118,14 @@ async def test_nor_do_they_wait_while_migrations_are_paused():
         await world.until(lambda: world.placed("gold") == {"c1": 4}, 0.5)
 
 
+async def test_without_a_response_of_the_planner_they_start_in_the_cloud():
+    async with full_edge() as world:
+        planner = slow_migrations(world.runtime, silent=100)
+        world.deploy("gold", 4)
+        await world.until(lambda: world.placed("gold") == {"c1": 4}, 0.5)
+        assert any(isinstance(each, NewPodsRequest) for each in planner.asked)
+
+
 async def test_once_the_suggester_is_off_no_further_migration_is_made_for_them():
     async with full_edge(**{"suggester.maxMoves": "2"}) as world:
         world.deploy("gold", 4)

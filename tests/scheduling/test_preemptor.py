@@ -148,6 +148,27 @@ async def test_an_eviction_that_is_refused_after_all_is_not_pressed():
         assert settled(world)
 
 
+async def test_without_a_response_of_the_planner_nothing_is_held_until_it_is_asked_again():
+    """It ends after the pod was nominated, and before the first eviction."""
+    calls = Evictions()
+    async with preempting(faults=calls) as world, world.scheduler() as runtime:
+        planner = SlowPlanner(runtime.preemptor.planner, 0.0)
+        runtime.preemptor.planner = planner
+
+        def fall_silent():
+            assert not settled(world)
+            planner.silent, calls.on_eviction = 1, None
+
+        calls.on_eviction = fall_silent
+        await filled(world)
+        urgent(world)
+        await world.until(lambda: calls.asked, 5)
+        await asyncio.sleep(0.3)
+        assert settled(world)
+        assert calls.done == []
+        await world.until(lambda: world.placed("urgent") == {"e1": 1}, 10)
+
+
 async def test_the_victims_grace_period_is_kept_and_the_room_held_meanwhile():
     roomier = node("e1", "edge", "2500m", "8Gi")
     async with preempting(roomier, timing=SLOW_STOP) as world, world.scheduler():

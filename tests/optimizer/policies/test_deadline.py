@@ -29,6 +29,13 @@ ZONED = [
 ]
 
 
+def test_a_part_ends_after_its_fraction_of_what_is_left():
+    work = Deadline(lambda: 0.5, seconds=8.0).part(0.25)
+    assert (work.left, work.passed) == (1.0, False)
+    over = Deadline(lambda: 1.0, seconds=8.0).part(0.25)
+    assert (over.left, over.passed) == (0.0, True)
+
+
 class Looks:
     """A deadline that passes after so many looks at it, and how many there were."""
 
