@@ -209,6 +209,11 @@ ONE = mounting("a", "a")
         (unbound("a", 5, CSI), [CSIDriver(CSI, reports_capacity=True)], []),
         (
             unbound("a", 5, CSI),
+            [CSIDriver(CSI), StorageCapacity("s", "x", CSI, (), capacity=4)],
+            ["n0", "n1", "n2", "n3"],
+        ),
+        (
+            unbound("a", 5, CSI),
             [
                 CSIDriver(CSI, reports_capacity=True),
                 StorageCapacity("s", "x", CSI, (Requirement(ZONE, "In", ("x",)),), capacity=5),

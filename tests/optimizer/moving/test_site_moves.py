@@ -315,6 +315,17 @@ def test_migrations_of_both_kinds_share_the_capacity_of_the_cloud():
     assert sum(move.target == "cloud" for move in found.placed) == 1
 
 
+def test_a_surplus_at_the_edge_is_used_once_by_migrations_of_both_kinds():
+    # One u may leave without loss: u0 leaves n-a for the pending v, and u1 stays despite cart.
+    pods = [ready("u0", "u", "n-a"), ready("u1", "u", "n-b"), ready("p", "cart", "cloud")]
+    pods.append(pod("v", "v", resources(1), rules=SchedulingRules((("site", "a"),))))
+    cart = attrs.evolve(plain_target(b=1), weight=0.2)
+    promised = {"u": QosTarget(0.5), "cart": cart, "v": QosTarget()}
+    found = suggested(cluster({"a": 1, "b": 1}, pods, promised))
+    assert moved(found) == [("u", "n-a", "cloud")]
+    assert [move.pod.name for move in found.awaited] == ["v"]
+
+
 def test_headroom_stays_free():
     pods = [ready(f"p{n}", "cart", "cloud") for n in range(4)]
     case = cluster({"a": 4, "b": 4}, pods, {"cart": plain_target(a=1)})

@@ -140,6 +140,22 @@ def test_without_edge_or_cloud_there_is_nothing_to_move(algorithm):
     assert not suggested([], [], algorithm=algorithm).moves
 
 
+def test_a_full_cloud_is_named_if_it_keeps_pods_at_the_edge():
+    pods = [running("a-1", "a", resources(2), "e1"), running("b-1", "b", resources(1), "cloud")]
+    found = suggested([edge("e1", 2), cloud(cpu=1)], pods, {"a": QosTarget(0.0)})
+    assert [r.why.cause for r in found.rejected] == [Cause.NO_ROOM_IN_THE_CLOUD]
+
+
+def test_the_higher_priority_comes_to_the_edge_whatever_the_weight_of_the_other(algorithm):
+    pods = [
+        running("a-1", "a", resources(1), "cloud", priority=10),
+        running("b-1", "b", resources(1), "cloud"),
+    ]
+    targets = {"b": QosTarget(weight=9)}
+    found = suggested([edge("e1", 1), cloud()], pods, targets, algorithm=algorithm)
+    assert [move.pod.name for move in found.moves] == ["a-1"]
+
+
 def test_many_moves_may_be_allowed():
     pods = [running(f"a-{i:02}", "a", resources(1), "cloud") for i in range(40)]
     limits = SuggestLimits(max_moves=1000, max_cloud_to_edge=1000, max_edge_reorder=1000)

@@ -39,6 +39,16 @@ def test_of_equal_victims_those_far_from_their_users_are_evicted():
     assert found == ("edge-a", ["near-1"])
 
 
+def test_of_equal_nodes_the_one_whose_victims_are_far_from_their_users_is_chosen():
+    targets = {"near": plain_target(a=1), "far": plain_target(a=1), "web": QosTarget()}
+    pods = [
+        running("far-1", "far", resources(2), "edge-b", created=1.0),
+        running("near-1", "near", resources(2), "edge-a", created=2.0),
+    ]
+    found = preempt({"a": 2, "b": 2}, [*pods, prior("web-1", "web")], targets)
+    assert found == ("edge-b", ["far-1"])
+
+
 def test_the_site_of_its_users_is_where_a_pod_preempts():
     targets = {"web": plain_target(b=1), "log": QosTarget()}
     pods = [running(f"log-{site}", "log", resources(2), f"edge-{site}") for site in "ab"]
