@@ -9,6 +9,7 @@ from kubedsm.model.model import (
     PodClass,
     Resources,
     SchedulingRules,
+    Share,
     Taint,
     Tier,
     Tiers,
@@ -103,6 +104,16 @@ def test_a_numeric_toleration_compares_the_taint_with_its_value(operator, value,
 )
 def test_tier_of_a_node(labels, tier):
     assert Tiers().of(labels) is tier
+
+
+def test_each_configured_value_names_its_tier():
+    tiers = Tiers(("place",), frozenset({"a", "b"}), frozenset({"c", "d"}))
+    found = [tiers.of({"place": value}) for value in "abcdx"]
+    assert found == [Tier.EDGE, Tier.EDGE, Tier.CLOUD, Tier.CLOUD, None]
+
+
+def test_no_pods_have_no_share_at_the_edge():
+    assert Share().ratio == 0.0
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ import pytest
 
 from kubedsm.model.model import Share, Tier, Workload
 from kubedsm.objective.objective import Objective, QosTarget
-from kubedsm.objective.site_demand import SiteGoal
+from kubedsm.objective.site_demand import SiteGoal, count_sites
 from kubedsm.objective.site_shares import list_sites, list_worst_losses, sum_sites
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from support import drawing
@@ -65,6 +65,14 @@ def test_target_by_site_is_proportional():
         ("b", 0.25, 1, 0),
         ("d", 0.0, 0, 1),
     ]
+
+
+def test_edge_pods_count_by_site_and_those_without_a_site_together():
+    nodes = [site_node("n1", "berlin"), node("n2", Tier.EDGE), node("n3", Tier.EDGE)]
+    nodes.append(node("c", Tier.CLOUD))
+    pods = [pod(f"p-{each.name}", "cart", resources(1), on=each.name) for each in nodes]
+    shares = count_sites(snapshot(nodes, pods), LABELS, [CART]).census.shares
+    assert shares[CART] == Share(3, 4, (("", 2), ("berlin", 1)))
 
 
 def test_totals_by_site_add_up():

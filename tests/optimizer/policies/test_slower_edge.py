@@ -8,7 +8,7 @@ from kubedsm.model.model import SchedulingRules, Tier
 from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.moving.suggest import suggest
-from kubedsm.optimizer.moving.suggestion import Cause, MoveKind
+from kubedsm.optimizer.moving.suggestion import Cause, MoveKind, SuggestLimits
 from kubedsm.optimizer.placing.immediate import immediate_schedule
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.solvers.available import Highs
@@ -88,6 +88,16 @@ def tight(cloud, *pods):
     nodes = [node(f"c{at}", Tier.CLOUD, 4, size) for at, size in enumerate(cloud)]
     nodes[0] = attrs.evolve(nodes[0], labels={"disk": "ssd"})
     return snapshot([node("e0", Tier.EDGE, 4, 2), *nodes], [*pods])
+
+
+def test_its_replicas_in_the_cloud_are_spread_there():
+    nodes = [node("e1", Tier.EDGE, 4, 64), *(node(f"c{n}", Tier.CLOUD, 4, 64) for n in (1, 2))]
+    pods = [running(f"web-{n}", "web", resources(1), on="c1") for n in range(2)]
+    measured = Measured(1.0, slower=frozenset({pods[0].workload}))
+    shot = attrs.evolve(snapshot(nodes, pods), measured=measured)
+    policy = attrs.evolve(POLICY, limits=SuggestLimits(spread=True))
+    found = policy.suggest(shot, lambda _: None)
+    assert [(move.source, move.target) for move in found.moves] == [("c1", "c2")]
 
 
 STUCK = pod("stuck", "stuck", resources(1, 3), rules=SSD)
