@@ -98,17 +98,15 @@ class Verdict:
 
     everywhere: Rejection | None
     findings: tuple[Finding, ...]
-    #: nodes accepted by kube-scheduler's plugins
+    #: nodes that every plugin accepts
     accepted: Mask
-    #: accepted nodes with a tier
-    tiered: Mask
 
     @property
     def openable(self) -> Mask:
         """Mask of nodes that accept the pod now, or could accept the pod once further pods have
         arrived (affinity, spread).
         """
-        mask = np.full_like(self.tiered, self.everywhere is None)
+        mask = np.full_like(self.accepted, self.everywhere is None)
         for _, rejected in self.findings:
             if not rejected.mendable:
                 mask &= ~rejected.nodes
@@ -117,27 +115,25 @@ class Verdict:
     @property
     def otherwise_open(self) -> Mask:
         """Nodes without rejections, except for insufficient capacity or uneven spread."""
-        mask = np.full_like(self.tiered, self.everywhere is None)
+        mask = np.full_like(self.accepted, self.everywhere is None)
         for plugin, rejected in self.findings:
             uneven = plugin is POD_TOPOLOGY_SPREAD and rejected.mendable
             if plugin is not NODE_RESOURCES_FIT and not uneven:
                 mask &= ~rejected.nodes
         return mask
 
-    def rejection(self, position: int, *, tier: bool) -> Rejection | None:
+    def rejection(self, position: int) -> Rejection | None:
         if self.everywhere is not None:
             return self.everywhere
         for plugin, rejected in self.findings:
-            if rejected.nodes[position] and (tier or plugin is not TIER):
+            if rejected.nodes[position]:
                 return Rejection(plugin.name, rejected.reasons)
         return None
 
 
 @attrs.frozen(slots=True, eq=False)
 class Feasibility:
-    """Verdicts of all Filter plugins for one cluster state. `tier=False`: only kube-scheduler's
-    plugins.
-    """
+    """Verdicts of all Filter plugins for one cluster state."""
 
     scene: Scene
     #: pods and placements of the snapshot
@@ -171,13 +167,14 @@ class Feasibility:
         """Return the pod's equivalence class: pods that nodes and other pods cannot distinguish."""
         return _class_in(self._widen(pod).scene, pod)
 
-    def rejection(self, pod: Pod, node: NodeName, *, tier: bool = True) -> Rejection | None:
+    def rejection(self, pod: Pod, node: NodeName) -> Rejection | None:
         """Return the rejection of the pod, or None. Raises KeyError for an unknown node."""
-        position = self.index.positions[node]
-        return self.verdict(pod).rejection(position, tier=tier)
+        return self.verdict(pod).rejection(self.index.positions[node])
 
     def rejections(self, pod: Pod, *, tier: bool = True) -> dict[NodeName, Rejection]:
-        """Return the rejection of the pod by each infeasible node, in name order."""
+        """Return the rejection of the pod by each infeasible node, in name order. `tier=False`:
+        only by kube-scheduler's plugins.
+        """
         verdict, nodes = self.verdict(pod), self.index
         if verdict.everywhere is not None:
             return dict.fromkeys(nodes.names, verdict.everywhere)
@@ -185,17 +182,16 @@ class Feasibility:
             (found for found in verdict.findings if tier or found[0] is not TIER), nodes
         )
 
-    def feasible(self, pod: Pod, *, tier: bool = True) -> list[NodeName]:
+    def feasible(self, pod: Pod) -> list[NodeName]:
         """Return the names of the nodes feasible for the pod, in name order."""
         names = self.index.names
-        return [names[at] for at in self.taking(pod, tier=tier).nonzero()[0].tolist()]
+        return [names[at] for at in self.taking(pod).nonzero()[0].tolist()]
 
-    def taking(self, pod: Pod, *, tier: bool = True) -> Mask:
+    def taking(self, pod: Pod) -> Mask:
         """Return the mask of nodes that are feasible for the pod; the mask is shared and therefore
         read-only.
         """
-        verdict = self.verdict(pod)
-        return verdict.tiered if tier else verdict.accepted
+        return self.verdict(pod).accepted
 
     def indifferent(self, pod: Pod, wishes: Iterable[PodAffinityTerm]) -> bool:
         """Return True if all nodes score equally for the pod, given the preferences `wishes` of
@@ -352,8 +348,8 @@ class Feasibility:
         return verdict
 
     def _reject_everywhere(self, plugin: Plugin, reason: str) -> Verdict:
-        none = self.index.none()
-        return Verdict(Rejection(plugin.name, (reason,), everywhere=True), (), none, none)
+        rejection = Rejection(plugin.name, (reason,), everywhere=True)
+        return Verdict(rejection, (), self.index.none())
 
     def _judge_class(self, candidate: EquivalenceClass) -> Verdict:
         nodes, rules = self.index, candidate.rules
@@ -365,12 +361,10 @@ class Feasibility:
             static = tuple(findings(STATIC_FILTERS, candidate, self.scene))
             self._static[candidate.pod_class] = static
         found = (*static, *findings(DYNAMIC_FILTERS, candidate, self.scene))
-        accepted, tiered = nodes.every(), nodes.every()
-        for plugin, rejected in found:
-            tiered &= ~rejected.nodes
-            if plugin is not TIER:
-                accepted &= ~rejected.nodes
-        return Verdict(None, found, accepted, tiered)
+        accepted = nodes.every()
+        for _, rejected in found:
+            accepted &= ~rejected.nodes
+        return Verdict(None, found, accepted)
 
 
 @lru_cache(maxsize=1024)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from kubedsm.model.model import NodeName
 from kubedsm.model.selectors import Requirement
 from kubedsm.plugins.feasibility import Feasibility
+from kubedsm.plugins.fit import TIER
 from support.examples import examples
 from support.literal_rules import literal_rule
 from support.rule_instances import HOST, app, cluster, drawn, drawn_pod, near, pod, zoned
@@ -28,6 +29,16 @@ def test_the_same_verdicts_as_the_literal_rules(seed):
                 continue  # a pod that contradicts itself
             expected = literal_rule(snapshot, newcomer, node)
             assert (rejection.rule if rejection else None) == expected, (newcomer, node)
+
+
+def test_only_kube_scheduler_takes_a_node_without_a_tier():
+    newcomer = pod("p")
+    nodes = [zoned("n1"), zoned("n2", tier=None)]
+    feasibility = Feasibility.of(cluster(nodes, [newcomer]))
+    assert feasibility.feasible(newcomer) == ["n1"]
+    assert list(feasibility.rejections(newcomer)) == ["n2"]
+    assert feasibility.rejections(newcomer, tier=False) == {}
+    assert feasibility.rejection(newcomer, NodeName("n2")).rule == TIER.name
 
 
 def _snapshot_with(snapshot, newcomer, name):
@@ -71,7 +82,7 @@ def test_pods_that_come_and_go_leave_what_a_fresh_look_finds(seed):
     fresh = Feasibility.of(snapshot)
     for newcomer in waiting:
         assert feasibility.rejections(newcomer) == fresh.rejections(newcomer)
-        assert feasibility.feasible(newcomer, tier=False) == fresh.feasible(newcomer, tier=False)
+        assert feasibility.feasible(newcomer) == fresh.feasible(newcomer)
 
 
 @examples(50)

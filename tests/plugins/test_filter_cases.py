@@ -37,7 +37,7 @@ def test_the_nodes_that_kube_scheduler_accepted_and_no_others(cluster):
     differences = []
     for case in cluster["cases"]:
         pod = read_pod(case["pod"])
-        accepted = feasibility.feasible(pod, tier=False)
+        accepted = feasibility.feasible(pod)
         if accepted != sorted(case["feasible"]):
             differences.append((str(pod), accepted, case["feasible"]))
         refused = feasibility.rejections(pod, tier=False)

@@ -153,7 +153,7 @@ OTHERS = 'persistentvolumeclaim "a-data" was not created for the pod'
 def test_a_claim_that_is_not_ready_keeps_the_pod_from_every_node(known, reason):
     newcomer = pod("a", claims=MOUNTS)
     feasibility = Feasibility.of(cluster(XYZ, [newcomer], knowing(*known)))
-    assert feasibility.feasible(newcomer, tier=False) == []
+    assert feasibility.feasible(newcomer) == []
     message = unschedulable_message(feasibility.rejections(newcomer))
     assert message == f"0/4 nodes are available: {reason}."
 

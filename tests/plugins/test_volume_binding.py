@@ -160,7 +160,7 @@ def feasible(newcomer, known, placed=()):
     feasibility = Feasibility.of(cluster(NODES, [newcomer, *(p for p, _ in placed)], known))
     for each, name in placed:
         feasibility = feasibility.with_pod(each, name)
-    return feasibility.feasible(newcomer, tier=False)
+    return feasibility.feasible(newcomer)
 
 
 def reasons(newcomer, known, placed=()):
@@ -298,7 +298,7 @@ def test_nodes_are_those_of_kube_scheduler_for_pods_one_after_the_other():
         literal, feasibility = Binder(known, dict(snapshot.nodes)), Feasibility.of(snapshot)
         for each in pods:
             nodes = literal.feasible(each)
-            assert feasibility.feasible(each, tier=False) == nodes, (seed, each.name)
+            assert feasibility.feasible(each) == nodes, (seed, each.name)
             if nodes:
                 chosen = rng.choice(nodes)
                 literal.assume(each, chosen)

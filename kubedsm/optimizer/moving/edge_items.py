@@ -137,9 +137,7 @@ class EdgeRules:
                     (mask, coming, there)
                     for coming, pod in enumerate(pods)
                     if (repelling[coming] or repelling[there])
-                    and occupied.rejection(
-                        _with_rules(pod, _exclusive_rules(pod)), name, tier=False
-                    )
+                    and occupied.rejection(_with_rules(pod, _exclusive_rules(pod)), name)
                 ]
         return found
 
