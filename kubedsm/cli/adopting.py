@@ -63,7 +63,7 @@ def run_adoption(options: AdoptionOptions, *, leave: bool) -> int:
     targets = [parse_target(word, options.namespace) for word in options.targets]
 
     async def act() -> int:
-        async with connect_cluster(options.kubeconfig_path, options.context) as cluster:
+        async with connect_cluster(options.kubeconfig) as cluster:
             adopting = Adoption(cluster, options, SystemClock())
             return await (adopting.opt_out(targets) if leave else adopting.opt_in(targets))
 

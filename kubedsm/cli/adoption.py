@@ -13,8 +13,7 @@ from kubedsm.cli.options import (
     RemovalOptions,
     check_namespace,
     collect,
-    kubeconfig_context,
-    kubeconfig_file,
+    kubeconfig,
     output,
     scheduler_config_map,
 )
@@ -35,8 +34,7 @@ def _adoption_options(*more: Decorator) -> Decorator:
             show_default="none",
             help="Namespace of workloads given as KIND/NAME.",
         ),
-        kubeconfig_file,
-        kubeconfig_context,
+        kubeconfig,
         scheduler_config_map,
         click.option(
             "--restart",
@@ -85,8 +83,7 @@ def opt_out(options: AdoptionOptions) -> None:
 @collect(
     "options",
     RemovalOptions,
-    kubeconfig_file,
-    kubeconfig_context,
+    kubeconfig,
     scheduler_config_map,
     click.option("--apply", "carry_out", is_flag=True, help="Stop the scheduler, and remove."),
     click.option(

@@ -4,7 +4,6 @@ import asyncio
 import random
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,6 +11,7 @@ from click.core import ParameterSource
 
 from kubedsm.app.live_configuration import find_document_in
 from kubedsm.cli.console import remark
+from kubedsm.cli.options import Kubeconfig
 from kubedsm.config.settings import Configuration, load
 from kubedsm.explain.client import SilentError, answering
 from kubedsm.explain.facts import Answering
@@ -40,18 +40,16 @@ if TYPE_CHECKING:
 
 
 @asynccontextmanager
-async def connect_cluster(
-    kubeconfig: Path | None, context: str | None
-) -> AsyncIterator[ExplainedCluster]:
+async def connect_cluster(kubeconfig: Kubeconfig) -> AsyncIterator[ExplainedCluster]:
     """Connect to the cluster that the options --kubeconfig and --context select."""
-    async with await KubernetesCluster.connect(kubeconfig, context) as cluster:
+    async with await KubernetesCluster.connect(*kubeconfig) as cluster:
         yield ExplainedCluster(cluster, cluster.server)
 
 
-def names_scheduler(kubeconfig: Path | None, context: str | None) -> bool:
+def names_scheduler(kubeconfig: Kubeconfig) -> bool:
     """Return True if the user gave --server, but neither --kubeconfig nor --context."""
     source = click.get_current_context().get_parameter_source("server")
-    return source is not ParameterSource.DEFAULT and kubeconfig is None and context is None
+    return source is not ParameterSource.DEFAULT and kubeconfig == Kubeconfig()
 
 
 async def describe_scheduler(server: str, *, expected: bool = False) -> Answering | None:
@@ -163,13 +161,11 @@ async def read_configuration(
     return load(text or "", source)
 
 
-def configuration_in(
-    name: ObjectName, kubeconfig: Path | None, context: str | None
-) -> Configuration:
+def configuration_in(name: ObjectName, kubeconfig: Kubeconfig) -> Configuration:
     """Read the configuration in the ConfigMap of the named cluster, as `read_configuration`."""
 
     async def read() -> Configuration:
-        async with connect_cluster(kubeconfig, context) as cluster:
+        async with connect_cluster(kubeconfig) as cluster:
             return await read_configuration(cluster, name)
 
     return asyncio.run(read())

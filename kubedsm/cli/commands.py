@@ -14,13 +14,13 @@ import click
 from kubedsm.cli.options import (
     EXIT_CODES,
     DurationType,
+    Kubeconfig,
     MigrationOptions,
     OneOf,
     cluster_config_file,
     config_file,
     dump_file,
-    kubeconfig_context,
-    kubeconfig_file,
+    kubeconfig,
     migration_options,
     migration_requests,
     output,
@@ -54,8 +54,7 @@ if TYPE_CHECKING:
 )
 @scheduler_address
 @cluster_config_file
-@kubeconfig_file
-@kubeconfig_context
+@kubeconfig
 @output_of_names
 def explain(everywhere: bool, **given: Any) -> None:
     """Explain a pod, node, workload, migration or decision.
@@ -243,13 +242,11 @@ def _check_id(_: click.Context, __: click.Parameter, value: str) -> str:
 
 @click.command(epilog=EXIT_CODES)
 @click.argument("proposal", metavar="ID", callback=_check_id)
-@kubeconfig_file
-@kubeconfig_context
+@kubeconfig
 @migration_requests
 def approve(
     proposal: str,
-    kubeconfig_path: Path | None,
-    context: str | None,
+    kubeconfig: Kubeconfig,
     config_map: "ObjectName",
     wait: float,
 ) -> None:
@@ -266,7 +263,7 @@ def approve(
     log_to(level="ERROR")
 
     async def request() -> int:
-        async with connect_cluster(kubeconfig_path, context) as cluster:
+        async with connect_cluster(kubeconfig) as cluster:
             requests = Requests(cluster, config_map, SystemClock())
             code = PAUSED if await requests.is_paused(wait) else await requests.send(proposal)
             if not code:

@@ -1,16 +1,15 @@
 """The commands `kubedsm config check`, `show` and `schema`."""
 
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from kubedsm.cli.options import (
+    Kubeconfig,
     config_map_name,
     dump_file,
-    kubeconfig_context,
-    kubeconfig_file,
+    kubeconfig,
     output,
     output_or_yaml,
     scheduler_address,
@@ -55,8 +54,7 @@ def check(path: str, output: str) -> None:
 @config.command()
 @click.argument("path", metavar="[FILE]", required=False, type=_FILE)
 @config_map_name
-@kubeconfig_file
-@kubeconfig_context
+@kubeconfig
 @dump_file("Also show the QoS target of each workload in a dump")
 @click.option(
     "--running",
@@ -69,8 +67,7 @@ def check(path: str, output: str) -> None:
 def show(
     path: str | None,
     config_map: "ObjectName | None",
-    kubeconfig_path: Path | None,
-    context: str | None,
+    kubeconfig: Kubeconfig,
     dump_path: str | None,
     running: bool,
     server: str,
@@ -90,16 +87,14 @@ def show(
     log_to(level="WARNING")
 
     async def print_report() -> None:
-        origins = await report.read_origins(path, config_map, kubeconfig_path, context)
+        origins = await report.read_origins(path, config_map, kubeconfig)
         if missing := explain_missing(origins.configuration.solver.kind):
             remark(missing)
         workloads = [] if dump_path is None else report.list_workloads(dump_path, origins)
         targets = []
         if running:
             names_cluster = config_map is not None
-            targets = await report.read_targets(
-                server, kubeconfig_path, context, names_cluster=names_cluster
-            )
+            targets = await report.read_targets(server, kubeconfig, names_cluster=names_cluster)
         settings = config_map is not None or path is not None or not running
         report.print_report(origins, workloads, targets, output, settings=settings)
 

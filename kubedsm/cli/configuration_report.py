@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 import attrs
@@ -13,6 +12,7 @@ from kubedsm.app.live_configuration import find_document_in
 from kubedsm.cli.cluster import connect_cluster, find_scheduler, names_scheduler
 from kubedsm.cli.console import print_json
 from kubedsm.cli.inputs import read_dump, snapshot_of
+from kubedsm.cli.options import Kubeconfig
 from kubedsm.config.origins import DEFAULT, Origins
 from kubedsm.config.settings import load, text_at
 from kubedsm.explain.client import qos_targets_at
@@ -28,13 +28,13 @@ from kubedsm.terminal.fitted_table import FittedTable, table
 
 
 async def read_origins(
-    path: str | None, name: ObjectName | None, kubeconfig: Path | None, context: str | None
+    path: str | None, name: ObjectName | None, kubeconfig: Kubeconfig
 ) -> Origins:
     """Read the configuration in the ConfigMap or the file; without either, the defaults."""
     text: str | bytes = b""
     source = ""
     if name is not None:
-        async with connect_cluster(kubeconfig, context) as cluster:
+        async with connect_cluster(kubeconfig) as cluster:
             found, source = await find_document_in(cluster, name)
         if found is None:
             remedy = "`kubectl get configmaps -A` lists others"
@@ -46,14 +46,14 @@ async def read_origins(
 
 
 async def read_targets(
-    server: str, kubeconfig: Path | None, context: str | None, *, names_cluster: bool
+    server: str, kubeconfig: Kubeconfig, *, names_cluster: bool
 ) -> list[QosTargetFacts]:
     """Request the workloads' QoS targets from the scheduler at `server`.
 
     Raises ClickException without a responding scheduler, or for a scheduler of another cluster.
     """
-    if names_cluster or not names_scheduler(kubeconfig, context):
-        async with connect_cluster(kubeconfig, context) as cluster:
+    if names_cluster or not names_scheduler(kubeconfig):
+        async with connect_cluster(kubeconfig) as cluster:
             if await find_scheduler(server, cluster) is None:
                 raise click.ClickException(f"no scheduler of {cluster.server} responds at {server}")
     targets = await qos_targets_at(server)

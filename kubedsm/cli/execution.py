@@ -55,7 +55,7 @@ def ask_cluster(
 
     async def ask() -> int:
         clock, rng = SystemClock(), random.Random()
-        async with connect_cluster(options.kubeconfig_path, options.context) as cluster:
+        async with connect_cluster(options.kubeconfig) as cluster:
             await greet(cluster)
             scheduler = await find_scheduler(options.server, cluster)
             requests = Requests(cluster, options.config_map, clock)

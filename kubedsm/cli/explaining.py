@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import click
@@ -23,6 +22,7 @@ from kubedsm.cli.console import (
     until_interrupted,
 )
 from kubedsm.cli.inputs import configuration_at, mirror_of, read_dump
+from kubedsm.cli.options import Kubeconfig
 from kubedsm.config.settings import Configuration
 from kubedsm.explain import client
 from kubedsm.explain.explainer import Explainer, has_tiers, list_pending
@@ -62,8 +62,7 @@ def explain(
     dump_path: str | None,
     server: str,
     config_path: str | None,
-    kubeconfig_path: Path | None,
-    context: str | None,
+    kubeconfig: Kubeconfig,
     output: str,
 ) -> None:
     if everyone == bool(names):
@@ -90,12 +89,11 @@ def explain(
     given = configuration_at(config_path) if config_path else None
 
     async def ask() -> None:
-        source = kubeconfig_path, context
-        chosen = None if selector is None else await _select_pods(selector, *source)
+        chosen = None if selector is None else await _select_pods(selector, kubeconfig)
         # The pods are those of the named cluster, so the scheduler must be that cluster's.
-        trusted = chosen is None and names_scheduler(*source)
-        asked = subject, namespace
-        show(await _ask(server, *asked, given, *source, trusted=trusted), chosen=chosen)
+        trusted = chosen is None and names_scheduler(kubeconfig)
+        asked = server, subject, namespace, given, kubeconfig
+        show(await _ask(*asked, trusted=trusted), chosen=chosen)
 
     until_interrupted(ask())
 
@@ -145,8 +143,7 @@ async def _ask(
     subject: Subject | None,
     namespace: str | None,
     configuration: Configuration | None,
-    kubeconfig: Path | None,
-    context: str | None,
+    kubeconfig: Kubeconfig,
     *,
     trusted: bool,
 ) -> Explanations:
@@ -159,7 +156,7 @@ async def _ask(
     explanations = await _ask_scheduler(server, subject, found)
     if explanations is not None:
         return explanations
-    async with connect_cluster(kubeconfig, context) as cluster:
+    async with connect_cluster(kubeconfig) as cluster:
         await require_namespace(cluster, None if subject else namespace)
         if found is not None or not trusted:
             found = await find_scheduler(server, cluster)
@@ -169,11 +166,9 @@ async def _ask(
         return await _ask_cluster(server, subject, configuration, cluster)
 
 
-async def _select_pods(
-    selector: str, kubeconfig: Path | None, context: str | None
-) -> Collection[str]:
+async def _select_pods(selector: str, kubeconfig: Kubeconfig) -> Collection[str]:
     """Return the names of the pods that match a label selector, as `namespace/name`."""
-    async with connect_cluster(kubeconfig, context) as cluster:
+    async with connect_cluster(kubeconfig) as cluster:
         try:
             return set((await list_selected(cluster, selector)).values())
         except (ClusterError, OSError) as error:

@@ -11,9 +11,9 @@ import click
 
 from kubedsm.cli.options import (
     DurationType,
+    Kubeconfig,
     collect,
-    kubeconfig_context,
-    kubeconfig_file,
+    kubeconfig,
     output_of_list,
     output_or_yaml,
     pod_selection,
@@ -30,8 +30,7 @@ class Installation:
     """Options that select a cluster, and the scheduler in it."""
 
     config_map: "ObjectName"
-    kubeconfig_path: Path | None
-    context: str | None
+    kubeconfig: Kubeconfig
     #: address of a possibly running scheduler
     server: str
 
@@ -40,8 +39,7 @@ _installation = collect(
     "installation",
     Installation,
     scheduler_config_map,
-    kubeconfig_file,
-    kubeconfig_context,
+    kubeconfig,
     scheduler_address,
 )
 

@@ -53,7 +53,7 @@ async def open_gatherer(installation: Installation) -> AsyncIterator[Gatherer]:
     """Connect to the cluster and the scheduler at --server (if it serves this cluster), to read
     their state.
     """
-    async with connect_cluster(installation.kubeconfig_path, installation.context) as cluster:
+    async with connect_cluster(installation.kubeconfig) as cluster:
         found, server = None, installation.server
         try:
             found = await find_scheduler(server, cluster)

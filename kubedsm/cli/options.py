@@ -8,7 +8,7 @@ from collections.abc import Callable
 from functools import wraps
 from inspect import signature
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
 
 import attrs
@@ -227,6 +227,16 @@ def collect(parameter: str, make: Callable[..., Any], *options: Decorator) -> De
     return add
 
 
+class Kubeconfig(NamedTuple):
+    """Cluster that the options --kubeconfig and --context select."""
+
+    kubeconfig_path: Path | None = None
+    context: str | None = None
+
+
+kubeconfig = collect("kubeconfig", Kubeconfig, kubeconfig_file, kubeconfig_context)
+
+
 @attrs.frozen(slots=True)
 class Election:
     """Leader-election options. Raises UsageError for values that kube-scheduler refuses, too."""
@@ -430,8 +440,7 @@ class MigrationOptions:
 
     dump_path: str | None
     config_path: str | None
-    kubeconfig_path: Path | None
-    context: str | None
+    kubeconfig: Kubeconfig
     #: address of a possibly running scheduler
     server: str
     carry_out: bool
@@ -456,7 +465,7 @@ class MigrationOptions:
 
         from kubedsm.cli.cluster import configuration_in
 
-        return configuration_in(self.config_map, self.kubeconfig_path, self.context)
+        return configuration_in(self.config_map, self.kubeconfig)
 
 
 def migration_options(from_help: str) -> Decorator:
@@ -469,8 +478,7 @@ def migration_options(from_help: str) -> Decorator:
             show_default="none: ask the cluster",
         ),
         cluster_config_file,
-        kubeconfig_file,
-        kubeconfig_context,
+        kubeconfig,
         scheduler_address,
         click.option(
             "--apply",
@@ -490,8 +498,7 @@ class AdoptionOptions:
 
     targets: tuple[str, ...]
     namespace: str | None
-    kubeconfig_path: Path | None
-    context: str | None
+    kubeconfig: Kubeconfig
     config_map: ObjectName
     restart: bool
     dry_run: bool
@@ -502,8 +509,7 @@ class AdoptionOptions:
 class RemovalOptions:
     """Options of `kubedsm uninstall`."""
 
-    kubeconfig_path: Path | None
-    context: str | None
+    kubeconfig: Kubeconfig
     config_map: ObjectName
     carry_out: bool
     opt_out: bool

@@ -157,7 +157,7 @@ def uninstall(options: RemovalOptions) -> int:
     """List the traces of KubeDSM on cluster objects, or remove them; return the exit code."""
 
     async def act() -> int:
-        async with connect_cluster(options.kubeconfig_path, options.context) as cluster:
+        async with connect_cluster(options.kubeconfig) as cluster:
             await greet(cluster)
             return await remove_traces(cluster, options, SystemClock(), random.Random())
 

@@ -12,6 +12,7 @@ from kubedsm.cli.options import (
     GRACE,
     DurationType,
     Election,
+    Kubeconfig,
     OneOf,
     PageOptions,
     address,
@@ -19,8 +20,7 @@ from kubedsm.cli.options import (
     collect,
     config_file,
     config_map_name,
-    kubeconfig_context,
-    kubeconfig_file,
+    kubeconfig,
     leader_election,
     output,
     page,
@@ -36,8 +36,7 @@ class RunOptions:
 
     config_path: str | None
     config_map: "ObjectName | None"
-    kubeconfig_path: Path | None
-    context: str | None
+    kubeconfig: Kubeconfig
     namespace: str
     diagnostics_port: int
     #: seconds
@@ -59,8 +58,7 @@ class RunOptions:
     RunOptions,
     config_file,
     config_map_name,
-    kubeconfig_file,
-    kubeconfig_context,
+    kubeconfig,
     click.option(
         "--namespace",
         default="kubedsm",

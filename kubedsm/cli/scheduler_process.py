@@ -63,7 +63,7 @@ async def serve(options: RunOptions, stop: Stop) -> None:
     if options.dry_run:
         structlog.contextvars.bind_contextvars(dry_run=True)
     log, clock, rng = structlog.get_logger(), SystemClock(), random.Random()
-    async with await KubernetesCluster.connect(options.kubeconfig_path, options.context) as server:
+    async with await KubernetesCluster.connect(*options.kubeconfig) as server:
         async with probes_answered(options.metrics_address):
             explained = ExplainedCluster(server, server.server)
             version = await join(explained, clock, rng, log.warning, in_pod=server.in_pod)

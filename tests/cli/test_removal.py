@@ -5,7 +5,7 @@ import random
 
 import pytest
 
-from kubedsm.cli.options import RemovalOptions
+from kubedsm.cli.options import Kubeconfig, RemovalOptions
 from kubedsm.cli.removal import NOT_ALL, remove_traces
 from kubedsm.kube.calls.image_pulls import PULL_COMMAND
 from kubedsm.kube.client.port import ObjectName
@@ -32,7 +32,7 @@ def marks(world):
 
 async def uninstall(world, capsys, *, apply=True, opt_out=False, output="json"):
     options = RemovalOptions(
-        None, None, ObjectName(), carry_out=apply, opt_out=opt_out, output=output
+        Kubeconfig(), ObjectName(), carry_out=apply, opt_out=opt_out, output=output
     )
     front = EmulatedFront(world.cluster.routes, world.clock, latency=0.01)
     code = await remove_traces(front, options, world.clock, random.Random(0))

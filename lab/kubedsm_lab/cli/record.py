@@ -5,9 +5,9 @@ from pathlib import Path
 import click
 
 from kubedsm.cli.options import (
+    Kubeconfig,
     config_file,
-    kubeconfig_context,
-    kubeconfig_file,
+    kubeconfig,
     output,
     scheduler_address,
 )
@@ -48,8 +48,7 @@ from kubedsm_lab.cli.options import report_folder, require_libraries
 )
 @scheduler_address
 @config_file
-@kubeconfig_file
-@kubeconfig_context
+@kubeconfig
 @report_folder
 @output
 def record(
@@ -62,8 +61,7 @@ def record(
     compare: bool,
     server: str,
     config_path: str | None,
-    kubeconfig_path: Path | None,
-    context: str | None,
+    kubeconfig: Kubeconfig,
     out: Path | None,
     output: str,
 ) -> None:
@@ -104,7 +102,7 @@ def record(
 
     async def record_cluster() -> None:
         nonlocal reported
-        async with connect_cluster(kubeconfig_path, context) as cluster:
+        async with connect_cluster(kubeconfig) as cluster:
             report = await record_load(
                 cluster,
                 scenario_path.stem,
