@@ -90,15 +90,6 @@ def test_one_fault_is_told_from_where_it_strikes():
     assert "web: 4 at the edge, 1 in the cloud, 1 waiting" in told
 
 
-@pytest.mark.parametrize("fault", ["call:create-pods/binding:99:409", "tea:create-cups:0:tea"])
-def test_a_fault_that_finds_nothing_is_told_in_one_line(fault):
-    done = ran("--workload", "burst", "--fault", fault)
-    assert done.exit_code == 2
-    assert done.stderr.splitlines()[-1] == (
-        f"Error: --fault {fault} finds no such call or event, with --workload burst --seed 0"
-    )
-
-
 URL = "http://127.0.0.1:8001"
 
 

@@ -1,4 +1,4 @@
-"""`kubedsm record` as it is typed: one line for every mistake, and results side by side."""
+"""`kubedsm record` as it is typed."""
 
 import asyncio
 import os
@@ -18,39 +18,6 @@ pytestmark = pytest.mark.http
 @pytest.fixture
 def scenario(tmp_path):
     return write(tmp_path, "load.json", dumps(normal(1.5, 0.4, seed=3, cycles=1)))
-
-
-EITHER = "give --scenario, or --compare and folders: one of the two"
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "message"),
-    [
-        ((), 2, EITHER),
-        (("--compare",), 2, EITHER),
-        (("results",), 2, EITHER),
-        (("--compare", "--scenario", "load.json", "results"), 2, EITHER),
-        (("--scenario", "load.json", "--namespace", "A"), 2, "--namespace: 'A' is not such a name"),
-        (("--scenario", "load.json", "--seconds", "0"), 2, "--seconds"),
-        (("--scenario", "none.json"), 1, "none.json: No such file or directory"),
-        (("--scenario", "bad.json"), 1, "bad.json: Object missing required field `apis`"),
-        (("--scenario", "load.json", "--config", "bad.json"), 1, "bad.json: "),
-        (("--scenario", "load.json", "--requests", "bad.json"), 1, "bad.json: is of load that has"),
-        (("--scenario", "load.json", "--out", "bad.json"), 2, "bad.json"),
-        (("--compare", "none"), 1, "none/results.json: No such file or directory"),
-        (("--scenario", "load.json", "--kubeconfig", "none"), 1, "none"),
-        (("--scenario", "load.json", "--kubeconfig", "away"), 1, "onnect"),
-    ],
-)
-def test_every_mistake_is_one_line(arguments, code, message, scenario, tmp_path, monkeypatch):
-    monkeypatch.chdir(scenario.parent)
-    write(tmp_path, "bad.json", '{"api": []}')
-    unreachable(tmp_path).rename(scenario.parent / "away")
-    done = kubedsm("record", *arguments)
-    assert (done.returncode, done.stdout) == (code, "")
-    assert message in done.stderr
-    assert done.stderr.startswith("kubedsm: error: ")
-    assert done.stderr.count("\n") == 1
 
 
 def test_a_signal_before_anything_is_known_is_no_recording(scenario, tmp_path, monkeypatch):

@@ -83,23 +83,6 @@ NOWHERE = "http://127.0.0.1:9"
 TAKEN, RETURNED, CURSOR = "\x1b[?1049h", "\x1b[?1049l", "\x1b[?25h"
 
 
-def test_without_a_scheduler_that_is_one_line():
-    done = kubedsm("watch", "--server", "http://127.0.0.1:9")
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
-    assert done.stderr.startswith("kubedsm: error: no response from http://127.0.0.1:9: start ")
-
-
-@pytest.mark.parametrize("content", [None, b"", b"two words"])
-def test_a_file_without_a_token_is_one_line(tmp_path, content):
-    path = tmp_path / "token"
-    if content is not None:
-        path.write_bytes(content)
-    done = kubedsm("watch", "--token-file", path)
-    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (1, "", 1)
-    assert str(path) in done.stderr
-    assert path.exists() == (content is not None)
-
-
 def test_without_the_extra_one_line_names_it(monkeypatch):
     monkeypatch.setattr(live_view, "is_interactive", lambda: True)
     monkeypatch.setattr(live_view, "find_spec", lambda _: None)

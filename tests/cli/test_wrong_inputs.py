@@ -3,10 +3,13 @@
 import shlex
 import sys
 
+import click
 import pytest
 from click.testing import CliRunner
 
 from kubedsm.cli.main import commands
+from loadgen import scenario
+from loadgen.generators import normal, serve_replicas
 from support import command_line, dumps
 from support.processes import unreachable, write
 
@@ -84,6 +87,19 @@ USAGE = {
     "chaos --explore --workload burst": "--workload has no effect with --explore",
     "chaos --kubeconfig k: --fault call:get-pods:0:503": "--fault has no effect with --kubeconfig",
     "chaos --yes": "--yes needs --kubeconfig",
+    **{
+        f"chaos --workload burst --fault {fault}": (
+            f"--fault {fault} finds no such call or event, with --workload burst --seed 0"
+        )
+        for fault in ("call:create-pods/binding:99:409", "tea:create-cups:0:tea")
+    },
+    "compare --out out --only bursts": "load-aware, packing. Did you mean burst? (see",
+    "compare --out out --only paper,,": "'--only': a name is empty",
+    "compare --out out --only paper,paper": "'--only': 'paper' is given twice",
+    "compare --out out --policies kube": "no policy 'kube' in ",
+    "compare --out out --policies kubedms": "Did you mean kubedsm? (see",
+    "compare --out out --only packing --policies random": "they have policies of their own",
+    "compare --out out --jobs 0": "--jobs",
     "bench footprint --nodes 1 --pods 51": "--pods: more than 50 for each node",
     "bench scale --nodes 1,2 --pods 3": "--nodes and --pods: not as many of the one",
     "bench scale --nodes 1,0 --pods 3,4": "'1,0' is no list of numbers from 1 up",
@@ -110,6 +126,25 @@ USAGE = {
     "approve": "Missing argument 'ID'",
     "approve zz": "zz is no id of a proposal, such as 3f2a91c0",
     "config show f --configmap a/b": "FILE and --configmap: only one of them",
+    **dict.fromkeys(
+        ("record", "record --compare", "record r", "record --compare --scenario scenario r"),
+        "give --scenario, or --compare and folders: one of the two",
+    ),
+    "record --scenario scenario --namespace A": "--namespace: 'A' is not such a name",
+    "record --scenario scenario --seconds 0": "--seconds",
+    "record --scenario scenario --out egde": "egde",
+    "replay": "give scenarios, or --preset: one of the two",
+    "replay --preset paper --page x.html": "--page needs a scenario, not --preset",
+    "replay 1.5-.4 --full": "--full needs --preset",
+    "replay --preset all": "'all' is not",
+    "replay 1.5-.4 --policies kubedms": "no policy 'kubedms': did you mean kubedsm?",
+    "replay 1.5-.4 --policies zzz": "no policy 'zzz': there are kubedsm, kube-sch",
+    "replay 1.5-.4 --policies kubedsm,kubedsm": "policy 'kubedsm' is given twice",
+    "replay 1.5-.4 --policies kubedsm,,": "--policies: a name is empty",
+    "replay 1.5-.4 --policies suggester.perod=5s": "did you mean period?",
+    "replay 1.5-.4 --policies suggester.period=5": "5 is not a duration",
+    "replay 1.5-.4 --seeds 0": "--seeds",
+    "replay 1.5-.4 --executor tcp://h:1": "'tcp://h:1' is not dask=ADDRESS",
 }
 #: those that end with exit code 1
 FAILED = {
@@ -133,7 +168,10 @@ FAILED = {
     "explain x --kubeconfig k --context prod": "no context 'prod', only kubedsm-emulated",
     **{
         f"{command} --kubeconfig k": "connection refused; check that the API server runs, and that"
-        for command in ("status", "check", "explain x", "suggest", "uninstall")
+        for command in (
+            *("status", "check", "explain x", "suggest", "uninstall"),
+            "record --scenario scenario",
+        )
     },
     "explain pod/x --from d": "there is no pod x; `kubectl get pods -A` lists them",
     "explain crt --from d": "there is no pod crt; did you mean shop/cart?",
@@ -142,11 +180,32 @@ FAILED = {
     "explain node/e11 --from d": "there is no node e11; did you mean e1?",
     "explain node/zz --from d": "there is no node zz; `kubectl get nodes` lists them",
     "explain migration/x --from d": "only the scheduler that decided migration x can explain it",
+    "record --scenario none": "none: No such file or directory",
+    "record --scenario b:{}": "b: Object missing required field `apis`",
+    "record --scenario scenario --config egde": "egde: ",
+    "record --scenario scenario --requests b:{}": "b: is of load that has",
+    "record --compare none": "none/results.json: No such file or directory",
+    "record --scenario scenario --kubeconfig none": "none",
+    "replay 1.5-.4 --page /dev/null/x.html": "/dev/null: ",
+    "replay 1.5-.4 1.5-.4": "1.5-.4: given twice",
+    "replay none": "none: neither a file nor MEAN-SIGMA, such as 1.5-.4",
+    "replay 1.5-.4 --cluster none": "none: No such file or directory",
+    "replay 1.5-.4 --executor dask=tcp://h:1 --jobs 2": "--executor excludes --jobs",
+    "replay map": "map: this is a ConfigMap, not a load scenario",
+    "replay empty": "empty: apis: empty",
+    "replay zz": "zz: apis[0].name: no service 'zz' among a, b, c, d",
+    "watch --server http://127.0.0.1:9": "no response from http://127.0.0.1:9: start a scheduler",
+    "watch --token-file t:": "t: ",
+    "watch --token-file 't:two words'": "t: ",
 }
 FILES = {
     "egde": "nodes: [{name: e1, tier: egde, cpu: 4, memory: 4Gi}]",
     "four": "nodes: [{name: e1, tier: edge, cpu: four, memory: 4Gi}]",
     "d": dumps.dump_of(dumps.node("e1", "edge"), dumps.pod("cart")).decode(),
+    "scenario": scenario.dumps(normal(1.5, 0.4, seed=3, cycles=1, cycle_seconds=20)),
+    "zz": scenario.dumps(serve_replicas({"zz": (1,)}, 20.0, "/")),
+    "empty": '{"apis": []}',
+    "map": "apiVersion: v1\nkind: ConfigMap",
 }
 
 
@@ -156,12 +215,16 @@ def run_with_files(arguments, tmp_path, monkeypatch):
     monkeypatch.setenv("KUBECONFIG", "none")
     for name, text in {"file": "", **FILES}.items():
         write(tmp_path, name, text)
+    (tmp_path / "folder").mkdir()
     unreachable(tmp_path).rename(tmp_path / "k")
     for at, (name, colon, text) in enumerate(each.partition(":") for each in arguments):
         if colon and name.isalpha() and len(name) == 1:
             write(tmp_path, name, text)
             arguments = [*arguments[:at], name, *arguments[at + 1 :]]
-    return command_line.kubedsm(*arguments)
+    given = sorted(tmp_path.iterdir())
+    done = command_line.kubedsm(*arguments)
+    assert sorted(tmp_path.iterdir()) == given
+    return done
 
 
 CASES = {
@@ -186,5 +249,92 @@ def test_wrong_input_gets_one_line_and_an_exit_code(case, tmp_path, monkeypatch)
         assert done.stdout == ""
         *remarks, line = done.stderr.splitlines()
         assert line.startswith("kubedsm: error: ")
-        assert not [remark for remark in remarks if not remark.startswith("kubedsm: ")]
+        assert remarks == []
     assert [text for text in says if text not in line] == [], line
+
+
+def leaves(group=commands, path=()):
+    for name in group.list_commands(click.Context(group)):
+        command = group.get_command(click.Context(group), name)
+        if isinstance(command, click.Group):
+            yield from leaves(command, (*path, name))
+        else:
+            yield (*path, name), command
+
+
+EVERY = dict(leaves())
+#: arguments with which a command comes to what it is asked about, several if in several ways
+NEEDED = {
+    ("approve",): ["3f2a91c0"],
+    ("chaos",): ["--yes"],
+    ("config", "show"): ["--configmap a/b", "--running"],
+    ("explain",): ["x", "--all -l app=cart --config file"],
+    ("opt-in",): ["shop"],
+    ("opt-out",): ["shop"],
+    ("pack",): ["", "--config file"],
+    ("place",): ["--from d"],
+    ("record",): ["--scenario scenario"],
+    ("replay",): ["scenario"],
+    ("suggest",): ["", "--config file"],
+}
+
+
+def having(*options):
+    """Return ways to run the commands that have these options."""
+    return [
+        (path, arguments.split())
+        for path, command in EVERY.items()
+        if {*options} <= {name for parameter in command.params for name in parameter.opts}
+        for arguments in NEEDED.get(path, [""])
+    ]
+
+
+def refusal(arguments, tmp_path, monkeypatch):
+    """Return the exit code and the only line of a command."""
+    done = run_with_files(arguments, tmp_path, monkeypatch)
+    assert done.stdout == "" or arguments[0] == "version"  # which begins with its own
+    [line] = done.stderr.splitlines()
+    assert line.startswith(("kubedsm: error: ", "kubedsm: cluster not read: "))
+    return done.returncode, line
+
+
+@pytest.mark.parametrize("path", EVERY, ids=" ".join)
+def test_a_flag_that_does_not_exist(path, tmp_path, monkeypatch):
+    code, line = refusal([*path, "--no-such-flag"], tmp_path, monkeypatch)
+    assert (code, "No such option '--no-such-flag'" in line) == (2, True), line
+
+
+OF_CLUSTERS = having("--kubeconfig", "--context")
+
+
+@pytest.mark.parametrize(("path", "arguments"), OF_CLUSTERS, ids=str)
+def test_a_kubeconfig_that_cannot_be_read(path, arguments, tmp_path, monkeypatch):
+    wrong = [*path, *arguments, "--kubeconfig", "folder"]
+    code, line = refusal(wrong, tmp_path, monkeypatch)
+    assert code in (1, 2)
+    assert "folder" in line
+    assert "directory" in line
+
+
+@pytest.mark.parametrize(("path", "arguments"), OF_CLUSTERS, ids=str)
+def test_a_context_that_the_kubeconfig_lacks(path, arguments, tmp_path, monkeypatch):
+    """No command takes the current context instead, which may be another cluster."""
+    wrong = [*path, *arguments, "--kubeconfig", "k", "--context", "prod"]
+    code, line = refusal(wrong, tmp_path, monkeypatch)
+    assert (code, "k: no context 'prod', only kubedsm-emulated" in line) == (1, True), line
+
+
+#: a dump takes the place of a cluster
+DUMPED = {path: NEEDED[path][0].split() for path in (("explain",), ("place",))}
+READ = [
+    *((path, [*arguments, "--config"]) for path, arguments in having("--config")),
+    *((path, [*DUMPED.get(path, ()), "--from"]) for path in dict(having("--from"))),
+]
+
+
+@pytest.mark.parametrize(("path", "arguments"), READ, ids=str)
+def test_a_file_that_cannot_be_read(path, arguments, tmp_path, monkeypatch):
+    code, line = refusal([*path, *arguments, "folder"], tmp_path, monkeypatch)
+    assert code in (1, 2)
+    assert "folder" in line
+    assert "directory" in line

@@ -179,27 +179,6 @@ def test_policies_go_where_they_can_be_chosen_and_kubedsm_is_always_there(compar
     }
 
 
-@pytest.mark.parametrize(
-    ("arguments", "code", "message"),
-    [
-        (("--only", "bursts"), 2, "load-aware, packing. Did you mean burst? (see"),
-        (("--only", "paper,,"), 2, "'--only': a name is empty"),
-        (("--only", "paper,paper"), 2, "'--only': 'paper' is given twice"),
-        (("--policies", "kube"), 2, "no policy 'kube' in "),
-        (("--policies", "kubedms"), 2, "Did you mean kubedsm? (see"),
-        (("--only", "packing", "--policies", "random"), 2, "they have policies of their own"),
-        (("--jobs", "0"), 2, "--jobs"),
-    ],
-)
-def test_every_mistake_is_one_line(arguments, code, message, tmp_path):
-    done = command_line.kubedsm("compare", "--out", tmp_path / "out", *arguments)
-    assert (done.returncode, done.stdout) == (code, "")
-    assert message in done.stderr
-    assert done.stderr.startswith("kubedsm: error: ")
-    assert done.stderr.count("\n") == 1
-    assert not (tmp_path / "out").exists()
-
-
 @pytest.mark.parametrize("text", ["", "[]", '{"emulated": true, "runs": []}'])
 def test_a_folder_of_something_else_is_left_as_it_is(compare, tmp_path, text):
     chosen = [experiment("paper", raising(AssertionError))]

@@ -85,20 +85,6 @@ def test_an_interrupt_ends_the_command_and_cancels_its_runs(cluster):
         wait_until(lambda: not any(client.processing().values()))
 
 
-@pytest.mark.parametrize(
-    ("arguments", "line"),
-    [
-        (("--executor", "tcp://h:1"), "'tcp://h:1' is not dask=ADDRESS"),
-        (("--executor", "dask=tcp://h:1", "--jobs", "2"), "--executor excludes --jobs"),
-    ],
-)
-def test_a_wrong_executor_is_one_line(arguments, line):
-    done = command_line.kubedsm("replay", "1.5-.4", *arguments)
-    assert done.returncode != 0
-    assert line in done.stderr
-    assert "Traceback" not in done.stderr
-
-
 def test_a_scheduler_that_does_not_answer_is_one_line():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

@@ -1,4 +1,4 @@
-"""`kubedsm replay` as users meet it: its output, and one line for every mistake."""
+"""`kubedsm replay` as users meet it."""
 
 import html
 import json
@@ -129,60 +129,6 @@ def test_own_nodes_and_services(tmp_path):
     # 25 requests/s are three pods' worth, and each takes 20 or 80 ms more than the 50 served in
     assert ours["latencyMs"]["video"]["mean"] == pytest.approx(70, abs=5)
     assert cloud_first["latencyMs"]["video"]["mean"] == pytest.approx(130, abs=5)
-
-
-@pytest.mark.parametrize(
-    ("arguments", "code", "message"),
-    [
-        ((), 2, "give scenarios, or --preset: one of the two"),
-        (("--preset", "paper", "--page", "x.html"), 2, "--page needs a scenario, not --preset"),
-        (("1.5-.4", "--page", "/dev/null/x.html"), 1, "/dev/null: "),
-        (("1.5-.4", "--full"), 2, "--full needs --preset"),
-        (("--preset", "all"), 2, "'all' is not"),
-        (("1.5-.4", "--policies", "kubedms"), 2, "no policy 'kubedms': did you mean kubedsm?"),
-        (("1.5-.4", "--policies", "zzz"), 2, "no policy 'zzz': there are kubedsm, kube-sch"),
-        (("1.5-.4", "--policies", "kubedsm,kubedsm"), 2, "policy 'kubedsm' is given twice"),
-        (("1.5-.4", "--policies", "kubedsm,,"), 2, "--policies: a name is empty"),
-        (("1.5-.4", "--policies", "suggester.perod=5s"), 2, "did you mean period?"),
-        (("1.5-.4", "--policies", "suggester.period=5"), 2, "5 is not a duration"),
-        (("1.5-.4", "--seeds", "0"), 2, "--seeds"),
-        (("1.5-.4", "1.5-.4"), 1, "1.5-.4: given twice"),
-        (
-            ("nowhere.json",),
-            1,
-            "nowhere.json: neither a file nor MEAN-SIGMA, such as 1.5-.4",
-        ),
-        (("1.5-.4", "--cluster", "nowhere.yaml"), 1, "nowhere.yaml: No such file or directory"),
-    ],
-)
-def test_mistakes_get_one_line(arguments, code, message):
-    found, out, err = kubedsm("replay", *arguments)
-    assert (found, out, err.count("\n")) == (code, "", 1)
-    assert err.startswith("kubedsm: error: ")
-    assert message in err
-    assert "Traceback" not in err
-
-
-INTERVAL = {"api_call_period": 200, "cycle_length": 1000}
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("apiVersion: v1\nkind: ConfigMap", "load.json: this is a ConfigMap, not a load scenario"),
-        ('{"apis": []}', "load.json: apis: empty"),
-        (
-            {"apis": [{"name": "zz", "endpoint": "/", "intervals": [INTERVAL]}]},
-            "load.json: apis[0].name: no service 'zz' among a, b, c, d",
-        ),
-    ],
-)
-def test_broken_scenarios_get_one_line(tmp_path, text, message):
-    path = tmp_path / "load.json"
-    path.write_text(text if isinstance(text, str) else json.dumps(text))
-    code, out, err = kubedsm("replay", path)
-    assert (code, out, err.count("\n")) == (1, "", 1)
-    assert message in err
 
 
 @pytest.mark.parametrize(
