@@ -1,4 +1,4 @@
-"""`kubedsm config`: check, show, schema."""
+"""`kubedsm config`: check, show, schema; and the configuration of the cluster for commands."""
 
 import json
 
@@ -7,12 +7,17 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
+from kubedsm.cli.cluster import read_configuration
 from kubedsm.cli.config import config
 from kubedsm.config.origins import Origins
 from kubedsm.config.settings import Configuration, load
-from support.dumps import dump_of, node, pod
+from kubedsm.kube.client.port import ObjectName
+from kubedsm_lab.emulator.api.resources import CONFIGMAPS, NAMESPACES
+from kubedsm_lab.emulator.front import EmulatedFront
+from support.dumps import dump_of, node, replica
+from support.rights import ADMIN_TOKEN, Right, install
+from support.worlds import CLOUD, emulated
 
-HASH = "5b576d85cf"
 TEXT = """
 services:
   "*": {qos: 0.8}
@@ -70,12 +75,8 @@ def test_show_prints_a_document_that_means_the_same_and_where_values_come_from(g
 
 
 def of(workload, **annotations):
-    owner = {"kind": "ReplicaSet", "name": f"{workload}-{HASH}", "controller": True}
     named = {f"kubedsm.io/{key}": value for key, value in annotations.items()}
-    labels = {"pod-template-hash": HASH}
-    return pod(
-        f"{workload}-1", node="e1", ownerReferences=[owner], labels=labels, annotations=named
-    )
+    return replica(f"{workload}-1", workload, "e1", annotations=named)
 
 
 def test_show_says_of_the_workloads_of_a_dump_what_they_are_promised(given, tmp_path):
@@ -117,3 +118,29 @@ def test_schema_is_json_and_a_scheduler_that_does_not_answer_is_told():
     assert done.exit_code == 1
     assert done.output == "Error: no running scheduler responds at http://127.0.0.1:1\n"
     assert json.loads(ran("schema").output)["title"] == "KubeDSMConfiguration"
+
+
+def config_map(world, text):
+    made = {"metadata": {"name": "kubedsm"}, "data": {"config.yaml": text}}
+    world.api.create(CONFIGMAPS, made, namespace="kubedsm")
+
+
+async def test_the_configmap_counts_and_without_one_the_defaults(capsys):
+    async with emulated(CLOUD) as world:
+        front = EmulatedFront(world.cluster.routes, world.clock)
+        assert await read_configuration(front, ObjectName()) == Configuration()
+        absent = "there is no ConfigMap kubedsm/kubedsm, config.yaml; the defaults apply"
+        assert absent in capsys.readouterr().err
+        world.api.create(NAMESPACES, {"metadata": {"name": "kubedsm"}})
+        config_map(world, "services: {shop/cart: {qos: 0}}")
+        assert (await read_configuration(front, ObjectName())).services["shop/cart"].qos == 0
+        assert not capsys.readouterr().err
+
+
+async def test_without_the_right_to_read_it_the_defaults_apply_and_that_is_said(capsys):
+    async with emulated(CLOUD, admin_token=ADMIN_TOKEN) as world:
+        token = install(world.cluster, Right("Role", "", "configmaps", "get"))
+        config_map(world, "services: {shop/cart: {qos: 0}}")
+        front = EmulatedFront(world.cluster.routes, world.clock, token=token)
+        assert await read_configuration(front, ObjectName()) == Configuration()
+    assert "the defaults apply" in capsys.readouterr().err

@@ -5,24 +5,15 @@ import json
 import pytest
 
 from support.command_line import kubedsm
-from support.dumps import dump_of, node, pod
+from support.dumps import dump_of, node, replica
 
 
-def running(name, on, memory="2Gi", **spec):
-    made = pod(name, memory=memory, node=on, ownerReferences=[owner_of(name)])
-    made["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
-    made["spec"] |= spec
-    return made
+def running(name, on, memory="2Gi"):
+    return replica(name, name, on, memory=memory)
 
 
 def waiting(name, memory="3Gi", **spec):
-    made = pod(name, memory=memory, ownerReferences=[owner_of(name)])
-    made["spec"] |= spec
-    return made
-
-
-def owner_of(name):
-    return {"kind": "ReplicaSet", "name": f"{name}-5b576d85cf", "controller": True}
+    return replica(name, name, memory=memory, **spec)
 
 
 @pytest.fixture

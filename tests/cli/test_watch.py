@@ -1,4 +1,4 @@
-"""`kubedsm watch` as it is typed: tables on a terminal, lines elsewhere, and mistakes."""
+"""`kubedsm watch` and `kubedsm record` as they are typed."""
 
 import asyncio
 import json
@@ -11,9 +11,12 @@ import termios
 import pytest
 
 from kubedsm.cli import live_view
+from kubedsm_lab.cli import recording_session
+from loadgen.generators import normal
+from loadgen.scenario import dumps
 from support.command_line import kubedsm
 from support.forked import Forked
-from support.processes import Process
+from support.processes import Process, unreachable, write
 from support.watched import watched
 
 PATIENCE = 60.0
@@ -148,3 +151,21 @@ async def test_in_a_pipe_it_begins_by_saying_how_things_stand():
     assert said.startswith(f"kubedsm: {url}: ")
     assert all(json.loads(line)["text"] for line in out.splitlines())
     assert code == 0
+
+
+@pytest.fixture
+def scenario(tmp_path):
+    return write(tmp_path, "load.json", dumps(normal(1.5, 0.4, seed=3, cycles=1)))
+
+
+def test_a_signal_before_anything_is_known_is_no_recording(scenario, tmp_path, monkeypatch):
+    async def greet(*_, **__):
+        os.kill(os.getpid(), signal.SIGTERM)
+        await asyncio.sleep(60)
+
+    monkeypatch.setattr(recording_session, "greet", greet)
+    on = ("--kubeconfig", unreachable(tmp_path), "--scenario", scenario)
+    done = kubedsm("record", *on, "--out", tmp_path / "out")
+    assert (done.returncode, done.stdout) == (130, "")
+    assert done.stderr == "kubedsm: error: interrupted\n"
+    assert list((tmp_path / "out").iterdir()) == []

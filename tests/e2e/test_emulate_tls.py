@@ -1,13 +1,16 @@
-"""`kubedsm emulate --tls`: https, and each does what roles allow."""
+"""Commands as a user runs them: processes, sockets, files, signals; and `emulate --tls`."""
 
 import json
 import stat
+import urllib.error
+import urllib.request
+from pathlib import Path
 
 import pytest
 
 from support.command_line import kubedsm
 from support.kubectl import Kubectl, needs_kubectl
-from support.processes import Server
+from support.processes import Server, write
 
 pytestmark = pytest.mark.http
 
@@ -51,3 +54,27 @@ def test_a_user_who_may_list_no_pods_gets_no_verdict_of_health(kubectl, server, 
     done = kubedsm("status", "--server", server.url, "--kubeconfig", folder / "guest")
     assert (done.returncode, done.stdout) == (1, "")
     assert "health unknown, nodes and pods not read: no right to list nodes" in done.stderr
+
+
+def test_the_emulated_cluster_lets_in_holders_of_the_token_of_the_file_alone(tmp_path):
+    with Server("--token-file", tmp_path / "token", "--kubeconfig", tmp_path / "config") as server:
+        token = (tmp_path / "token").read_text().strip()
+        with pytest.raises(urllib.error.HTTPError, match="403") as refused:
+            server.call("GET", "/api/v1/nodes")
+        refused.value.close()
+        server.headers["Authorization"] = f"Bearer {token}"
+        assert server.call("GET", "/api/v1/nodes")["items"]
+        assert kubedsm("suggest", "--kubeconfig", server.kubeconfig).returncode == 0
+        config = json.loads(Path(server.kubeconfig).read_text())
+        config["users"][0]["user"] = {"token": "wrong"}
+        done = kubedsm("run", "--kubeconfig", write(tmp_path, "k", json.dumps(config)))
+    assert done.returncode == 1
+    [line] = done.stderr.splitlines()
+    assert line.startswith("kubedsm: error: 401 Unauthorized")
+
+
+def test_a_taken_port_gets_one_line(server):
+    port = server.url.rpartition(":")[2]
+    done = kubedsm("emulate", "--port", port)
+    assert (done.returncode, len(done.stderr.splitlines())) == (1, 1)
+    assert f"127.0.0.1:{port}" in done.stderr

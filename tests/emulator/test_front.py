@@ -1,4 +1,4 @@
-"""The cluster in this process: a `Cluster` like any other, and what can be made to go wrong."""
+"""The cluster in this process: its failures, watches, and latencies of a real control plane."""
 
 import asyncio
 import random
@@ -18,11 +18,15 @@ from kubedsm.kube.client.port import (
 )
 from kubedsm_lab.emulator.access.access import Access
 from kubedsm_lab.emulator.api.api_server import ApiServer
-from kubedsm_lab.emulator.api.resources import PODS
+from kubedsm_lab.emulator.api.pacing import CREATION, DELIVERY
+from kubedsm_lab.emulator.api.resources import CONFIGMAPS, PODS, REPLICA_SETS
 from kubedsm_lab.emulator.front import Delivery, EmulatedFront, RequestFault
-from kubedsm_lab.emulator.http.routes import Routes
+from kubedsm_lab.emulator.http.routes import ApiRequest, Routes
+from kubedsm_lab.emulator.paper import workload
 from kubedsm_lab.replay.virtual_time import VirtualClock
+from support.actor_world import NS, emulated, pod_spec
 from support.api_cases import pod
+from support.api_requests import watching
 
 TOKEN = "right"  # noqa: S105 - nobody's
 PATH = "/api/v1/namespaces/default/pods"
@@ -161,3 +165,100 @@ async def test_an_answer_that_comes_too_late(api):
     with pytest.raises(OutcomeUnknown):
         async with front(api, latency=3).stream(WATCH, timeout=1):
             pass
+
+
+async def test_leaving_a_selection_is_a_deletion(routes, api):
+    stream = watching(routes, labelSelector="app=web")
+    merge = "application/merge-patch+json"
+    api.create(PODS, pod("a"))
+    api.create(PODS, pod("other", metadata={"labels": {"app": "api"}}))
+    for app in ("api", "db", "web"):
+        patch = {"metadata": {"labels": {"app": app}}}
+        api.patch(PODS, "default", "a", patch, merge)
+    lines = [orjson.loads(await anext(stream)) for _ in range(stream.waiting)]
+    assert [line["type"] for line in lines] == ["ADDED", "DELETED", "ADDED"]
+    # as it last was in the selection, at the revision at which it left
+    left = lines[1]["object"]["metadata"]
+    assert left["labels"]["app"] == "web"
+    assert int(left["resourceVersion"]) > int(lines[0]["object"]["metadata"]["resourceVersion"])
+
+
+async def test_a_reader_that_does_not_keep_up_loses_its_watch(routes, api):
+    stream = watching(routes, "/api/v1/namespaces/default/configmaps")
+    api.create(CONFIGMAPS, {"metadata": {"name": "c"}})
+    for turn in range(10_100):
+        api.update(
+            CONFIGMAPS,
+            {"metadata": {"name": "c", "namespace": "default"}, "data": {"turn": str(turn)}},
+        )
+    assert len([line async for line in stream]) == 10_001
+
+
+async def test_bookmarks_tell_how_far_the_rest_of_the_world_has_come(routes, api):
+    stream = watching(routes, allowWatchBookmarks="true", timeoutSeconds="150")
+    asyncio.get_running_loop().call_later(70, api.create, PODS, pod())
+    events = [orjson.loads(line) async for line in stream]
+    assert [event["type"] for event in events] == ["BOOKMARK", "ADDED", "BOOKMARK"]
+    versions = [int(event["object"]["metadata"]["resourceVersion"]) for event in events]
+    assert versions == [api.store.revision - 1, api.store.revision, api.store.revision]
+
+
+async def test_a_reader_that_gives_up_misses_nothing(routes, api):
+    """asyncio.wait_for cancels a read; the next one goes on where it was."""
+    stream = watching(routes)
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(anext(stream), 1)
+    api.create(PODS, pod())
+    assert orjson.loads(await anext(stream))["type"] == "ADDED"
+
+
+def make_replica_set(world, replicas):
+    body = workload("web", replicas, pod_spec(), "ReplicaSet")
+    world.api.create(REPLICA_SETS, body, namespace=NS)
+
+
+async def record_creations(replicas, seed=1):
+    """Return the times at which the pods of a new ReplicaSet were created, in seconds."""
+    times = []
+    async with emulated(paced=True, seed=seed) as world:
+        began = asyncio.get_running_loop().time()
+
+        def note(change):
+            if change.resource is PODS and change.type == "ADDED":
+                times.append(asyncio.get_running_loop().time() - began)
+
+        world.api.store.subscribe(note)
+        make_replica_set(world, replicas)
+        await asyncio.sleep(10)
+        assert len(world.pods("web")) == replicas
+    return times
+
+
+@pytest.mark.parametrize("seed", range(5))
+async def test_a_replica_set_creates_one_pod_then_two_then_four(seed):
+    times = await record_creations(10, seed)
+    start = 0.0
+    for first, last in ((0, 1), (1, 3), (3, 7), (7, 10)):
+        batch = times[first:last]
+        assert all(CREATION[0] <= time - start <= CREATION[1] + 1e-3 for time in batch)
+        start = max(batch)
+
+
+async def test_watch_events_arrive_late_and_in_order_also_after_the_watch_has_ended():
+    clock = VirtualClock()
+    api = ApiServer(clock, random.Random(0))
+    routes = Routes(api, pacing=random.Random(1))
+    stream = routes.handle(
+        ApiRequest("GET", "/api/v1/pods", {"watch": "1", "timeoutSeconds": "10"})
+    )
+    loop = asyncio.get_running_loop()
+    created = [9.0, 9.01, 9.02, 9.99, 9.995]
+    for number, moment in enumerate(created):
+        loop.call_later(moment, api.create, PODS, pod(name=f"p{number}"))
+    names, delays = [], []
+    async for line in stream:
+        delays.append(loop.time() - created[len(names)])
+        names.append(orjson.loads(line)["object"]["metadata"]["name"])
+    assert names == ["p0", "p1", "p2", "p3", "p4"]
+    assert all(DELIVERY[0] <= delay <= DELIVERY[1] + 1e-3 for delay in delays)
+    assert loop.time() > 10.0

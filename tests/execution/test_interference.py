@@ -1,25 +1,39 @@
-"""What other parts of the cluster do meanwhile: users, controllers, nodes and another KubeDSM."""
+"""Moves, end to end, alone and with what users, controllers, nodes and others do meanwhile."""
 
 import asyncio
 
+import attrs
+import pytest
+from structlog import contextvars
+from structlog.testing import capture_logs
+
+from kubedsm.config.settings import load
 from kubedsm.execution.bind_calls import TIER_LABEL
 from kubedsm.model.events import PodApplied
 from kubedsm.model.model import Uid
-from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, NODES, PODS, REPLICA_SETS
+from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, ENDPOINTS, NODES, PODS, REPLICA_SETS
+from kubedsm_lab.emulator.emulated_cluster import Timing
 from kubedsm_lab.emulator.paper import node
 from plans.steps import Step, StepKind, StepState
+from support.faults import OUTCOMES
 from support.move_scenes import (
     BY_HAND,
+    LARGE_CLOUD,
     ONE_PLACE,
     SMALL_EDGE,
+    AtRequest,
+    ReadyPods,
     by_hand,
     hand_over,
+    labelled,
+    migrating,
     name,
     open_edge,
     quiet,
     settle_on_cloud,
 )
-from support.worlds import emulated, small_pod
+from support.sites import GRACE, NORTH, SOUTH, cordon, two_sites, where
+from support.worlds import CLOUD, emulated, small_pod
 
 EDGE = node("n1", "edge", "8", "16Gi")
 
@@ -131,3 +145,140 @@ async def test_capacity_that_a_live_read_shows_free_is_used_at_once():
         step = Step(0, StepKind.AWAIT_READY, uid, "c1", 1.0, state=StepState.VERIFYING)
         await runtime.manager._verify("x", step)
         await world.until(is_bound, 5)
+
+
+async def test_a_single_replica_moves_to_the_edge_without_ever_being_missing():
+    async with migrating(LARGE_CLOUD) as world, world.scheduler():
+        world.service("web")
+        await settle_on_cloud(world, "web", 1)
+        lowest = []
+
+        def endpoints(change):
+            if change.resource is ENDPOINTS:
+                subsets = change.object.get("subsets") or []
+                lowest.append(sum(len(s.get("addresses") or ()) for s in subsets))
+
+        world.api.store.subscribe(endpoints)
+        ready = ReadyPods(world, "web").watch()
+        open_edge(world)
+        await world.until(lambda: world.placed("web") == {"e1": 1}, 30)
+        await quiet(world)
+        assert ready.lowest == 1
+        assert min(lowest) >= 1
+        assert len(world.events("Migrated")) == 1
+
+
+@pytest.mark.parametrize("tied", [False, True], ids=["", "tied to their nodes"])
+async def test_a_swap_of_two_full_nodes_goes_through_the_cloud(tied):
+    def tie(node):
+        return {"nodeSelector": {"kubernetes.io/hostname": node}} if tied else {}
+
+    off = load("suggester: {mode: 'off'}\nmigration: {drainDelay: 1s}", "test")
+    edge = node("e1", "edge", "1", "4Gi")
+    async with emulated(edge, configuration=off) as world, world.scheduler():
+        world.deploy("a", 1, **tie("e1"))
+        await world.until_bound(1, 3)
+        world.api.create(NODES, node("e2", "edge", "1", "4Gi"))
+        world.deploy("b", 1, **tie("e2"))
+        await world.until_bound(2, 3)
+        world.api.create(NODES, LARGE_CLOUD)
+        await asyncio.sleep(2)
+        [a], [b] = world.pods("a"), world.pods("b")
+        ready = [ReadyPods(world, app).watch() for app in "ab"]
+        await hand_over(world, [(a, "e2", [b]), (b, "e1", [a])], stopping=[a])
+        await quiet(world)
+        # A swap of pods that are tied to their nodes is refused, and leaves all as it was.
+        a, b = ("e1", "e2") if tied else ("e2", "e1")
+        assert (world.placed("a"), world.placed("b")) == ({a: 1}, {b: 1})
+        assert [r.lowest for r in ready] == [1, 1]
+
+
+#: the second move begins because the first one ended
+ONE = load("suggester: {period: 1s}\nmigration: {maxConcurrent: 1, drainDelay: 1s}", "test")
+
+
+async def test_the_lines_of_a_move_name_its_plan():
+    faults = AtRequest(
+        lambda request: request.path.endswith("/binding"), lambda: None, fault=OUTCOMES["403"]
+    )
+    with capture_logs(processors=[contextvars.merge_contextvars]) as lines:
+        async with emulated(CLOUD, configuration=ONE) as world, world.scheduler(faults):
+            await settle_on_cloud(world, "web", 2)
+            open_edge(world)
+            await world.until(lambda: world.placed("web") == {"e1": 2}, 90)
+            await quiet(world)
+    begun = [line["plan"] for line in lines if line["event"] == "migration begun"]
+    ended = [line["plan"] for line in lines if line["event"] == "migration ended"]
+    assert len(set(begun)) == 2
+    assert sorted(begun) == sorted(ended)
+    assert all(plan.startswith("plan-") for plan in begun)
+    [refused] = [line["plan"] for line in lines if line["event"] == "bind refused"]
+    assert refused.startswith("bind-")
+    others = [line for line in lines if line["event"] in ("synced", "batch", "suggestion")]
+    assert others
+    assert not any("plan" in line for line in others)
+
+
+#: so that no replacement is Ready when a cut is found out
+SLUGGISH = Timing(start_delay=60.0, stop_delay=0.5)
+#: so that no move ends by itself in that time
+LONG = 900.0
+FOUND_OUT = GRACE + 3.0
+
+
+def hesitant(configuration=BY_HAND):
+    return two_sites(configuration=configuration, timing=SLUGGISH)
+
+
+async def settled(world, app, count, *closed):
+    """So many pods of the app, Ready, on other nodes than these, which are closed until then."""
+    cordon(world, *closed)
+    world.deploy(app, count)
+    await world.until(lambda: ReadyPods(world, app).count() == count, 90)
+    cordon(world, *closed, cordoned=False)
+    await asyncio.sleep(1.0)
+
+
+async def test_a_move_to_a_site_that_is_cut_off_is_taken_back():
+    async with hesitant() as world, world.scheduler():
+        await settled(world, "web", 2, *NORTH, *SOUTH)
+        ready = ReadyPods(world, "web").watch()
+        await hand_over(world, [(world.pods("web")[0], "n1", ())], deadline=LONG)
+        await world.until(lambda: where(world).get("n"), 10)
+        world.cluster.disconnect(*NORTH)
+        await asyncio.sleep(FOUND_OUT)
+        await quiet(world, 5)
+        # The replacement goes once its kubelet hears of it.
+        assert where(world) == {"c": 2, "n-": 1}
+        assert ready.lowest == 2
+
+
+async def test_a_move_from_a_site_that_is_cut_off_is_taken_back():
+    async with hesitant() as world, world.scheduler():
+        await settled(world, "web", 2, *SOUTH)
+        there = {pod["metadata"]["uid"] for pod in world.pods("web")}
+        await hand_over(world, [(world.pods("web")[0], "s1", ())], deadline=LONG)
+        await world.until(lambda: where(world).get("s"), 10)
+        world.cluster.disconnect(*NORTH)
+        await asyncio.sleep(FOUND_OUT)
+        await quiet(world, 5)
+        assert labelled(world) == []
+        assert world.cluster.serving() == there
+
+
+async def test_the_rest_of_a_group_that_concerns_the_site_is_dropped():
+    one = attrs.evolve(BY_HAND, migration=attrs.evolve(BY_HAND.migration, max_concurrent=1))
+    async with hesitant(one) as world, world.scheduler():
+        await settled(world, "api", 1, *NORTH, *SOUTH)
+        await settled(world, "web", 1, *SOUTH)
+        [api], [web] = world.pods("api"), world.pods("web")
+        with capture_logs() as logs:
+            await hand_over(world, [(api, "s1", ()), (web, "s2", ())], deadline=LONG)
+            await world.until(lambda: where(world).get("s"), 10)
+            world.cluster.disconnect(*NORTH)
+            await asyncio.sleep(120.0)
+        assert [entry["target"] for entry in logs if entry["event"] == "migration begun"] == ["s1"]
+        assert where(world) == {"s": 1, "n": 1}
+        # It did not fail: its workload need not rest for that.
+        ends = [entry["pod"] for entry in logs if entry["event"] == "migration ended"]
+        assert ends == [f"default/{api['metadata']['name']}"]

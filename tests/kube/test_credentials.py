@@ -1,4 +1,4 @@
-"""How the adapter finds and renews its credentials, and what it says of bad ones."""
+"""How the adapter finds and renews its credentials, refuses bad ones, and what they cost."""
 
 import asyncio
 import base64
@@ -430,3 +430,24 @@ async def test_tls_to_a_server_without_it_is_unreachable(tmp_path):
 )  # fmt: skip
 def test_proxies_of_the_environment(url, environ, proxy):
     assert proxy_for(url, environ) == proxy
+
+
+SCRIPT = """
+import sys
+import kubedsm.kube.client.credentials
+before = len(sys.modules)
+assert "kubernetes_asyncio.client.models" not in sys.modules
+import kubernetes_asyncio
+from kubernetes_asyncio.client import ApiClient, Configuration, models
+assert kubernetes_asyncio.client.ApiClient is ApiClient
+assert kubernetes_asyncio.config.ConfigException is kubedsm.kube.client.credentials.ConfigException
+assert kubernetes_asyncio.watch.Watch and models.V1Pod and Configuration
+assert len(sys.modules) > before + 500
+print("as usual")
+"""
+
+
+def test_models_are_loaded_by_those_that_use_them_only():
+    command = [sys.executable, "-c", SCRIPT]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.stdout == "as usual\n", done.stderr

@@ -1,19 +1,112 @@
-"""For which pods it is thought about packing at all, and which of what is found is done."""
+"""Which pods may be moved, for what in words, and what is done of a packing that is found."""
 
 from types import SimpleNamespace
 
+import attrs
 import pytest
 
-from kubedsm.config.settings import load
-from kubedsm.model.model import Tier, Uid
+from kubedsm.config.settings import Configuration, load
+from kubedsm.model.mirror import ClusterMirror
+from kubedsm.model.model import Share, Tier, Uid, Workload
 from kubedsm.model.sites import Away
 from kubedsm.objective.lasting import Quiet, QuietPeriods
-from kubedsm.optimizer.moving.suggestion import MoveKind
-from kubedsm.planner.rebalancing_requests import NO_ROOM, NONE_PROVEN, PackRequest
+from kubedsm.objective.objective import QosTarget
+from kubedsm.optimizer.moving.suggestion import Cause, ClusterScore, Move, MoveKind, Suggestion
+from kubedsm.planner.rebalancing_requests import NO_ROOM, NONE_PROVEN, PackRequest, SuggestRequest
 from kubedsm.planner.requests import PlanningContext
+from kubedsm.planner.what_if import describe_purpose
+from kubedsm.process.clock import SystemClock
+from support.answering_cluster import POD
 from support.fixed_clock import FixedClock
 from support.placement_instances import node, pod, resources, snapshot
+from support.pods import made_pod
 from support.suggest_instances import running
+
+
+def known_to_planner(followed=(), policy=None):
+    configuration = Configuration()
+    made = policy or configuration.policy
+    return PlanningContext(
+        ClusterMirror(), followed, lambda: configuration, lambda: made, SystemClock()
+    )
+
+
+@attrs.frozen
+class Hasty:
+    """Policy without migrations, for want of time or not."""
+
+    out_of_time: bool
+
+    def place(self, *_):
+        raise NotImplementedError
+
+    def suggest(self, *_):
+        nothing = ClusterScore(0, {}, 0)
+        return Suggestion(nothing, nothing, out_of_time=self.out_of_time)
+
+
+@pytest.mark.parametrize("out_of_time", [True, False])
+def test_a_suggestion_that_ran_out_of_time_is_made_again_soon(out_of_time):
+    question = SuggestRequest(frozenset(), frozenset(), Quiet(0.0, {}, None), 1.0)
+    assert question.solve(known_to_planner(policy=Hasty(out_of_time))).rests == out_of_time
+
+
+@pytest.mark.parametrize(
+    ("moving", "resting", "followed", "cause"),
+    [
+        ((), (), (), None),
+        ((POD.workload,), (), (), Cause.WORKLOAD_MOVING),
+        ((), (), (POD.uid,), Cause.WORKLOAD_MOVING),
+        ((), (POD.workload,), (), Cause.WORKLOAD_RESTING),
+    ],
+)
+def test_what_is_moving_or_rests_is_left_alone(moving, resting, followed, cause):
+    quiet = Quiet(0.0, {}, None)
+    question = SuggestRequest(frozenset(moving), frozenset(resting), quiet, 1.0)
+    known = known_to_planner(followed)
+    assert question._temporary_reason(POD, known) == (None if cause is None else cause.of())
+
+
+A, B = (Workload("default", "Deployment", name) for name in "ab")
+SHARES = {A: Share(3, 4), B: Share(2, 3)}
+
+
+def qos_targets(workload):
+    return QosTarget(qos={A: 1.0, B: 0.5}[workload])
+
+
+def move(service, kind, **changes):
+    pod = made_pod(f"{service}-1", namespace="default", workload=service)
+    return Move(pod, "n1", "n2", kind, **changes)
+
+
+def why(of, *beside):
+    return describe_purpose(of, [of, *beside], SHARES, qos_targets)
+
+
+UP_A, UP_B = move("a", MoveKind.CLOUD_TO_EDGE), move("b", MoveKind.CLOUD_TO_EDGE)
+DOWN_B = move("b", MoveKind.EDGE_TO_CLOUD)
+INSIDE = move("b", MoveKind.EDGE_TO_EDGE)
+CASES = {
+    "to the edge": (why(UP_A), "1 of 4 pods missing at the edge"),
+    "beyond its target": (why(UP_B), "the edge has free capacity for more than its QoS target"),
+    "to the cloud for one that goes to the edge": (
+        why(DOWN_B, UP_A),
+        "to free edge capacity for a, 1 of 4 pods missing at the edge",
+    ),
+    "to the cloud for several": (why(DOWN_B, UP_A, UP_B), "to free edge capacity for a and b"),
+    "beside another group": (
+        why(DOWN_B, attrs.evolve(UP_A, group=1)),
+        "QoS score +0.000 per migration",
+    ),
+    "inside the edge": (why(INSIDE), "to join fragments of free edge capacity"),
+    "spread": (why(attrs.evolve(INSIDE, rebalances=True)), "to spread default/b over nodes"),
+}
+
+
+@pytest.mark.parametrize(("said", "expected"), CASES.values(), ids=CASES)
+def test_why_it_is_made(said, expected):
+    assert said == expected
 
 
 def pieces(count=2, *, more=(), tier=Tier.CLOUD):

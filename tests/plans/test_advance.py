@@ -1,16 +1,25 @@
-import pytest
+"""Each event advances a plan, which ends whatever happens, volumes included."""
 
-from plans.advance import advance, bind_plan
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from plans.advance import RELEASING, advance, bind_plan, release_plan
 from plans.events import (
     Abandoned,
     Begun,
     CallRefused,
+    Cancelled,
+    MoveAccepted,
     OutcomeLost,
     PodGone,
     PodSeen,
+    ReplacementClaimed,
     TimePassed,
+    VolumesSeen,
 )
-from plans.steps import TERMINAL, TRANSITIONS, Plan, Step, StepKind, StepState, Trigger
+from plans.migration import MoveMode, MoveOrder, migration_plan, restore_plan
+from plans.steps import GIVEN_UP, TERMINAL, TRANSITIONS, Plan, Step, StepKind, StepState, Trigger
 
 
 def begun(pod, node, timeout=10.0):
@@ -134,3 +143,133 @@ def test_a_step_that_fails_leaves_steps_that_do_not_come_after_it_alone(event):
     assert not plan.finished
     plan, _ = advance(plan, PodSeen("a", "n2"), 2.0)
     assert plan.finished
+
+
+PODS = ("old-a", "new-a", "old-b", "new-b")
+NUMBERS = st.integers(0, 17)
+FLAGS = st.booleans()
+EVENTS = st.one_of(
+    st.builds(
+        PodSeen, st.sampled_from(PODS), st.sampled_from(("", "e1", "c1")), FLAGS, FLAGS, FLAGS
+    ),
+    st.builds(PodGone, st.sampled_from(PODS)),
+    st.builds(MoveAccepted, st.sampled_from("ab"), st.just(2.0), st.just(30.0)),
+    st.builds(ReplacementClaimed, st.just("a"), st.just("new-a")),
+    st.builds(ReplacementClaimed, st.just("b"), st.just("new-b")),
+    st.builds(CallRefused, NUMBERS, st.just("no")),
+    st.builds(OutcomeLost, NUMBERS),
+    st.builds(Cancelled, st.just("no")),
+)
+
+
+def order(move, mode, needs=()):
+    return MoveOrder(move, f"old-{move}", "e1", mode, 10.0, frozenset(needs))
+
+
+PLANS = st.one_of(
+    st.just(bind_plan("b", "old-a", "e1", 10.0)),
+    st.just(restore_plan("old-a")),
+    st.builds(
+        lambda a, b: migration_plan("p", (order("a", a), order("b", b, "a"))),
+        st.sampled_from(MoveMode),
+        st.sampled_from(MoveMode),
+    ),
+)
+
+
+@given(PLANS, st.lists(EVENTS, max_size=30))
+def test_silence_ends_every_plan(plan, events):
+    now = 0.0
+    plan, _ = advance(plan, Begun(), now)
+    for event in events:
+        now += 0.1
+        plan, _ = advance(plan, event, now)
+    # Every step may be verified for so long, one after the other.
+    latest = now + len(plan.steps) * (GIVEN_UP + 400)
+    while not plan.finished:
+        assert plan.next_deadline is not None, "it waits for nothing"
+        now = max(now, plan.next_deadline)
+        assert now <= latest
+        before = plan
+        plan, _ = advance(plan, TimePassed(), now)
+        assert plan != before, "a deadline that changes nothing comes again for ever"
+
+
+@given(PLANS, st.lists(EVENTS, max_size=30))
+def test_a_plan_that_is_abandoned_is_over_and_tells_of_every_step(plan, events):
+    plan, _ = advance(plan, Begun(), 0.0)
+    for event in events:
+        plan, _ = advance(plan, event, 1.0)
+    open_steps = {step.id for step in plan.steps if step.state not in TERMINAL}
+    plan, effects = advance(plan, Abandoned("broken"), 2.0)
+    assert plan.finished
+    assert all(step.state in TERMINAL for step in effects)
+    assert {step.id for step in effects} == open_steps
+
+
+BOUND, RELEASED = VolumesSeen("a", bound=True, released=True), VolumesSeen("a", released=True)
+
+
+def play(*events, plan=None):
+    plan = plan or bind_plan("p", "a", "n2", 15.0, volumes=600.0)
+    for now, event in enumerate((Begun(), *events)):
+        plan, _ = advance(plan, event, float(now))
+    return plan
+
+
+def test_the_pod_is_bound_after_its_volumes():
+    plan = play()
+    assert [step.kind for step in plan.steps] == [
+        StepKind.BIND_VOLUMES,
+        StepKind.BIND,
+        StepKind.RELEASE_VOLUMES,
+    ]
+    assert {step.node for step in plan.steps} == {"n2"}
+    assert states(plan) == ["asked", "waiting", "waiting"]
+    assert states(play(VolumesSeen("a"))) == ["asked", "waiting", "waiting"]
+    assert states(play(VolumesSeen("other", bound=True))) == ["asked", "waiting", "waiting"]
+    assert states(play(BOUND)) == ["done", "asked", "waiting"]
+    plan = play(BOUND, PodSeen("a", "n2"))
+    assert states(plan) == ["done", "done", "cancelled"]
+    assert plan.finished
+
+
+@pytest.mark.parametrize(
+    "event",
+    [
+        CallRefused(0, "403 Forbidden"),
+        VolumesSeen("a", obstacle="no volume can be provisioned"),
+        PodGone("a"),
+        PodSeen("a", terminating=True),
+        PodSeen("a", "n9"),
+    ],
+)
+def test_claims_of_a_lost_plan_are_released(event):
+    plan = play(event)
+    assert states(plan) in (["failed", "cancelled", "asked"], ["failed", "failed", "asked"])
+    assert not plan.finished
+    assert states(play(event, VolumesSeen("a")))[2] == "asked"
+    assert play(event, RELEASED).finished
+
+
+def test_volumes_not_bound_in_time_are_read_and_given_up():
+    plan = play()
+    plan, effects = advance(plan, TimePassed(), 600.0)
+    assert [step.state for step in effects] == ["verifying"]
+    bound, _ = advance(plan, VolumesSeen("a", bound=True, live=True), 601.0)
+    assert states(bound) == ["done", "asked", "waiting"]
+    lost, _ = advance(plan, VolumesSeen("a", live=True), 601.0)
+    assert states(lost) == ["failed", "cancelled", "asked"]
+    assert lost.steps[0].reason == "the pod's volumes were not bound before the deadline"
+
+
+def test_a_release_ends_by_observation_or_is_given_up():
+    plan = play(plan=release_plan("r", "a", "n2"))
+    assert states(plan) == ["asked"]
+    assert states(play(RELEASED, plan=release_plan("r", "a", "n2"))) == ["done"]
+    plan, _ = advance(plan, PodGone("a"), 1.0)
+    assert states(plan) == ["asked"]
+    plan, _ = advance(plan, TimePassed(), RELEASING)
+    assert states(plan) == ["verifying"]
+    plan, _ = advance(plan, TimePassed(), RELEASING + GIVEN_UP)
+    assert states(plan) == ["failed"]

@@ -1,6 +1,7 @@
-"""A cluster recorded by its watches, against what its own store has told."""
+"""A cluster recorded by its watches, against its own store, and what loadgen measured of it."""
 
 import asyncio
+import json
 import random
 from contextlib import asynccontextmanager
 from datetime import UTC, datetime
@@ -10,6 +11,7 @@ import attrs
 import orjson
 import pytest
 
+from kubedsm.config.documents import DocumentError
 from kubedsm.config.settings import load
 from kubedsm.kube.client.port import Unreachable
 from kubedsm.model.model import Tier, Tiers
@@ -17,10 +19,12 @@ from kubedsm_lab.chaos.faults import answer
 from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, NODES
 from kubedsm_lab.emulator.front import Delivery, EmulatedFront, RequestFault
 from kubedsm_lab.replay import following
-from kubedsm_lab.replay.following import Plan, follow_cluster, record_until_end
-from kubedsm_lab.replay.measures import lost_pod_seconds, pending_seconds
+from kubedsm_lab.replay.following import Plan, follow_cluster, read_load_report, record_until_end
+from kubedsm_lab.replay.measures import ResponseTimes, lost_pod_seconds, pending_seconds
 from kubedsm_lab.replay.recording import TimelineRecorder
 from kubedsm_lab.replay.sightings import READERS
+from loadgen.arrivals import Arrival
+from loadgen.measures import Outcome, RequestRecorder
 from support.move_scenes import CONFIGURATION, LARGE_CLOUD, SMALL_EDGE, open_edge, quiet
 from support.worlds import emulated
 
@@ -260,3 +264,62 @@ async def test_without_a_report_of_this_load_there_are_no_response_times(there, 
     assert said[-1] == f"{path}: {reason}; no response times"
     assert there or waited == pytest.approx(30 + following.PATIENCE, abs=2)
     assert len(seen.timeline.lives) == 4
+
+
+BEGAN = "2026-01-01T00:00:10.500+00:00"
+
+
+@pytest.fixture
+def written(tmp_path):
+    """What loadgen's own recorder makes of some requests, changed as a test wants it."""
+    recorder = RequestRecorder(["a", "b", "silent"])
+    ends = [
+        *[("a", 0.1, 200, "e1")] * 2, ("a", 0.4, 200, "e2"),
+        ("a", 0.5, 200, "c1"), ("a", 2.0, 503, "c1"), ("b", 0.2, 200, ""),
+    ]  # fmt: skip
+    for service, latency, status, by in ends:
+        arrival = Arrival(1.0, service)
+        recorder.offer(arrival, 1.0)
+        recorder.begin(arrival, 1.0)
+        recorder.end(Outcome(arrival, 1.0 + latency, status, served_by=by))
+    report = {"began": BEGAN} | recorder.results(10.0, interrupted=False).as_json()
+
+    def write(**changes):
+        path = tmp_path / "load.json"
+        path.write_text(json.dumps(report | changes))
+        return path
+
+    return write
+
+
+def tier(name):
+    return {"e": Tier.EDGE, "c": Tier.CLOUD}.get(name[:1])
+
+
+def test_times_are_by_service_in_all_and_by_tier(written):
+    load = read_load_report(written())
+    assert (load.start, load.end) == (1767225610.5, 1767225620.5)
+    answers = load.answers(tier)
+    assert answers.responses == {
+        "a": ResponseTimes(275, 500),
+        "b": ResponseTimes(200, 200),
+    }
+    assert answers.overall == ResponseTimes(260, 500)
+    assert answers.unanswered == 1
+    assert answers.by_tier == {"a": {Tier.EDGE: 200, Tier.CLOUD: 500}}
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"began": "yesterday"}, "began: invalid RFC3339 encoded datetime"),
+        ({"began": "2026-01-01T00:00:00"}, "began: no time zone"),
+        ({"seconds": None}, "seconds: expected `float`, got `null`"),
+        ({"services": {"a": {}}}, "services[...]: object missing required field `requests`"),
+    ],
+)
+def test_what_is_no_such_report_is_refused_in_one_line(changes, reason, written):
+    path = written(**changes)
+    with pytest.raises(DocumentError) as refused:
+        read_load_report(path)
+    assert str(refused.value) == f"{path}: {reason}"

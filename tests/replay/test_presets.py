@@ -1,4 +1,4 @@
-"""What the paper's evaluation is made of: scenarios, policies and variants."""
+"""What the paper's evaluation is made of, and the sentence that its results begin with."""
 
 from collections import Counter
 
@@ -8,6 +8,10 @@ import pytest
 from kubedsm.config.settings import Configuration
 from kubedsm.model.model import Share, Workload
 from kubedsm_lab.baselines.registry import ON_REQUEST
+from kubedsm_lab.emulator.emulated_cluster import ClusterSpec
+from kubedsm_lab.emulator.paper import node, paper_cluster
+from kubedsm_lab.replay.answer import answer
+from kubedsm_lab.replay.evaluation import other_than_the_papers
 from kubedsm_lab.replay.presets import (
     EQUAL_RATE_SCENARIOS,
     MAIN_POLICIES,
@@ -20,6 +24,8 @@ from kubedsm_lab.replay.presets import (
     name_stabilized,
     reduced,
 )
+from kubedsm_lab.replay.provenance import describe_runs
+from kubedsm_lab.replay.sources import recipe
 from kubedsm_lab.replay.variants import (
     BASELINES,
     CONTENDERS,
@@ -27,7 +33,7 @@ from kubedsm_lab.replay.variants import (
     contender,
     with_settings,
 )
-from kubedsm_lab.replay.world import Setup
+from kubedsm_lab.replay.world import Run, Setup
 
 SERVICES = ("a", "b", "c", "d")
 
@@ -91,3 +97,106 @@ def test_settings_make_a_contender():
     assert (changed.suggester.period, changed.objective.gamma) == (7, 3)
     with pytest.raises(click.UsageError, match="unknown key; did you mean period"):
         contender("suggester.perod=7s", ())
+
+
+def row(policy, ratio, *, moves=0.0, lost=0.0, scenario="load", seeds=2):
+    return {
+        "scenario": scenario,
+        "policy": policy,
+        "seeds": seeds,
+        "edgeRatio": ratio,
+        "migrations": moves,
+        "lostPodSeconds": lost,
+    }
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        (
+            [row("kubedsm", 0.8, moves=9.75), row("kube-scheduler", 0.6)],
+            (
+                "KubeDSM kept 80 % at the edge where kube-scheduler kept 60 %,"
+                " with 9.8 migrations per run and no lost capacity."
+            ),
+        ),
+        (
+            [row("kubedsm", 0.8, moves=3.0, lost=1.25), row("kube-scheduler", 0.6)],
+            (
+                "KubeDSM kept 80 % at the edge where kube-scheduler kept 60 %,"
+                " with 3 migrations per run that cost 1.2 pod-seconds of capacity per run."
+            ),
+        ),
+        (
+            [row("kubedsm", 0.5, moves=1.0, seeds=1), row("kube-scheduler", 0.6)],
+            (
+                "KubeDSM kept 50 % at the edge, less than the 60 % of kube-scheduler,"
+                " with 1 migration and no lost capacity."
+            ),
+        ),
+        ([row("kubedsm", None)], "There is no edge ratio: a service never had a Ready pod."),
+        # a variant that was played in the easier scenario alone is not told as better
+        (
+            [
+                row("kubedsm", 0.9, scenario="easy"),
+                row("kubedsm", 0.5),
+                row("kube-scheduler", 0.8, scenario="easy"),
+                row("kube-scheduler", 0.4),
+                row("no-migration", 0.85, scenario="easy"),
+            ],
+            (
+                "KubeDSM kept 70 % at the edge where kube-scheduler kept 60 %,"
+                " with no migrations and no lost capacity."
+            ),
+        ),
+    ],
+)
+def test_the_answer_says_who_is_ahead_and_what_it_cost(rows, said):
+    assert answer({"means": rows}) == said
+
+
+def test_the_paper_answers_for_its_ten_scenarios_and_not_for_variants_of_them():
+    means = [
+        row(policy, ratio, scenario=scenario)
+        for scenario, ratios in (("1.5-.4", (0.8, 0.6)), (equal_rates("1.5-.4"), (0.2, 0.2)))
+        for policy, ratio in zip(("kubedsm", "kube-scheduler"), ratios, strict=True)
+    ]
+    said = answer({"means": means}, over=PAPER_SCENARIOS)
+    assert said.startswith("KubeDSM kept 80 % at the edge where kube-scheduler kept 60 %,")
+
+
+@pytest.mark.parametrize(
+    ("setup", "other"),
+    [
+        (Setup(), ""),
+        (Setup(cluster=ClusterSpec((node("e", "edge", "1", "1G"),))), "nodes"),
+        # as much as the paper's, and written by hand
+        (Setup(cluster=ClusterSpec(paper_cluster().nodes)), ""),
+        (Setup(services=Setup().services[:3]), "services"),
+        (Setup(configuration=with_settings(Configuration(), {"batch.size": "9"})), "settings"),
+    ],
+)
+def test_published_figures_are_beside_the_papers_own_set_up_only(setup, other):
+    assert other_than_the_papers(setup) == other
+
+
+def test_what_it_was_played_on_is_told():
+    nodes = tuple(node(f"e{n}", "edge", "2", "1G") for n in range(9))
+    setup = Setup(
+        cluster=ClusterSpec((*nodes, node("c", "cloud", "9", "9G"))),
+        configuration=with_settings(Configuration(), {"suggester.period": "9s"}),
+    )
+    runs = [Run("load", recipe("", 1, 0.4).scenario(1), "kubedsm", seed, setup) for seed in (1, 2)]
+    text = describe_runs("Yes.", "## Then", runs, setup, "nodes.yaml", None)
+    for part in (
+        "**Yes.**\n",
+        "**Emulated**",
+        "- **scenarios**: `load`",
+        "- **seeds**: 1 to 2",
+        "- **settings**: `suggester.period: 9s`",
+        "- **cluster**: `nodes.yaml`",
+        "| e0 to e8: 9 nodes | edge | 2 | 1G |",
+        "| c | cloud | 9 | 9G |",
+        "| d | 2 | 1900Mi | 1 to 10 | 5 | 1 | 100ms |",
+    ):
+        assert part in text

@@ -1,10 +1,12 @@
-"""Whole runs in virtual time: the real scheduler on the emulated cluster, minutes in an instant."""
+"""Whole runs in virtual time: the real scheduler on the emulated cluster, and their films."""
 
+import itertools
 import json
 import os
 import subprocess
 import sys
 import time
+from functools import cache
 from pathlib import Path
 
 import attrs
@@ -18,6 +20,7 @@ from kubedsm.kube.client.port import Request
 from kubedsm_lab.bench.processes import family
 from kubedsm_lab.emulator.emulated_cluster import ClusterSpec
 from kubedsm_lab.emulator.paper import node
+from kubedsm_lab.replay.films import PICTURE
 from kubedsm_lab.replay.measures import measure
 from kubedsm_lab.replay.plain_bindings import PlainBindings
 from kubedsm_lab.replay.runner import carry_out
@@ -175,3 +178,83 @@ async def test_baselines_bind_without_our_word_on_scaling_down():
         "target": body["target"],
     }
     assert patched == body
+
+
+#: Replicas of one service while its twin has the other number: twice the capacity of the edge.
+OSCILLATIONS = {"osc": (20, 26), "osc2": (22, 24)}
+NODES = (("e1", "edge", "3", "8Gi"), ("e2", "edge", "3", "8Gi"), ("c1", "cloud", "100", "200Gi"))
+
+
+def played(name, policy):
+    few, many = OSCILLATIONS[name]
+    replicas = {"x": (few, many) * 3, "y": (many, few) * 3}
+    scenario = serve_replicas(replicas, 90.0, "http://{service}/")
+    services = tuple(ServiceSpec(twin, "250m", "256Mi", replicas=(1, 60)) for twin in replicas)
+    usual = Setup()
+    cluster = ClusterSpec(tuple(node(*each) for each in NODES), usual.cluster.timing)
+    setup = attrs.evolve(usual, cluster=cluster, services=services)
+    return carry_out(Run(name, scenario, policy, 1, setup)).measures
+
+
+@pytest.mark.parametrize("name", ["osc2"])
+def test_moving_is_never_worse_than_not_to_move(name):
+    moving, still = played(name, "kubedsm"), played(name, "no-migration")
+    assert moving.edge_ratio >= still.edge_ratio
+    assert moving.migrations <= 12
+    assert still.migrations == 0
+
+
+@pytest.mark.long
+def test_at_no_price_it_is_with_many_moves():
+    moving, still = played("osc", "migration.price=0s"), played("osc", "no-migration")
+    assert moving.edge_ratio < still.edge_ratio
+    assert moving.migrations > 100
+
+
+SCENARIO = normal(1.5, 0.4, seed=1, cycles=3)
+
+
+@cache
+def filmed(policy):
+    return carry_out(Run("short", SCENARIO, policy, 1, Setup(), filmed=True))
+
+
+def messages(outcome):
+    return [json.loads(line) for line in outcome.film.splitlines()]
+
+
+@pytest.mark.parametrize("policy", ["kubedsm", "kube-scheduler"])
+def test_a_run_goes_the_same_way_when_it_is_filmed(policy):
+    outcome = filmed(policy)
+    assert outcome.film
+    run = Run("short", SCENARIO, policy, 1, Setup())
+    assert attrs.evolve(outcome, film=b"") == carry_out(run)
+
+
+def test_a_film_goes_from_the_beginning_of_the_scenario_to_its_end():
+    first, *rest = messages(filmed("kubedsm"))
+    assert (first["type"], {each["type"] for each in rest}) == ("snapshot", {"changes"})
+    assert set(first["rows"]["workloads"]) == {f"default/{name}" for name in "abcd"}
+    versions = [each["version"] for each in (first, *rest)]
+    assert versions == list(range(versions[0], versions[0] + len(versions)))
+    moments = [each["at"] for each in (first, *rest)]
+    assert all(b - a > PICTURE - 0.01 for a, b in itertools.pairwise(moments[:-1]))
+    assert moments[-1] - moments[0] == pytest.approx(SCENARIO.duration)
+
+
+def test_moves_are_seen_step_by_step():
+    rows = [
+        row
+        for each in messages(filmed("objective.evenness=0"))
+        for row in each["rows"].get("moves", {}).values()
+    ]
+    assert {"moving", "completed"} <= {row["state"] for row in rows if row}
+    assert len({row["step"].partition(" ")[0] for row in rows if row and row.get("step")}) > 1
+
+
+def test_the_same_run_is_the_same_film():
+    outcome = filmed("kubedsm")
+    assert outcome == filmed.__wrapped__("kubedsm")
+    # In another process sets have another order.
+    tables = [rows for each in messages(outcome) for rows in each["rows"].values()]
+    assert all(list(rows) == sorted(rows) for rows in tables)

@@ -1,13 +1,19 @@
-"""The scheduler, end to end, on a cluster where nothing goes wrong."""
+"""The scheduler, end to end, where nothing goes wrong: pods are bound, counted, told, and fair."""
 
 import asyncio
+from collections import Counter
 
 import pytest
+from structlog.testing import capture_logs
 
-from kubedsm.config.settings import load
+from kubedsm.config.settings import Configuration, load
 from kubedsm.model.model import DELETION_COST_ANNOTATION
 from kubedsm_lab.emulator.api.resources import NODES, PODS
-from support.worlds import CLOUD, EDGE, emulated
+from support.asked import as_sent
+from support.faults import OUTCOMES
+from support.metered import Metered
+from support.move_scenes import AtRequest
+from support.worlds import CLOUD, EDGE, emulated, node
 
 
 async def test_a_burst_fills_the_edge_and_pods_carry_tier_and_deletion_cost_and_get_an_event():
@@ -84,3 +90,89 @@ async def test_a_pod_that_fits_nowhere_says_why_and_only_once():
         [told] = world.events("FailedScheduling")
         assert told["series"]["count"] > 1
         assert world.invariants.writes == before + 1
+
+
+PLAIN = {"pods", "unplaced", "late", "proven", "milliseconds", "event", "log_level", "bound"}
+
+
+def is_bind(request):
+    return request.path.endswith("/binding")
+
+
+def lines(logs):
+    return [log for log in logs if log["event"] == "batch"]
+
+
+async def test_the_line_of_a_batch_counts_what_was_seen_bound_and_names_it_for_those_who_ask():
+    refused = AtRequest(is_bind, lambda: None, n=2, fault=OUTCOMES["403"])
+    with capture_logs() as logs:
+        async with emulated(EDGE, CLOUD) as world, world.scheduler(refused):
+            world.deploy("web", 3)
+            await world.until_bound(3, 10)
+            await asyncio.sleep(1)
+            assert world.runtime.summary()["bound"] == 3
+    first, second = lines(logs)
+    assert (first["pods"], first["bound"], first["failed"]) == (3, 2, 1)
+    assert (second["pods"], second["bound"]) == (1, 1)
+    assert second.keys() == PLAIN
+    named = [log for log in logs if log["event"] == "batch pods"]
+    assert [log["log_level"] for log in named] == ["debug", "debug"]
+    assert len(named[0]["bound"]) == 2
+    assert named[1]["bound"][0] == named[0]["failed"][0]
+    assert named[1]["bound"][0].endswith(" on e1")
+
+
+#: alone, KubeDSM asks nobody, and its heuristics do not depend on how fast this machine is
+ALONE = load("solver: {kind: 'off'}\nbatch: {idle: 1s, max: 2s}", "test")
+
+
+async def test_the_log_the_metrics_and_the_explanation_have_the_gap():
+    nodes = [node(f"e{at}", "edge", "9500m", "16Gi") for at in range(5)]
+    async with emulated(*nodes, node("c1", "cloud", "9", "16Gi"), configuration=ALONE) as world:
+        metered = Metered(world)
+        with capture_logs() as logs:
+            async with world.scheduler(instruments=metered.instruments):
+                for at in range(8):
+                    world.deploy(f"w{at}", 10, f"{500 + 130 * at}m", f"{2000 - 150 * at}Mi")
+                await world.until(lambda: any(each["event"] == "batch" for each in logs), 5)
+                batch = next(each for each in logs if each["event"] == "batch")
+                pod = next(iter(world.runtime.mirror.snapshot().placed))
+                said = world.runtime.decisions.summary(world.runtime.mirror.pod(pod))
+                entry = next(world.runtime.decisions.record.newest_first())
+                entry = as_sent(entry.facts())
+    assert batch["proven"] is False
+    placed = batch["unproven"].partition(";")[0]
+    assert placed.startswith(f"pods placed: {batch['bound']} of at most ")
+    assert f"not proven, {placed}" in said
+    assert entry["certificates"][0]["goal"] == "pods placed"
+    assert metered("kubedsm_unproven_decisions_total", kind="batch") >= 1
+    assert metered("kubedsm_decision_gap_ratio_count", kind="batch", goal="pods_placed") >= 1
+
+
+def count_edge_pods(world):
+    """Count the pods of each namespace on the only edge node."""
+    pods = world.api.list(PODS)
+    return Counter(
+        pod["metadata"]["namespace"] for pod in pods if pod["spec"].get("nodeName") == "e1"
+    )
+
+
+def deploy_in(world, namespace, replicas_by_name):
+    world.namespace(namespace)
+    for name, replicas in replicas_by_name.items():
+        world.deploy(name, replicas, namespace=namespace)
+
+
+SPLIT = {f"part{number}": 1 for number in range(4)}
+
+
+async def test_a_tenant_with_four_deployments_takes_no_more_than_its_half_from_a_neighbour():
+    async with emulated(EDGE, CLOUD, configuration=Configuration()) as world, world.scheduler():
+        deploy_in(world, "victim", {"web": 4})
+        await world.until(lambda: count_edge_pods(world) == {"victim": 4}, 10)
+        await asyncio.sleep(60)
+        deploy_in(world, "sybil", SPLIT)
+        await asyncio.sleep(600)
+        assert count_edge_pods(world) == {"victim": 2, "sybil": 2}
+        # One of the new pods waits for capacity, and saves its own migration.
+        assert len(world.witness.of("detach")) == 3
