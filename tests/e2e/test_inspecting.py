@@ -1,17 +1,20 @@
-"""`kubedsm check`, `status`, `version`, `logs` and `support-bundle`, as a user runs them."""
+"""Commands that ask about a cluster: its state, checks and scheduler, never those of another."""
 
 import json
 import os
+import re
 import signal
+import socket
 import subprocess
 import sys
 import tarfile
+from pathlib import Path
 
 import pytest
 
 from support.command_line import kubedsm
 from support.kubectl import KUBECTL, Kubectl, needs_kubectl
-from support.processes import Process, Scheduler, Server, write
+from support.processes import Process, Scheduler, Server, unreachable, write
 
 pytestmark = pytest.mark.http
 
@@ -21,32 +24,40 @@ def scheduler(server):
     with Scheduler(server) as running:
         running.url = running.until("connected")["diagnostics"]
         running.until("leading")
-        server.deploy("web", 3)
-        server.until(lambda: server.bound() == 3)
+        server.deploy("web", 1)
+        server.until(lambda: server.bound() == 1)
         yield running
+
+
+@pytest.fixture(scope="module")
+def another():
+    """Another cluster: a pod waits there, and no scheduler of ours runs."""
+    with Server() as server:
+        server.configure()
+        server.deploy("db", 1)
+        server.until(lambda: server.call("GET", "/api/v1/pods")["items"])
+        yield server
 
 
 def ask(server, scheduler, *arguments):
     return kubedsm(*arguments, "--kubeconfig", server.kubeconfig, "--server", scheduler.url)
 
 
-def test_without_a_scheduler_the_state_is_down_and_the_check_fails():
-    with Server() as alone:
-        nowhere = ("--kubeconfig", alone.kubeconfig, "--server", "http://127.0.0.1:9")
-        done = kubedsm("status", *nowhere)
-        assert (done.returncode, done.stderr) == (2, "")
-        assert done.stdout.startswith("down: No scheduler is known to lead")
-        alone.deploy("web", 2)
-        done = kubedsm("check", *nowhere, "-o", "json")
-        assert done.returncode == 1
-        said = json.loads(done.stdout)
-        assert said["ok"] is False
-        failed = [each["text"] for each in said["checks"] if each["verdict"] == "fail"]
-        assert any("has no holder" in text for text in failed)
-        assert kubedsm("check", "--pre", *nowhere).returncode == 0
-        done = kubedsm("logs", *nowhere)
-        assert done.returncode == 1
-        assert "no replica leads: Lease kubedsm/kubedsm has no holder" in done.stderr
+def test_without_a_scheduler_the_state_is_down_and_the_check_fails(another):
+    nowhere = ("--kubeconfig", another.kubeconfig, "--server", "http://127.0.0.1:9")
+    done = kubedsm("status", *nowhere)
+    assert (done.returncode, done.stderr) == (2, "")
+    assert done.stdout.startswith("down: No scheduler is known to lead")
+    done = kubedsm("check", *nowhere, "-o", "json")
+    assert done.returncode == 1
+    said = json.loads(done.stdout)
+    assert said["ok"] is False
+    failed = [each["text"] for each in said["checks"] if each["verdict"] == "fail"]
+    assert any("has no holder" in text for text in failed)
+    assert kubedsm("check", "--pre", *nowhere).returncode == 0
+    done = kubedsm("logs", *nowhere)
+    assert done.returncode == 1
+    assert "no replica leads: Lease kubedsm/kubedsm has no holder" in done.stderr
 
 
 def test_with_a_scheduler_the_checks_pass_and_the_state_is_healthy(server, scheduler):
@@ -120,3 +131,75 @@ def test_the_remedy_of_a_missing_right_mends_it(tmp_path):
         roles.write_text(kubedsm("rbac", "-o", "yaml").stdout)
         kubectl("apply", "-f", roles)
         assert [each["verdict"] for each in rights()] == ["ok"]
+
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+def pod_of(server):
+    [pod] = server.call("GET", "/api/v1/pods")["items"]
+    return pod["metadata"]["name"]
+
+
+#: commands that ask a running scheduler about a cluster
+ASKING = {
+    "explain": lambda server: ("explain", f"default/{pod_of(server)}"),
+    "explain all": lambda _: ("explain", "--all"),
+    "suggest": lambda _: ("suggest",),
+    "pack": lambda _: ("pack",),
+    "config": lambda _: ("config", "show", "--running"),
+}
+
+
+@pytest.mark.parametrize("command", ASKING)
+def test_a_wrong_kubeconfig_fails_though_a_scheduler_answers(server, scheduler, tmp_path, command):
+    for given, why in (
+        (("--kubeconfig", server.kubeconfig, "--context", "nope"), "no context 'nope'"),
+        (("--kubeconfig", tmp_path / "nope"), "no such file"),
+        (("--kubeconfig", unreachable(tmp_path)), "connection refused; check that the API server"),
+    ):
+        done = kubedsm(*ASKING[command](server), *given, "--server", scheduler.url)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert why in done.stderr
+        assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", ASKING)
+def test_a_scheduler_of_another_cluster_is_ignored(scheduler, another, command):
+    url, arguments = scheduler.url, ASKING[command](another)
+    done = ask(another, scheduler, *arguments, "-o", "json")
+    first, *more = done.stderr.splitlines()
+    ignored = f"kubedsm: the scheduler at {url} serves another cluster; ignored: {another.url} is"
+    assert first == f"{ignored} read instead"
+    if command == "config":
+        assert (done.returncode, done.stdout) == (1, "")
+        assert more == [f"kubedsm: error: no scheduler of {another.url} responds at {url}"]
+        return
+    assert (done.returncode, more) == (0, [])
+    said = json.loads(done.stdout)
+    if "explain" in command:
+        assert said["pod"] == f"default/{pod_of(another)}"
+        assert said["nodesAsOf"] == "now"
+
+
+def test_the_scheduler_of_the_named_cluster_answers(server, scheduler):
+    done = ask(server, scheduler, *ASKING["explain"](server), "-o", "json")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert json.loads(done.stdout)["nodesAsOf"] == "decision"
+
+
+@needs_kubectl
+@pytest.mark.usefixtures("scheduler")
+def test_the_command_in_the_docs_names_the_leader(server):
+    for page in ("use-the-page", "explain-decisions", "troubleshoot"):
+        text = (DOCS / "how-to" / f"{page}.md").read_text(encoding="utf-8")
+        [command] = re.findall(r"kubectl -n kubedsm get lease [^\n]* cut -d_ -f1", text)
+        assert "deploy/kubedsm" not in text
+        done = subprocess.run(
+            ["/bin/bash", "-c", command],
+            env={**os.environ, "KUBECONFIG": server.kubeconfig},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert done.stdout == f"{socket.gethostname()}\n"
