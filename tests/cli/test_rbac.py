@@ -43,17 +43,20 @@ def test_the_manifests_have_what_it_prints():
 
 
 def test_a_configuration_needs_what_it_uses(tmp_path):
-    config = tmp_path / "config.yaml"
-    config.write_text("{suggester: {mode: off}, optimiser: {mode: apply}}")
-    assert ("ClusterRole", "create", "pods/eviction") in rights("--config", config)
     path = tmp_path / "config.yaml"
-    eviction = ("ClusterRole", "create", "pods/eviction")
-    path.write_text("suggester: {mode: 'off'}")
-    assert eviction not in rights("--config", path)
-    path.write_text("{suggester: {mode: 'off'}, preemption: enabled}")
-    assert eviction in rights("--config", path)
-    path.write_text("suggester: {mode: apply}")
-    assert rights("--config", path) == rights()
+
+    def needed(text):
+        path.write_text(text)
+        return rights("--config", path)
+
+    eviction, creation = (("ClusterRole", "create", of) for of in ("pods/eviction", "pods"))
+    assert eviction in needed("{suggester: {mode: off}, optimiser: {mode: apply}}")
+    assert eviction not in needed("suggester: {mode: 'off'}")
+    assert eviction in needed("{suggester: {mode: 'off'}, preemption: enabled}")
+    assert needed("suggester: {mode: apply}") == rights()
+    assert creation not in rights()
+    pulling = needed("{suggester: {mode: apply}, preemption: enabled, migration: {prePull: true}}")
+    assert pulling - rights() == {creation}
 
 
 def test_roles_are_bound_to_the_account_of_that_name_and_namespace():
@@ -96,14 +99,6 @@ def test_json_and_the_table_have_every_feature_with_its_rights():
     assert (scopes["nodes"], scopes["leases"]) == ("cluster", "namespace")
     table = said()
     assert all(name in table for name in printed)
-
-
-def test_pods_are_created_only_with_migration_pre_pull(tmp_path):
-    creates = ("ClusterRole", "create", "pods")
-    path = tmp_path / "config.yaml"
-    path.write_text("{suggester: {mode: apply}, preemption: enabled, migration: {prePull: true}}")
-    assert creates not in rights()
-    assert rights("--config", path) - rights() == {creates}
 
 
 def all_commands(command, path):

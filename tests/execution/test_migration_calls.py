@@ -180,16 +180,6 @@ async def test_a_restoring_that_is_over_does_nothing_more():
     assert called.noted.requests == []
 
 
-async def test_a_detached_pod_whose_eviction_a_budget_refuses_is_given_back():
-    called = Called()
-    called.still.detach(called.still.pod)
-    called.still.budget(0)
-    called.still.new_pod("web-3")  # enough without it
-    await called.during(called.restores(), 10)
-    assert [request.method for request in called.noted.writes()] == ["POST", "PATCH"]
-    assert not called.still.known().detached
-
-
 async def test_a_replacement_is_not_awaited_when_pod_and_owner_are_gone():
     """As after the deletion of their namespace: no live read of the pod can tell whose it was."""
     called = Called()
@@ -216,14 +206,17 @@ async def test_an_eviction_that_is_denied_is_refused_at_once(denial):
     assert [type(event) for event in called.told] == [CallRefused]
 
 
-@pytest.mark.parametrize("denial", [*DENIALS, "two budgets"])
-async def test_a_detached_pod_that_can_never_be_evicted_is_given_back(denial):
+#: by what each of the budgets of the pod allows
+BUDGETS = {"a budget": [0], "two budgets": [1, 1]}
+
+
+@pytest.mark.parametrize("denial", [*DENIALS, *BUDGETS])
+async def test_a_detached_pod_that_cannot_be_evicted_is_given_back(denial):
     called = Called(lambda request: OUTCOMES.get(denial) if request.method == "POST" else None)
     called.still.detach(called.still.pod)
     called.still.new_pod("web-3")  # enough without it
-    if denial == "two budgets":
-        called.still.budget(1)
-        called.still.budget(1, "another")
+    for number, allowed in enumerate(BUDGETS.get(denial, ())):
+        called.still.budget(allowed, f"budget-{number}")
     await called.during(called.restores(), 10)
     assert [request.method for request in called.noted.writes()] == ["POST", "PATCH"]
     assert not called.still.known().detached
