@@ -17,7 +17,7 @@ from kubedsm.dashboard.recording import Line, Recording
 from kubedsm.dashboard.rows import Changes, NewsRow, Snapshot, StatusRow, encode_message
 from kubedsm.explain.decision_record import DecisionRecord
 from kubedsm_lab.replay.virtual_time import VirtualClock
-from support.told_scene import ToldScene, stream_of
+from support.told_scene import ToldScene, headlines, stream_of
 
 
 @asynccontextmanager
@@ -30,11 +30,6 @@ async def process(folder, scene=None, **bounds):
         yield stream
         for task in running:
             task.cancel()
-
-
-def headlines(stream):
-    lines = map(json.loads, stream.recording.lines())
-    return [line["rows"]["status"]["now"]["headline"] for line in lines]
 
 
 async def say(scene, *news):

@@ -19,7 +19,7 @@ from kubedsm.observability.reading import Leadership
 from kubedsm.process.clock import SystemClock
 from support.answering_cluster import AnsweringCluster
 from support.serving_pages import served
-from support.told_scene import ToldScene, stream_of
+from support.told_scene import ToldScene, headlines, stream_of
 from support.waiting import until
 
 pytestmark = pytest.mark.http
@@ -78,11 +78,6 @@ async def standing_by(token, port, scene, elected, cluster=None):
         async with aiohttp.ClientSession(url, headers=headers) as session:
             yield stream, session, decisions
         running.cancel()
-
-
-def headlines(stream):
-    lines = map(json.loads, stream.recording.lines())
-    return [line["rows"]["status"]["now"]["headline"] for line in lines]
 
 
 async def test_a_standby_shows_the_leaders_page_and_keeps_its_history_when_it_leads(token):

@@ -190,6 +190,14 @@ async def test_a_command_goes_by_the_switch_of_its_own_config_map():
         assert end.outcome is Outcome.COMPLETED
 
 
+async def spend_budget(world, replicas=2):
+    """Let one pod be migrated."""
+    await settle_on_cloud(world, "web", replicas)
+    open_edge(world)
+    await world.until(lambda: world.placed("web")["e1"] == 1, 30)
+    await quiet(world)
+
+
 BUDGET = f"{BASE}migration: {{{EAGER}, budget: {{workloadPerHour: 1}}}}"
 
 
@@ -197,10 +205,7 @@ async def test_a_new_leader_goes_on_with_the_budget_that_the_former_has_spent():
     async with emulated(LARGE_CLOUD, configuration=load(BUDGET, "test")) as world:
         world.namespace("kubedsm")
         async with world.scheduler():
-            await settle_on_cloud(world, "web", 2)
-            open_edge(world)
-            await world.until(lambda: world.placed("web")["e1"] == 1, 30)
-            await quiet(world)
+            await spend_budget(world)
         begun = world.clock.wall()
         async with world.scheduler(seed=1) as runtime:
             await asyncio.sleep(begun + HOUR - world.clock.wall() - 30)
@@ -214,10 +219,7 @@ async def test_migrations_before_a_budget_count_for_the_next_leader_too():
     async with emulated(LARGE_CLOUD, configuration=load(unlimited, "test")) as world:
         world.namespace("kubedsm")
         async with world.scheduler() as runtime:
-            await settle_on_cloud(world, "web", 1)
-            open_edge(world)
-            await world.until(lambda: world.placed("web")["e1"] == 1, 30)
-            await quiet(world)
+            await spend_budget(world, 1)
             runtime.configuration.replace(BUDGET, "test", world.clock.wall())
             await asyncio.sleep(60)
         world.configuration = load(BUDGET, "test")
@@ -248,9 +250,7 @@ async def test_an_odd_record_counts_as_empty(text):
         world.namespace("kubedsm")
         world.api.create(LEASES, lease, namespace="kubedsm")
         async with world.scheduler():
-            await settle_on_cloud(world, "web", 2)
-            open_edge(world)
-            await world.until(lambda: world.placed("web")["e1"] == 1, 30)
+            await spend_budget(world)
         kept = world.api.get(LEASES, "kubedsm", "kubedsm-migrations")["metadata"]["annotations"]
         assert kept[ANNOTATION].startswith('[["default","Deployment","web",1767')
 
@@ -287,9 +287,7 @@ async def test_without_the_right_to_the_record_the_budget_counts_from_the_start(
         right = Right("Role", "coordination.k8s.io", "leases", "get")
         world.token = install(world.cluster, right)
         async with world.scheduler():
-            await settle_on_cloud(world, "web", 2)
-            open_edge(world)
-            await world.until(lambda: world.placed("web")["e1"] == 1, 30)
+            await spend_budget(world)
             await asyncio.sleep(HOUR / 2)
             assert world.placed("web") == {"e1": 1, "c1": 1}
 

@@ -20,13 +20,18 @@ def list_images(world, name):
     return {each for image in images for each in image["names"]}
 
 
+async def go_to_the_edge(world):
+    """Let the pod be migrated to an edge node, which lacks its image."""
+    world.api.create(NODES, EDGE)
+    await world.until(lambda: world.placed("web") == {"e1": 1}, 120)
+    await quiet(world)
+
+
 async def test_a_replacement_may_take_as_long_as_its_pull():
     """The deadline of a migration is 10 s, a pull takes 46."""
     async with pulling() as world:
         ready = ReadyPods(world, "web").watch()
-        world.api.create(NODES, EDGE)
-        await world.until(lambda: world.placed("web") == {"e1": 1}, 120)
-        await quiet(world)
+        await go_to_the_edge(world)
         assert len(world.events("Migrated")) == 1
         assert not world.events("MigrationFailed", "Deployment")
         assert ready.lowest == 1
@@ -72,9 +77,7 @@ class Timeline:
 async def test_images_are_pulled_before_the_replacement_is_created():
     async with pulling(AHEAD) as world:
         seen, ready = Timeline(world), ReadyPods(world, "web").watch()
-        world.api.create(NODES, EDGE)
-        await world.until(lambda: world.placed("web") == {"e1": 1}, 120)
-        await quiet(world)
+        await go_to_the_edge(world)
         assert seen.doubled < 10 < PULL
         assert ready.lowest == 1
         [puller] = seen.pullers
@@ -89,9 +92,7 @@ async def test_a_refusal_by_a_quota_means_a_migration_without():
     async with pulling(AHEAD) as world:
         world.quota(**{"requests.cpu": "10"})
         seen = Timeline(world)
-        world.api.create(NODES, EDGE)
-        await world.until(lambda: world.placed("web") == {"e1": 1}, 120)
-        await quiet(world)
+        await go_to_the_edge(world)
         assert not seen.pullers
         assert len(world.events("Migrated")) == 1
 
@@ -132,9 +133,7 @@ async def test_a_pull_that_the_kubelet_rejects_is_none():
 
     async with pulling(AHEAD) as world:
         world.api.store.subscribe(reject)
-        world.api.create(NODES, EDGE)
-        await world.until(lambda: world.placed("web") == {"e1": 1}, 120)
-        await quiet(world)
+        await go_to_the_edge(world)
         assert world.runtime.mirror.pull_speeds[NodeName("e1")] < 1.1 * SPEED
         assert not world.events("MigrationFailed", "Deployment")
 

@@ -1,6 +1,7 @@
 """Sites: pods are where users are, and one that is partitioned is not one that died."""
 
 import asyncio
+from contextlib import asynccontextmanager
 
 import attrs
 from structlog.testing import capture_logs
@@ -23,6 +24,16 @@ from support.sites import GRACE, NORTH, SETTLE, SOUTH, TOLERATION, cordon, runni
 from support.viewing import Viewer
 
 
+@asynccontextmanager
+async def six_running(**how):
+    """Six pods that run at two sites with a scheduler."""
+    async with two_sites(**how) as world:
+        world.deploy("web", 6)
+        async with world.scheduler():
+            await running(world, 6)
+            yield world
+
+
 async def cut_until_evicted(world, *names):
     world.cluster.disconnect(*names)
     await asyncio.sleep(GRACE + TOLERATION + 15.0)
@@ -37,64 +48,55 @@ def moves(logs):
 
 
 async def test_a_cut_that_kubernetes_does_not_act_on_moves_nothing():
-    async with two_sites() as world:
-        world.deploy("web", 6)
-        async with world.scheduler():
-            await running(world, 6)
-            before = {pod["metadata"]["uid"] for pod in world.pods()}
-            with capture_logs() as logs:
-                world.cluster.disconnect(*NORTH)
-                await asyncio.sleep(GRACE + TOLERATION - 20.0)
-                world.cluster.reconnect(*NORTH)
-                await asyncio.sleep(SETTLE + 60.0)
-            assert {pod["metadata"]["uid"] for pod in world.pods()} == before
-            assert moves(logs) == []
+    async with six_running() as world:
+        before = {pod["metadata"]["uid"] for pod in world.pods()}
+        with capture_logs() as logs:
+            world.cluster.disconnect(*NORTH)
+            await asyncio.sleep(GRACE + TOLERATION - 20.0)
+            world.cluster.reconnect(*NORTH)
+            await asyncio.sleep(SETTLE + 60.0)
+        assert {pod["metadata"]["uid"] for pod in world.pods()} == before
+        assert moves(logs) == []
 
 
 async def test_replacements_go_to_the_cloud_and_come_back_once_the_site_is_steady():
-    async with two_sites() as world:
-        world.deploy("web", 6)
-        async with world.scheduler():
-            await running(world, 6)
-            there = {p["metadata"]["uid"] for p in world.pods() if p["spec"]["nodeName"] in NORTH}
-            with capture_logs() as logs:
-                await cut_until_evicted(world, *NORTH)
-                # The other site has room for them all.
-                stood_in = where(world)
-                assert stood_in == {"n-": len(there), "s": 6 - len(there), "c": len(there)}
-                assert world.cluster.serving() >= there
-                await asyncio.sleep(300.0)
-                assert where(world) == stood_in
-                world.cluster.reconnect(*NORTH)
-                await asyncio.sleep(SETTLE - 2.0)
-                assert where(world) == {"s": 6 - len(there), "c": len(there)}
-                assert moves(logs) == []
-                await asyncio.sleep(60.0)
-            # Some of them may find a place at the other site.
-            assert "c" not in where(world)
-            assert len(moves(logs)) == len(there)
+    async with six_running() as world:
+        there = {p["metadata"]["uid"] for p in world.pods() if p["spec"]["nodeName"] in NORTH}
+        with capture_logs() as logs:
+            await cut_until_evicted(world, *NORTH)
+            # The other site has room for them all.
+            stood_in = where(world)
+            assert stood_in == {"n-": len(there), "s": 6 - len(there), "c": len(there)}
+            assert world.cluster.serving() >= there
+            await asyncio.sleep(300.0)
+            assert where(world) == stood_in
+            world.cluster.reconnect(*NORTH)
+            await asyncio.sleep(SETTLE - 2.0)
+            assert where(world) == {"s": 6 - len(there), "c": len(there)}
+            assert moves(logs) == []
+            await asyncio.sleep(60.0)
+        # Some of them may find a place at the other site.
+        assert "c" not in where(world)
+        assert len(moves(logs)) == len(there)
 
 
 async def test_a_stand_in_says_why_it_is_in_the_cloud():
-    async with two_sites() as world:
-        world.deploy("web", 6)
-        async with world.scheduler():
-            await running(world, 6)
-            await cut_until_evicted(world, *NORTH)
-            [one, *_] = [p for p in world.pods() if p["spec"]["nodeName"] == "c1"]
-            name = one["metadata"]["name"]
-            said = {e["involvedObject"]["name"]: e["message"] for e in world.events("Scheduled")}
-            assert "north partitioned, its pods are replaced in the cloud" in said[name]
-            decisions, uid = world.runtime.decisions, one["metadata"]["uid"]
-            explained = decisions.explain(decisions.recall(uid, f"default/{name}"))
-            advice = {node.node: node.change for node in explained.nodes}
-            assert advice.pop("c1") is None
-            assert all("site.settle" in said for said in advice.values())
-            # Those that come on top are as welcome as any.
-            at_south = where(world)["s"]
-            world.scale("web", 8)
-            await asyncio.sleep(5.0)
-            assert where(world)["s"] == at_south + 2
+    async with six_running() as world:
+        await cut_until_evicted(world, *NORTH)
+        [one, *_] = [p for p in world.pods() if p["spec"]["nodeName"] == "c1"]
+        name = one["metadata"]["name"]
+        said = {e["involvedObject"]["name"]: e["message"] for e in world.events("Scheduled")}
+        assert "north partitioned, its pods are replaced in the cloud" in said[name]
+        decisions, uid = world.runtime.decisions, one["metadata"]["uid"]
+        explained = decisions.explain(decisions.recall(uid, f"default/{name}"))
+        advice = {node.node: node.change for node in explained.nodes}
+        assert advice.pop("c1") is None
+        assert all("site.settle" in said for said in advice.values())
+        # Those that come on top are as welcome as any.
+        at_south = where(world)["s"]
+        world.scale("web", 8)
+        await asyncio.sleep(5.0)
+        assert where(world)["s"] == at_south + 2
 
 
 async def test_the_room_of_what_is_cut_off_is_not_given_away():
@@ -138,21 +140,18 @@ async def test_a_workload_that_goes_on_serving_there_has_its_share_of_the_edge()
 
 
 async def test_a_single_lost_node_is_no_cut():
-    async with two_sites() as world:
-        world.deploy("web", 6)
-        async with world.scheduler() as runtime:
-            await running(world, 6)
-            lost = sum(pod["spec"]["nodeName"] == "n1" for pod in world.pods())
-            with capture_logs() as logs:
-                await cut_until_evicted(world, "n1")
-                assert not runtime.sites.away()
-                # Its pods are replaced at the edge, as there is room.
-                assert where(world) == {
-                    "n-": lost,
-                    "n": where(world)["n"],
-                    "s": 6 - where(world)["n"],
-                }
-            assert not [entry for entry in logs if entry["event"].startswith("site")]
+    async with six_running() as world:
+        lost = sum(pod["spec"]["nodeName"] == "n1" for pod in world.pods())
+        with capture_logs() as logs:
+            await cut_until_evicted(world, "n1")
+            assert not world.runtime.sites.away()
+            # Its pods are replaced at the edge, as there is room.
+            assert where(world) == {
+                "n-": lost,
+                "n": where(world)["n"],
+                "s": 6 - where(world)["n"],
+            }
+        assert not [entry for entry in logs if entry["event"].startswith("site")]
 
 
 class Alone:
@@ -223,26 +222,20 @@ async def test_new_pods_go_to_a_site_that_is_not_steady_only_if_nothing_else_tak
 
 
 async def test_what_to_move_now_is_told_without_what_is_away():
-    async with two_sites() as world:
-        world.deploy("web", 6)
-        async with world.scheduler() as runtime:
-            await running(world, 6)
-            await cut_until_evicted(world, *NORTH)
-            free = attrs.evolve(Configuration(), migration=MigrationSettings(price=0.0))
-            assert advise(runtime.mirror.snapshot(), free).suggestion.moves == ()
-            nowhere = attrs.evolve(free, site=SiteSettings(label=()))
-            assert advise(runtime.mirror.snapshot(), nowhere).suggestion.moves
+    async with six_running() as world:
+        await cut_until_evicted(world, *NORTH)
+        free = attrs.evolve(Configuration(), migration=MigrationSettings(price=0.0))
+        assert advise(world.runtime.mirror.snapshot(), free).suggestion.moves == ()
+        nowhere = attrs.evolve(free, site=SiteSettings(label=()))
+        assert advise(world.runtime.mirror.snapshot(), nowhere).suggestion.moves
 
 
 async def test_without_labels_no_node_is_at_a_site():
     configuration = Configuration(site=SiteSettings(label=()))
-    async with two_sites(configuration=configuration) as world:
-        world.deploy("web", 6)
-        async with world.scheduler() as runtime:
-            await running(world, 6)
-            await cut_until_evicted(world, *NORTH)
-            assert not runtime.sites.away()
-            assert "c" not in where(world)
+    async with six_running(configuration=configuration) as world:
+        await cut_until_evicted(world, *NORTH)
+        assert not world.runtime.sites.away()
+        assert "c" not in where(world)
 
 
 async def test_a_node_that_becomes_not_ready_and_ready_again_is_logged_in_a_line_each():

@@ -1,6 +1,7 @@
 """Scene of the page with rows set by a test, and its stream."""
 
 import asyncio
+import json
 from contextlib import asynccontextmanager
 
 from kubedsm.dashboard.rows import Changes, Snapshot, StatusRow
@@ -39,6 +40,12 @@ class ToldScene:
 def stream_of(scene, clock, *history, **leader):
     supervisor = Supervisor(clock, None)
     return Stream(scene.look, scene.snapshot, scene.stirred, clock, supervisor, *history, **leader)
+
+
+def headlines(stream):
+    """Return the headline of each message in the recording."""
+    lines = map(json.loads, stream.recording.lines())
+    return [line["rows"]["status"]["now"]["headline"] for line in lines]
 
 
 @asynccontextmanager
