@@ -122,8 +122,7 @@ async def test_a_pod_whose_migration_is_off_stays(configured):
 
 async def test_a_value_that_is_not_understood_is_told_once_and_ignored():
     async with emulated(EDGE, CLOUD, configuration=QUICK) as world, world.scheduler() as runtime:
-        world.deploy("web", 4, cpu="100m")
-        await world.until_bound(4, 10)
+        await world.bring_up("web", 4, within=10, cpu="100m")
         annotate(world, "web", qos="most")
         await asyncio.sleep(30)
         [event] = world.events("AnnotationIgnored")

@@ -113,8 +113,7 @@ async def test_a_bad_one_is_refused_with_an_event_and_the_last_good_one_stays(te
         # Nothing stalls, and nothing is said again.
         with capture_logs() as logs:
             scene.patch(paused="false")
-            world.deploy("web", 2, cpu="100m", memory="1Mi")
-            await world.until_bound(2, AT_ONCE, "web")
+            await world.bring_up("web", 2, within=AT_ONCE, cpu="100m", memory="1Mi")
             await asyncio.sleep(20)
         assert [log for log in logs if log["event"] == "configuration refused"] == []
         assert [refusal.get("series") for refusal in scene.refusals()] == [None]
@@ -179,8 +178,7 @@ async def test_a_changed_qos_factor_decides_the_next_batch():
 async def test_a_pod_that_no_node_takes_gets_room_once_preemption_is_enabled():
     async with edited(node("c1", "cloud", "4", "8Gi"), churning=False) as scene:
         world = scene.world
-        world.deploy("low", 2, cpu="1800m")
-        await world.until_bound(2, 5, "low")
+        await world.bring_up("low", 2, within=5, cpu="1800m")
         urgent(world, "high", cpu="1800m")
         await asyncio.sleep(10)
         assert world.placed("high") == {None: 1}
@@ -191,8 +189,7 @@ async def test_a_pod_that_no_node_takes_gets_room_once_preemption_is_enabled():
 async def test_the_suggester_is_turned_off_and_on_and_waits_as_told():
     async with edited(CLOUD, text="suggester: {mode: off}") as scene:
         world = scene.world
-        world.deploy("web", 1)
-        await world.until_bound(1, 5, "web")
+        await world.bring_up("web", 1, within=5)
         open_edge(world, EDGE)
         await asyncio.sleep(20)
         assert world.placed("web") == {"c1": 1}
@@ -207,8 +204,7 @@ async def test_a_lower_price_is_considered_at_once_however_quiet_the_cluster_is(
     text = "{suggester: {period: 1s}, migration: {price: %s}}"
     async with edited(CLOUD, text=text % "20m", churning=False) as scene:
         world = scene.world
-        world.deploy("web", 1)
-        await world.until_bound(1, 5)
+        await world.bring_up("web", 1, within=5)
         open_edge(world, EDGE)
         await asyncio.sleep(600)
         assert world.placed("web") == {"c1": 1}
@@ -326,8 +322,7 @@ def reduced(text):
 async def test_a_migration_of_another_version_is_rolled_back_or_finished(as_written):
     async with migrating(LARGE_CLOUD) as world:
         async with world.scheduler():
-            world.deploy("web", 2)
-            await world.until_bound(2, 3)
+            await world.bring_up("web", 2, within=3)
             open_edge(world)
             await world.until(lambda: any(map(is_detached, world.pods())), 20)
         for pod in filter(is_detached, world.pods()):

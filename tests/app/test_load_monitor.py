@@ -59,8 +59,7 @@ class Scene:
         await self.world.clock.sleep(seconds)
 
     async def still_places(self, name):
-        self.world.deploy(name, 2, cpu="100m", memory="1Mi")
-        await self.world.until_bound(2, 2, name)
+        await self.world.bring_up(name, 2, within=2, cpu="100m", memory="1Mi")
 
 
 @asynccontextmanager

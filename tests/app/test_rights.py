@@ -58,10 +58,8 @@ async def scheduled(*missing):
 
 
 async def binds(world):
-    world.deploy("first", 4)
-    await world.until_bound(4, PATIENCE, "first")
-    world.deploy("second", 2)
-    await world.until_bound(2, PATIENCE, "second")
+    await world.bring_up("first", 4, within=PATIENCE)
+    await world.bring_up("second", 2, within=PATIENCE)
 
 
 async def moves(world):
@@ -76,8 +74,9 @@ async def preempts(world):
     world.deploy("third", 2)
     # Without a watch, migrations that make capacity for a new pod are not noticed in time.
     await world.until_bound(2, 2 * PATIENCE, "third")
-    world.deploy("urgent", 1, priorityClassName="system-cluster-critical")
-    await world.until_bound(1, 2 * PATIENCE, "urgent")
+    await world.bring_up(
+        "urgent", 1, within=2 * PATIENCE, priorityClassName="system-cluster-critical"
+    )
 
 
 def warnings(said):

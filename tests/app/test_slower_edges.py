@@ -26,8 +26,7 @@ async def samples(world, number, *times):
 
 async def spread(world):
     """Two pods at the edge, and three in the cloud, which would be at the edge."""
-    world.deploy("web", 2)
-    await world.until_bound(2, 3)
+    await world.bring_up("web", 2, within=3)
     await samples(world, 2, 300, 200)
     world.scale("web", 5)
     await world.until_bound(5, 3, "web")

@@ -106,8 +106,7 @@ def record_of_migrations(world):
 async def test_a_leader_with_nothing_to_do_writes_nothing_but_its_lease_nor_does_its_successor():
     async with replicas(CLOUD, busy=False) as several:
         first, other = (several.start(n, configuration=EVERYTHING) for n in ("first", "other"))
-        several.world.deploy("web", 2)
-        await several.world.until_bound(2, 10)
+        await several.world.bring_up("web", 2, within=10)
         several.world.api.create(NODES, EDGE)
         await several.world.until(lambda: several.world.placed() == {"e1": 2}, 120)
         await asyncio.sleep(30)
@@ -134,8 +133,7 @@ async def test_told_to_stop_it_hands_over_within_two_seconds(moment):
         assert first.ended is None
         spec = several.world.api.get(LEASES, LEASE.namespace, LEASE.name)["spec"]
         assert spec["leaseTransitions"] == 1
-        several.world.deploy("late", 3)
-        await several.world.until_bound(3, 5, "late")
+        await several.world.bring_up("late", 3, within=5)
         assert not several.ledger.wrong
 
 
@@ -192,8 +190,7 @@ async def moving(several, grace, configuration=CONFIGURATION):
     world = several.world
     first = several.start("first", configuration=configuration, grace=grace)
     await several.until_led_by(first, 5)
-    world.deploy("web", 2)
-    await world.until_bound(2, 5)
+    await world.bring_up("web", 2, within=5)
     await world.until(lambda: ready(world) == 2, 90)
     open_edge(world, SMALL_EDGE)
     await world.until(lambda: labelled(world), 20)
@@ -245,8 +242,7 @@ async def test_events_are_written_before_the_end():
 async def test_without_an_election_it_stops_in_the_same_way():
     async with replicas(LARGE_CLOUD, busy=False) as several:
         first = several.start("first", times=None)
-        several.world.deploy("web", 4)
-        await several.world.until_bound(4, 5)
+        await several.world.bring_up("web", 4, within=5)
         first.stopping.set()
         await several.world.until(lambda: first.over, 2)
         assert len(several.world.events("Scheduled")) == 4

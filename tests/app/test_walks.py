@@ -85,8 +85,7 @@ async def walking(settings, *nodes):
         runtime = world.new_runtime(world.connect())
         running = asyncio.create_task(runtime.run())
         await runtime.synced.wait()
-        world.deploy("first", 1)
-        await world.until_bound(1, 5)
+        await world.bring_up("first", 1, within=5)
         await asyncio.sleep(60)
         yield world, walk
         sys.setprofile(walk)

@@ -46,8 +46,7 @@ async def interrupted():
     async with migrating(LARGE_CLOUD, default_scheduler=True) as world:
         world.api.create(NAMESPACES, {"metadata": {"name": "kubedsm"}})
         async with world.scheduler():
-            world.deploy("web", 2)
-            await world.until_bound(2, 3)
+            await world.bring_up("web", 2, within=3)
             open_edge(world)
             await world.until(lambda: any(map(is_detached, world.pods())), 20)
         yield world
@@ -105,8 +104,7 @@ async def test_marks_of_users_stay(capsys):
     async with migrating(LARGE_CLOUD) as world:
         world.api.create(NAMESPACES, {"metadata": {"name": "kubedsm"}})
         async with world.scheduler():
-            world.deploy("web", 2)
-            await world.until_bound(2, 3)
+            await world.bring_up("web", 2, within=3)
             own = workload("own", 1, small_pod({"cpu": "1"}), labels={"kubedsm.io/tier": "cloud"})
             own["spec"]["template"]["metadata"]["annotations"] = {COST: "-100"}
             world.api.create(DEPLOYMENTS, own, namespace="default")

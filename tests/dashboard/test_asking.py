@@ -33,8 +33,7 @@ async def test_what_is_on_the_page_can_be_asked_about():
     async with watched() as (there, url), aiohttp.ClientSession() as session:
         world = there.world
         asker = Asker(session, url)
-        world.deploy("half", 2)
-        await world.until_bound(2, 10)
+        await world.bring_up("half", 2, within=10)
         pod = world.pods("half")[0]["metadata"]["name"]
         for question, begins in {
             f"pod=default/{pod}": f"default/{pod} is on",
@@ -69,8 +68,7 @@ async def test_of_many_that_ask_what_if_the_latest_goes_next(monkeypatch):
     async with watched() as (there, url), aiohttp.ClientSession() as session:
         world = there.world
         asker, begun, go_on = Asker(session, url), asyncio.Event(), asyncio.Event()
-        world.deploy("half", 1)
-        await world.until_bound(1, 10)
+        await world.bring_up("half", 1, within=10)
         think = InProcessPlanner.solve
 
         async def slowly(self, question, **how):
@@ -92,8 +90,7 @@ async def test_a_busy_scheduler_never_gives_half_an_answer(monkeypatch):
     async with watched() as (there, url), aiohttp.ClientSession() as session:
         world = there.world
         asker, interruptions = Asker(session, url), []
-        world.deploy("half", 1)
-        await world.until_bound(1, 10)
+        await world.bring_up("half", 1, within=10)
         think = InProcessPlanner.solve
         monkeypatch.setattr(questions, "PAUSE", 0.01)
 

@@ -96,8 +96,7 @@ def _without_moments(rows):
 async def test_what_was_there_before_is_seen_and_is_no_news():
     async with emulated(EDGE, CLOUD) as world:
         async with world.scheduler():
-            world.deploy("web", 2)
-            await world.until_bound(2, 5)
+            await world.bring_up("web", 2, within=5)
         viewer = Viewer(world)
         async with world.scheduler(listener=viewer.scene) as runtime:
             viewer.look()
@@ -153,8 +152,7 @@ async def test_what_is_wrong_with_a_node_is_told_worst_first_and_that_it_is_cord
 
 async def test_what_changes_for_all_workloads_at_once_is_seen_of_all():
     async with viewing(emulated(EDGE, CLOUD)) as (world, viewer):
-        world.deploy("web", 2)
-        await world.until_bound(2, 5)
+        await world.bring_up("web", 2, within=5)
         await asyncio.sleep(1)
         viewer.look()
         row = viewer["workloads"]["default/web"]
@@ -184,8 +182,7 @@ async def test_what_changes_for_all_workloads_at_once_is_seen_of_all():
 
 async def test_all_workloads_are_seen_again_after_the_clock_was_set_back():
     async with viewing(emulated(EDGE, CLOUD)) as (world, viewer):
-        world.deploy("web", 1)
-        await world.until_bound(1, 5)
+        await world.bring_up("web", 1, within=5)
         viewer.look()
         table, pods = WorkloadTable(), PodTable()
         reading = read(world.runtime, Leadership(), world.clock.wall())
@@ -294,8 +291,7 @@ async def test_pods_that_others_hold_back_say_who_does():
 
 async def test_room_that_is_being_made_is_shown_where_it_is():
     async with viewing(preempting(timing=SLOW_STOP)) as (world, viewer):
-        world.deploy("low", 2, terminationGracePeriodSeconds=20)
-        await world.until_bound(2, 5)
+        await world.bring_up("low", 2, within=5, terminationGracePeriodSeconds=20)
         await asyncio.sleep(1)
         urgent(world, "high")
         await asyncio.sleep(3)

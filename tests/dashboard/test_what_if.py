@@ -38,17 +38,19 @@ def running(name, workload, on):
 
 
 WEB = running("web-1", "web", "c1")
+LOGS_AND_WEB = (running("log-1", "log", "e1"), running("log-2", "log", "e1"), WEB)
 
 
-def known_cluster():
-    mirror = ClusterMirror(CONFIGURATION.scheduler_name, CONFIGURATION.tiers)
-    for name, tier, cpu in (("e1", Tier.EDGE, 2), ("c1", Tier.CLOUD, 9)):
+def known_cluster(configuration=CONFIGURATION, pods=LOGS_AND_WEB, *, edge=2, cloud=9):
+    """Return a cluster with a node of so many cores in each tier."""
+    mirror = ClusterMirror(configuration.scheduler_name, configuration.tiers)
+    for name, tier, cpu in (("e1", Tier.EDGE, edge), ("c1", Tier.CLOUD, cloud)):
         labels = {"nodetype": tier.value, "topology.kubernetes.io/zone": f"zone-{name}"}
         mirror.apply(NodeApplied(node(name, tier, cpu, labels=labels)))
-    for each in (running("log-1", "log", "e1"), running("log-2", "log", "e1"), WEB):
+    for each in pods:
         mirror.apply(PodApplied(each))
-    policy = CONFIGURATION.policy
-    return PlanningContext(mirror, (), lambda: CONFIGURATION, lambda: policy, FixedClock())
+    policy = configuration.policy
+    return PlanningContext(mirror, (), lambda: configuration, lambda: policy, FixedClock())
 
 
 def said(query, known=None):
@@ -241,14 +243,9 @@ ALL = ()
 
 def answer(*budgets, cloud=9, drained="e1", unread=""):
     """Answer what a drain would do to three pods on e1, with a cloud of so many cores."""
-    mirror = ClusterMirror(NO_TARGETS.scheduler_name, NO_TARGETS.tiers)
-    for name, tier, cpu in (("e1", Tier.EDGE, 3), ("c1", Tier.CLOUD, cloud)):
-        mirror.apply(NodeApplied(node(name, tier, cpu, labels={"nodetype": tier.value})))
-    for number in range(3):
-        made = pod(f"web-{number}", "web", resources(1), on="e1")
-        mirror.apply(PodApplied(attrs.evolve(made, phase="Running", ready=True)))
-    policy, snapshot = NO_TARGETS.policy, mirror.snapshot()
-    known = PlanningContext(mirror, (), lambda: NO_TARGETS, lambda: policy, FixedClock())
+    pods = [running(f"web-{number}", "web", "e1") for number in range(3)]
+    known = known_cluster(NO_TARGETS, pods, edge=3, cloud=cloud)
+    snapshot = known.mirror.snapshot()
     there, hypothesis = DrainBudgets(budgets, unread), Hypothesis(drained=frozenset({drained}))
     hypothesis = attrs.evolve(hypothesis, kept=there.list_kept(hypothesis, snapshot))
     found = WhatIfRequest(frozenset(), frozenset(), Quiet(), 2.0, hypothesis=hypothesis)
@@ -306,8 +303,7 @@ def test_budgets_that_cover_no_drained_pod_are_left_out():
 async def test_the_page_reads_the_budgets_of_a_drain(monkeypatch):
     async with watched() as (there, url), aiohttp.ClientSession() as session:
         world = there.world
-        world.deploy("half", 2)
-        await world.until_bound(2, 10)
+        await world.bring_up("half", 2, within=10)
         world.budget("half", "never", minAvailable=5)
 
         async def ask(change):

@@ -29,7 +29,7 @@ from plans.steps import StepKind, StepState
 from support.asked import lines_of, section
 from support.placement_instances import node, resources, snapshot
 from support.placement_instances import pod as made_pod
-from support.worlds import CLOUD, EDGE, emulated
+from support.worlds import CLOUD, EDGE, emulated, scheduled
 
 
 def links_of(answer):
@@ -53,18 +53,13 @@ CONFIGURATION = load(
 @asynccontextmanager
 async def swapped():
     """Of a cluster where two pods were swapped for two others."""
-    async with (
-        emulated(EDGE, CLOUD, configuration=CONFIGURATION) as world,
-        world.scheduler() as running,
-    ):
-        world.deploy("log", 4)
-        await world.until_bound(4, 10)
+    async with scheduled(emulated(EDGE, CLOUD, configuration=CONFIGURATION)) as world:
+        await world.bring_up("log", 4, within=10)
         await asyncio.sleep(5)
-        world.deploy("web", 2)
-        await world.until_bound(6, 10)
+        await world.bring_up("web", 2, within=10)
         await world.until(lambda: world.placed("web") == {"e1": 2}, 60)
         await asyncio.sleep(5)
-        yield running
+        yield world.runtime
 
 
 def explained(runtime, kind, name):
@@ -146,19 +141,16 @@ async def test_each_is_told_with_its_reason_first():
 
 async def test_a_surplus_at_the_edge_is_told_and_so_is_a_kind_without_a_target():
     configuration = load("services: {default/web: {qos: 0.3}}", "test")
-    async with (
-        emulated(EDGE, CLOUD, configuration=configuration) as world,
-        world.scheduler() as runtime,
-    ):
+    async with scheduled(emulated(EDGE, CLOUD, configuration=configuration)) as world:
         world.deploy("web", 3)
         run_job("etl", 1, 60)(world.cluster)
         await world.until_bound(4, 10)
-        [first, _] = lines_of(explained(runtime, "workload", "deployment/default/web"))
+        [first, _] = lines_of(explained(world.runtime, "workload", "deployment/default/web"))
         assert first == (
             "default/web has 3 of its 3 pods at the edge and targets 1 (30%): the QoS target is"
             " met, and the surplus of 2 pods stays until others need the capacity."
         )
-        assert lines_of(explained(runtime, "workload", "job/default/etl")) == [
+        assert lines_of(explained(world.runtime, "workload", "job/default/etl")) == [
             "default/etl has 0 of its 1 pod at the edge and targets 0 (0%): the QoS target is met.",
             (
                 "A Job targets no pods at the edge unless services says so: default/etl or Job is"
@@ -182,12 +174,9 @@ async def test_an_annotation_that_sets_a_target_is_named_with_its_limit():
 
 
 async def test_a_migration_in_progress_is_told_with_its_step():
-    async with (
-        emulated(EDGE, CLOUD, configuration=CONFIGURATION) as world,
-        world.scheduler() as runtime,
-    ):
-        world.deploy("log", 4)
-        await world.until_bound(4, 10)
+    async with scheduled(emulated(EDGE, CLOUD, configuration=CONFIGURATION)) as world:
+        runtime = world.runtime
+        await world.bring_up("log", 4, within=10)
         await asyncio.sleep(5)
         world.deploy("web", 1)
         record = runtime.decisions.record
@@ -230,14 +219,10 @@ async def test_what_keeps_the_missing_ones_away_is_told_of_each():
 async def test_a_pod_that_an_edge_node_would_accept_is_told_why_it_stays(text, why):
     """The suggestion names one of several equal pods, with its own reason."""
     configuration = load(f"{text}\nbatch: {{migrationWait: 0s}}", "test")
-    async with (
-        emulated(EDGE, CLOUD, configuration=configuration) as world,
-        world.scheduler() as runtime,
-    ):
-        world.deploy("log", 4)
-        await world.until_bound(4, 10)
-        world.deploy("web", 2)
-        await world.until_bound(6, 10)
+    async with scheduled(emulated(EDGE, CLOUD, configuration=configuration)) as world:
+        runtime = world.runtime
+        await world.bring_up("log", 4, within=10)
+        await world.bring_up("web", 2, within=10)
         world.scale("log", 1)
         await asyncio.sleep(5)
         snapshot = runtime.mirror.snapshot()
@@ -274,8 +259,7 @@ def about_pod(decisions, name):
 
 async def test_where_a_pod_is_is_told_with_its_reason_first():
     async with emulated(EDGE, CLOUD) as world, world.scheduler() as runtime:
-        world.deploy("web", 5)
-        await world.until_bound(5, 10)
+        await world.bring_up("web", 5, within=10)
         await world.until(lambda: all(pod["spec"].get("nodeName") for pod in world.pods()), 5)
         [edge, cloud] = (
             about_pod(runtime.decisions, named(runtime, "web", node)) for node in ("e1", "c1")
@@ -298,8 +282,7 @@ async def test_where_a_pod_is_is_told_with_its_reason_first():
 
 async def test_what_is_not_remembered_is_told_from_what_is_so_now():
     async with emulated(EDGE, CLOUD) as world, world.scheduler() as runtime:
-        world.deploy("web", 1)
-        await world.until_bound(1, 10)
+        await world.bring_up("web", 1, within=10)
         mirror, name = runtime.mirror, named(runtime, "web", "e1")
         await world.until(lambda: all(p.node_name for p in mirror.snapshot().pods.values()), 5)
         # A decision for another node is not what put it there.

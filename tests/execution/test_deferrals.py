@@ -33,7 +33,7 @@ from support.move_scenes import (
     settle_on_cloud,
 )
 from support.rights import ADMIN_TOKEN, Right, install
-from support.worlds import emulated
+from support.worlds import emulated, scheduled
 
 WEB, API = (Workload("default", "Deployment", name) for name in ("web", "api"))
 BASE = "suggester: {period: 10s}\n"
@@ -101,15 +101,12 @@ def test_a_window_is_known_to_end_within_ten_minutes(minute, closing):
 
 
 async def test_no_migration_begins_before_its_window_and_explain_says_when():
-    async with (
-        emulated(LARGE_CLOUD, configuration=load(WINDOW, "test")) as world,
-        world.scheduler() as runtime,
-    ):
+    async with scheduled(emulated(LARGE_CLOUD, configuration=load(WINDOW, "test"))) as world:
         await settle_on_cloud(world, "web", 2)
         open_edge(world)
         await asyncio.sleep(1)
         subject = Subject("workload", "default/web")
-        found = await runtime.explanations.explain(subject, leading=True)
+        found = await world.runtime.explanations.explain(subject, leading=True)
         why = "migrations are deferred until 2026-01-01 00:05 UTC: outside of its windows"
         assert found.facts.deferred == why
         kept_off = {row[2] for row in found.sections[0].table.rows}
@@ -122,10 +119,7 @@ async def test_no_migration_begins_before_its_window_and_explain_says_when():
 async def test_a_budget_is_spent_on_the_greatest_benefit_and_the_rest_waits():
     services = "services: {default/web: {weight: 1}, default/api: {weight: 5}}"
     text = f"{BASE}migration: {{{EAGER}, budget: {{clusterPerHour: 1}}}}\n{services}"
-    async with (
-        emulated(LARGE_CLOUD, configuration=load(text, "test")) as world,
-        world.scheduler() as runtime,
-    ):
+    async with scheduled(emulated(LARGE_CLOUD, configuration=load(text, "test"))) as world:
         for name in ("web", "api"):
             world.deploy(name, 1)
         await world.until_bound(2, 5)
@@ -135,7 +129,7 @@ async def test_a_budget_is_spent_on_the_greatest_benefit_and_the_rest_waits():
         await quiet(world)
         await asyncio.sleep(60)
         assert world.placed("web") == {"c1": 1}
-        (at,) = (at for _, at in runtime.manager.migrations.deferrals.begun)
+        (at,) = (at for _, at in world.runtime.manager.migrations.deferrals.begun)
         await asyncio.sleep(at + HOUR - world.clock.wall() - 1)
         assert world.placed("web") == {"c1": 1}
         await world.until(lambda: world.placed("web") == {"e1": 1}, 30)

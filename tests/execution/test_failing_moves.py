@@ -190,8 +190,7 @@ async def _delete_in_mid_migration(world, spec):
 async def test_a_pod_that_goes_in_the_turn_in_which_its_move_is_admitted():
     off = load("suggester: {mode: 'off'}", "test")
     async with emulated(CLOUD, configuration=off) as world, world.scheduler() as runtime:
-        world.deploy("web", 1)
-        await world.until_bound(1, 2)
+        await world.bring_up("web", 1, within=2)
         world.api.create(NODES, node("e1", "edge", "2", "8Gi"))
         await asyncio.sleep(2)
         [pod] = world.pods("web")

@@ -56,8 +56,7 @@ async def test_new_pods_cancel_a_group_whose_first_migration_is_being_checked():
 
 async def test_labels_follow_a_tier_to_and_fro_and_a_pod_taken_out_of_service_leaves_the_others():
     async with emulated(EDGE) as world, world.scheduler():
-        world.deploy("web", 2)
-        await world.until_bound(2, 5)
+        await world.bring_up("web", 2, within=5)
         await asyncio.sleep(6)
         for tier in ("cloud", "edge"):
             world.patch(NODES, "n1", {"metadata": {"labels": {TIER_LABEL: tier}}})
@@ -176,11 +175,9 @@ async def test_a_swap_of_two_full_nodes_goes_through_the_cloud(tied):
     off = load("suggester: {mode: 'off'}\nmigration: {drainDelay: 1s}", "test")
     edge = node("e1", "edge", "1", "4Gi")
     async with emulated(edge, configuration=off) as world, world.scheduler():
-        world.deploy("a", 1, **tie("e1"))
-        await world.until_bound(1, 3)
+        await world.bring_up("a", 1, within=3, **tie("e1"))
         world.api.create(NODES, node("e2", "edge", "1", "4Gi"))
-        world.deploy("b", 1, **tie("e2"))
-        await world.until_bound(2, 3)
+        await world.bring_up("b", 1, within=3, **tie("e2"))
         world.api.create(NODES, LARGE_CLOUD)
         await asyncio.sleep(2)
         [a], [b] = world.pods("a"), world.pods("b")

@@ -66,8 +66,7 @@ async def test_a_batch_is_noted_with_what_was_chosen_and_what_it_gained():
 
 async def test_nodes_are_explained_as_they_were_when_it_was_decided():
     async with emulated(EDGE, CLOUD) as world, world.scheduler():
-        world.deploy("web", 5)
-        await world.until_bound(5, 2)
+        await world.bring_up("web", 5, within=2)
         await asyncio.sleep(2)
         share = "edge share of default/web 0/5 -> 4/5, target 100%"
         messages = {e["message"].partition(": ")[2] for e in world.events("Scheduled")}
@@ -116,8 +115,7 @@ async def test_a_waiting_pod_is_explained_and_noted_once_however_often_it_is_tri
 async def test_of_what_is_not_kept_any_more_the_choice_is_still_known(monkeypatch):
     monkeypatch.setattr(record_module, "SNAPSHOTS", 1)
     async with emulated(EDGE, CLOUD) as world, world.scheduler():
-        world.deploy("web", 1)
-        await world.until_bound(1, 2)
+        await world.bring_up("web", 1, within=2)
         world.deploy("huge", 1, cpu="64")
         await asyncio.sleep(1)
         [pod] = world.pods("web")
@@ -155,8 +153,7 @@ async def test_pods_of_another_scheduler_or_nothing_was_decided_about_are_told_a
 
 async def test_a_move_is_noted_with_its_end_and_explains_the_replacement():
     async with emulated(CLOUD, configuration=MOVING) as world, world.scheduler():
-        world.deploy("web", 1)
-        await world.until_bound(1, 3)
+        await world.bring_up("web", 1, within=3)
         await asyncio.sleep(2)
         [old] = world.pods()
         world.api.create(NODES, EDGE)
@@ -195,8 +192,7 @@ async def test_moves_that_fail_or_are_only_proposed_say_so():
             "spec": {"selector": {"pod-template-hash": "x"}, "ports": [{"port": 80}]},
         }
         world.api.create(SERVICES, service, namespace="default")
-        world.deploy("web", 1)
-        await world.until_bound(1, 3)
+        await world.bring_up("web", 1, within=3)
         await asyncio.sleep(2)
         world.api.create(NODES, EDGE)
         await world.until(lambda: world.events("MigrationFailed"), 30)
@@ -205,8 +201,7 @@ async def test_moves_that_fail_or_are_only_proposed_say_so():
         assert "selects by pod-template-hash" in move.reason
     proposing = load("suggester: {period: 1s, mode: suggest}", "test")
     async with emulated(CLOUD, configuration=proposing) as world, world.scheduler():
-        world.deploy("web", 1)
-        await world.until_bound(1, 3)
+        await world.bring_up("web", 1, within=3)
         await asyncio.sleep(2)
         world.api.create(NODES, EDGE)
         await asyncio.sleep(30)
@@ -267,8 +262,7 @@ async def test_a_try_in_vain_replaces_the_last_one_and_nothing_else():
 
 async def test_a_decision_that_ran_out_of_time_says_so():
     async with emulated(EDGE, CLOUD) as world, world.scheduler():
-        world.deploy("web", 1)
-        await world.until_bound(1, 5)
+        await world.bring_up("web", 1, within=5)
         for late in (False, True):
             entry = attrs.evolve(newest(world), out_of_time=late)
             lines = ["".join(map(str, line)) for line in explain_decision(entry, None, []).lines]

@@ -237,8 +237,7 @@ async def test_both_tell_the_same_state_and_the_same_reasons():
                 assert viewer.status.get("edgeCpuFree", 0) == overview.facts.edge.cpu_free
                 return overview
 
-            world.deploy("web", 2)
-            await world.until_bound(2, 5)
+            await world.bring_up("web", 2, within=5)
             await asyncio.sleep(1)
             overview = await agree("healthy")
             process = overview.state.scheduler

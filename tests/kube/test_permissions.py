@@ -170,8 +170,7 @@ async def following():
 async def explaining():
     seen = Accesses()
     async with emulated(ONE_PLACE, configuration=QUIET, faults=seen) as world, world.scheduler():
-        world.deploy("web", 1)
-        await world.until_bound(1, 10)
+        await world.bring_up("web", 1, within=10)
         [pod] = map(decoding.pod, world.pods())
         explainer = Explainer(world.runtime.mirror.snapshot(), QUIET.policy)
         await client.facts_from_cluster(world.front, explainer, pod)

@@ -25,10 +25,8 @@ async def test_edge_share_promise_and_gap_of_each_workload():
         world,
         metered,
     ):
-        world.deploy("web", 4)
-        await world.until_bound(4, 2)
-        world.deploy("db", 1)
-        await world.until_bound(5, 2)
+        await world.bring_up("web", 4, within=2)
+        await world.bring_up("db", 1, within=2)
         await asyncio.sleep(0.5)
         assert metered("kubedsm_workload_edge_share", **WEB) == 0.5
         assert metered("kubedsm_workload_promised_edge_share", **WEB) == 0.5
@@ -72,8 +70,7 @@ async def test_pods_are_pending_by_queue_and_the_edge_has_room_that_no_pod_can_u
         tiers = [metered("kubedsm_nodes", tier=t) for t in ("edge", "cloud", "none")]
         assert tiers == [1, 1, 1]
         assert metered("kubedsm_edge_fragmentation") == pytest.approx(0.9)
-        world.deploy("web", 1, cpu="2", memory="4Gi")
-        await world.until_bound(1, 2)
+        await world.bring_up("web", 1, within=2, cpu="2", memory="4Gi")
         assert metered("kubedsm_edge_fragmentation") == pytest.approx(1 - 0.5 * 0.5)
 
 
@@ -150,8 +147,7 @@ async def test_events_that_could_not_be_written_are_counted():
         lambda r: r.method == "POST" and r.path.endswith("/events"), OUTCOMES["unreachable"]
     )
     async with metering(emulated(EDGE, CLOUD), faults) as (world, metered):
-        world.deploy("web", 2)
-        await world.until_bound(2, 2)
+        await world.bring_up("web", 2, within=2)
         await asyncio.sleep(1)
         assert metered("kubedsm_events_lost_total") == 2
 

@@ -175,8 +175,7 @@ async def test_moves_that_are_only_proposed_or_give_way_are_no_migrations():
         await asyncio.sleep(1)
         assert metered("kubedsm_migrations_in_progress") == 1
         assert metered("kubedsm_detached_pods") == 1
-        world.deploy("c", 1)
-        await world.until_bound(1, 5, "c")
+        await world.bring_up("c", 1, within=5)
         assert metered(MIGRATIONS, kind="cloud_to_edge", result="dropped") == 1
         await quiet(world)
         assert metered(MIGRATIONS, kind="cloud_to_edge", result="completed") >= 1
@@ -188,8 +187,7 @@ async def test_requests_are_counted_by_method_and_code_and_errors_by_verb():
         requests, host = "rest_client_requests_total", "server:443"
         await world.runtime.synced.wait()
         assert metered(requests, method="GET", code="200", host=host) >= 7
-        world.deploy("web", 1)
-        await world.until_bound(1, 5)
+        await world.bring_up("web", 1, within=5)
         await asyncio.sleep(0.5)
         assert metered(requests, method="POST", code="<error>", host=host) == 1
         assert metered(requests, method="POST", code="201") >= 1

@@ -27,8 +27,7 @@ async def test_new_pods_do_not_wait_for_moves_that_are_thought_about():
         planner = slow(runtime, 30.0)
         open_edge(world, SMALL_EDGE)
         await world.until(lambda: planner.asked, 30)
-        world.deploy("api", 1)
-        await world.until_bound(1, 2, "api")
+        await world.bring_up("api", 1, within=2)
 
 
 async def overtaken(world, runtime, happens):

@@ -18,7 +18,7 @@ from kubedsm_lab.emulator.api.resources import NODES
 from kubedsm_lab.replay.virtual_time import VirtualClock
 from support.rule_instances import pod, zoned
 from support.tenants import moved, served
-from support.worlds import CLOUD, EDGE, emulated
+from support.worlds import CLOUD, EDGE, emulated, scheduled
 
 BUSY = load("suggester: {period: 1s}\nmigration: {cooldown: 1s, drainDelay: 1s}", "test")
 
@@ -54,10 +54,7 @@ def expected(caught):
 
 
 async def test_a_decision_that_fails_puts_off_only_the_pods_it_fails_for(caught):
-    async with (
-        emulated(EDGE, CLOUD) as world,
-        world.scheduler(policy=Policy("odd", Configuration())),
-    ):
+    async with scheduled(emulated(EDGE, CLOUD), policy=Policy("odd", Configuration())) as world:
         for app in ("a", "odd", "b"):
             world.deploy(app, 2)
         await world.until_bound(4, 1)
@@ -73,8 +70,7 @@ async def test_a_decision_that_fails_puts_off_only_the_pods_it_fails_for(caught)
 async def test_suggestions_that_fail_keep_no_batch_waiting_and_are_tried_again(caught):
     policy = Policy("nobody", BUSY)
     async with emulated(CLOUD, configuration=BUSY) as world, world.scheduler(policy=policy):
-        world.deploy("web", 1)
-        await world.until_bound(1, 2)
+        await world.bring_up("web", 1, within=2)
         policy._odd = "web"
         await served(world)
         await asyncio.sleep(60)
@@ -100,8 +96,7 @@ async def test_a_step_that_fails_takes_its_own_move_back_and_no_other(step, caug
     for name in {"restore": ("restore", "evict")}.get(step, (step,)):
         monkeypatch.setattr(MigrationCalls, name, failing(getattr(MigrationCalls, name)))
     async with emulated(CLOUD, configuration=BUSY) as world, world.scheduler() as runtime:
-        world.deploy("web", 1)
-        await world.until_bound(1, 2)
+        await world.bring_up("web", 1, within=2)
         await asyncio.sleep(2)
         world.api.create(NODES, EDGE)
         if step != "check":

@@ -16,15 +16,14 @@ from kubedsm_lab.emulator.emulated_cluster import Timing
 from kubedsm_lab.emulator.paper import node
 from kubedsm_lab.replay.virtual_time import VirtualClock
 from support.move_scenes import ReadyPods, migrating, open_edge, quiet
-from support.worlds import CLOUD, emulated
+from support.worlds import CLOUD, emulated, scheduled
 
 E1, E2 = (node(name, "edge", "4", "8Gi") for name in ("e1", "e2"))
 C1, C2 = (node(name, "cloud", "20", "40Gi") for name in ("c1", "c2"))
 
 
 async def settle(world, app, replicas, seconds=3):
-    world.deploy(app, replicas)
-    await world.until_bound(replicas, seconds, app)
+    await world.bring_up(app, replicas, within=seconds)
     await asyncio.sleep(2)
 
 
@@ -148,15 +147,10 @@ async def test_a_move_that_does_not_pay_yet_is_made_once_its_workload_has_been_q
 async def test_nothing_is_moved_while_pods_are_about_to_start(mode):
     # One pod is at once where room comes free; the others start, and may need that room more.
     slow = Timing(start_delay=6.0, stop_delay=0.5)
-    async with (
-        emulated(CLOUD, configuration=at_price("10s"), timing=slow) as world,
-        world.scheduler(),
-    ):
-        world.deploy("old", 1)
-        await world.until_bound(1, 3)
+    async with scheduled(emulated(CLOUD, configuration=at_price("10s"), timing=slow)) as world:
+        await world.bring_up("old", 1, within=3)
         await asyncio.sleep(20)
-        world.deploy("new", 1)
-        await world.until_bound(2, 3)
+        await world.bring_up("new", 1, within=3)
         open_edge(world, TWO)
         await asyncio.sleep(4)
         assert world.placed() == {"c1": 2}
@@ -168,18 +162,14 @@ async def test_nothing_is_moved_while_pods_are_about_to_start(mode):
 
 async def replaced(world):
     """A pod that leaves the only place on the edge at the moment in which another comes."""
-    world.deploy("old", 1)
-    await world.until_bound(1, 3)
+    await world.bring_up("old", 1, within=3)
     await asyncio.sleep(3)
     world.scale("old", 0)
     world.deploy("new", 1)
 
 
 async def test_a_new_pod_waits_for_room_that_is_being_left():
-    async with (
-        emulated(ONE, CLOUD, configuration=at_price("20s"), timing=SLOW) as world,
-        world.scheduler(),
-    ):
+    async with scheduled(emulated(ONE, CLOUD, configuration=at_price("20s"), timing=SLOW)) as world:
         await replaced(world)
         await asyncio.sleep(0.5)
         assert world.placed("new") == {None: 1}
@@ -191,10 +181,7 @@ async def test_a_new_pod_waits_for_room_that_is_being_left():
 async def test_it_waits_no_longer_than_it_may(wait):
     slow = Timing(start_delay=0.5, stop_delay=5.0)
     configuration = at_price("20s", edgeWait=wait)
-    async with (
-        emulated(ONE, CLOUD, configuration=configuration, timing=slow) as world,
-        world.scheduler(),
-    ):
+    async with scheduled(emulated(ONE, CLOUD, configuration=configuration, timing=slow)) as world:
         await replaced(world)
         await asyncio.sleep(0.3)
         assert world.placed("new") == ({"c1": 1} if wait == "0s" else {None: 1})

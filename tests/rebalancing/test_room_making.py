@@ -13,6 +13,7 @@ from support.move_scenes import ReadyPods, When, becomes_unready, is_bound, is_d
 from support.packings import APPLY, half_full, in_pieces, large, placed, settled
 from support.preemptions import HIGH, Evictions
 from support.slow_planning import slow_migrations
+from support.worlds import scheduled
 
 #: so that there is time for something else to happen
 SLOW = Timing(start_delay=5.0, stop_delay=5.0)
@@ -123,10 +124,7 @@ async def test_a_bind_that_is_under_way_then_is_waited_for():
 @pytest.mark.parametrize("preemption", ["disabled", "enabled"])
 async def test_the_room_is_held_for_the_pod_that_it_is_made_for(preemption):
     configuration = attrs.evolve(APPLY, preemption=preemption)
-    async with (
-        in_pieces(configuration=configuration, timing=SLOW) as world,
-        world.scheduler(),
-    ):
+    async with scheduled(in_pieces(configuration=configuration, timing=SLOW)) as world:
         await half_full(world)
         await asyncio.sleep(5)
         large(world)
@@ -155,12 +153,8 @@ async def test_room_is_not_held_against_a_pod_that_matters_more():
 async def two_moves():
     """Two pods have to go for one that waits, one after the other; the first is on its way."""
     one_by_one = attrs.evolve(APPLY, migration=attrs.evolve(APPLY.migration, max_concurrent=1))
-    async with (
-        in_pieces(configuration=one_by_one, nodes=3, timing=SLOW) as world,
-        world.scheduler(),
-    ):
-        world.deploy("web", 6, cpu="1")
-        await world.until_bound(6, 3)
+    async with scheduled(in_pieces(configuration=one_by_one, nodes=3, timing=SLOW)) as world:
+        await world.bring_up("web", 6, within=3, cpu="1")
         await asyncio.sleep(8)
         assert sorted(world.placed("web").values()) == [2, 2, 2]
         world.deploy("large", 1, cpu="4")
@@ -243,10 +237,7 @@ async def test_pods_of_lower_priority_go_for_others_only_by_leave_of_their_budge
     """One of 3 is evicted from a node, one of 2 goes there, and one of 3 gets its room."""
     evicting = attrs.evolve(APPLY, optimiser=attrs.evolve(APPLY.optimiser, allow_evictions=True))
     calls = Evictions()
-    async with (
-        in_pieces(configuration=evicting, faults=calls) as world,
-        world.scheduler(),
-    ):
+    async with scheduled(in_pieces(configuration=evicting, faults=calls)) as world:
         world.deploy("web", 1, cpu="2", priorityClassName=HIGH)
         world.deploy("low", 1, cpu="3")
         await world.until_bound(2, 3)
@@ -276,8 +267,7 @@ async def test_what_comes_in_place_of_an_evicted_pod_does_not_get_its_room():
     evicting = attrs.evolve(APPLY, optimiser=attrs.evolve(APPLY.optimiser, allow_evictions=True))
     async with in_pieces(configuration=evicting, nodes=3) as world, world.scheduler():
         await half_full(world, 3, priorityClassName=HIGH)
-        world.deploy("low", 2, cpu="1250m")
-        await world.until_bound(2, 3, "low")
+        await world.bring_up("low", 2, within=3, cpu="1250m")
         await asyncio.sleep(2)
         ready = ReadyPods(world, "web").watch()
         with capture_logs() as logs:

@@ -102,8 +102,7 @@ async def test_nothing_is_suggested_while_room_is_being_made_by_preemption():
         policy = Slow(world.clock, 0.0)
         world.clock = policy._clock = LateClock()
         async with world.scheduler(policy=policy):
-            world.deploy("low", 2, terminationGracePeriodSeconds=30)
-            await world.until_bound(2, 3)
+            await world.bring_up("low", 2, within=3, terminationGracePeriodSeconds=30)
             await restless(world, 3)
             assert policy.asked_at
             world.deploy("urgent", 1, priorityClassName="system-cluster-critical")
@@ -144,8 +143,7 @@ def waiting_plan(plan, *pods):
 @asynccontextmanager
 async def three_pods():
     async with emulated(CLOUD) as world, world.scheduler() as runtime:
-        world.deploy("web", 3)
-        await world.until_bound(3, 2)
+        await world.bring_up("web", 3, within=2)
         yield runtime.manager, [pod["metadata"]["uid"] for pod in world.pods("web")]
 
 

@@ -26,7 +26,7 @@ from kubedsm_lab.replay.sightings import READERS
 from loadgen.arrivals import Arrival
 from loadgen.measures import Outcome, RequestRecorder
 from support.move_scenes import CONFIGURATION, LARGE_CLOUD, SMALL_EDGE, open_edge, quiet
-from support.worlds import emulated
+from support.worlds import emulated, scheduled
 
 SERVICES = ("web", "shop")
 RECREATE = load(
@@ -151,10 +151,7 @@ PLAN = Plan(30.0)
 
 @asynccontextmanager
 async def settled():
-    async with (
-        emulated(LARGE_CLOUD, SMALL_EDGE, configuration=CONFIGURATION) as world,
-        world.scheduler(),
-    ):
+    async with scheduled(emulated(LARGE_CLOUD, SMALL_EDGE, configuration=CONFIGURATION)) as world:
         world.deploy("web", 3)
         world.deploy("shop", 1)
         await world.until_bound(4, 5)

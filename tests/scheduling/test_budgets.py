@@ -48,8 +48,7 @@ async def test_pods_beyond_what_one_batch_decides_on_are_decided_on_later(monkey
     monkeypatch.setattr(immediate, "MOST_RULED", 1)
     policy = Observed(hasty=True)
     async with emulated(EDGE, CLOUD) as world, world.scheduler(policy=policy):
-        world.deploy("web", 5, **SPREAD)
-        await world.until_bound(5, 30)
+        await world.bring_up("web", 5, within=30, **SPREAD)
         assert policy.late >= 4
         assert not world.events("FailedScheduling")
 
@@ -58,8 +57,7 @@ async def test_pods_beyond_what_one_batch_decides_on_are_decided_on_later(monkey
 async def test_time_for_a_decision_is_what_is_configured(which):
     policy = Observed()
     async with emulated(EDGE, CLOUD) as world, world.scheduler(policy=policy):
-        world.deploy("web", 5)
-        await world.until_bound(5, 2)
+        await world.bring_up("web", 5, within=2)
         deadline = policy.deadlines[0]
         budget = CONFIGURATION.batch.budget
         if which == "suggester":

@@ -44,8 +44,7 @@ def looked_at(runtime):
 
 async def placed_in_turn(world, *names):
     for name in names:
-        world.deploy(name, 1)
-        await world.until_bound(1, 5, name)
+        await world.bring_up(name, 1, within=5)
 
 
 async def test_each_batch_goes_on_where_the_last_one_looked():

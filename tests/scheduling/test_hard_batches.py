@@ -220,8 +220,7 @@ async def test_room_that_is_being_left_is_waited_for():
     configuration = load('{suggester: {mode: "off"}, batch: {edgeWait: 20s}}', "test")
     there = clouded(ROOM_FOR_ONE, CLOUD, configuration=configuration)
     async with there as world, world.scheduler() as runtime:
-        world.deploy("old", 1, terminationGracePeriodSeconds=10)
-        await world.until_bound(1, 5)
+        await world.bring_up("old", 1, within=5, terminationGracePeriodSeconds=10)
         await asyncio.sleep(2)
         planner = slow_batches(runtime, THOUGHT)
         world.scale("old", 0)

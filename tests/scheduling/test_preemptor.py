@@ -235,8 +235,7 @@ async def test_a_pod_bound_while_victims_are_chosen_is_not_counted_as_waiting():
     large = [node(name, "edge", "4", "8Gi") for name in ("e1", "e2")]
     async with preempting(*large, timing=SLOW_STOP) as world, world.scheduler():
         world.api.create(PRIORITY_CLASSES, {"metadata": {"name": "dear"}, "value": 1000})
-        world.deploy("dear", 1, cpu="4", priorityClassName="dear")
-        await world.until_bound(1, 3, "dear")
+        await world.bring_up("dear", 1, within=3, cpu="4", priorityClassName="dear")
         await filled(world, 2, cpu="2", terminationGracePeriodSeconds=20)
         urgent(world, cpu="2")
         await world.until(lambda: world.events("Preempted"), 5)

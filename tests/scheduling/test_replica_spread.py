@@ -10,7 +10,7 @@ from kubedsm.scheduling.scheduling_cycle import Scheduler
 from kubedsm_lab.emulator.paper import node
 from support.drawing import drawn_cases
 from support.slow_planning import hard, slow_batches
-from support.worlds import CLOUD, emulated
+from support.worlds import CLOUD, emulated, scheduled
 
 
 def overrun_at_random(monkeypatch, runtime, rng):
@@ -85,11 +85,8 @@ async def test_a_pod_waits_for_the_placement_of_pods_that_its_preferences_count(
 ):
     """The preference is that of the pod which is planned, or of the pod which comes meanwhile."""
     hard(monkeypatch)
-    async with (
-        emulated(*EDGES, CLOUD, configuration=OFF, paced=True) as world,
-        world.scheduler() as runtime,
-    ):
-        planner = slow_batches(runtime, 1.0)
+    async with scheduled(emulated(*EDGES, CLOUD, configuration=OFF, paced=True)) as world:
+        planner = slow_batches(world.runtime, 1.0)
         for name in ("hard", "easy"):
             preference = {rule: SOFT_RULES[rule]} if name == owner else {}
             world.create_pod(name, labels={"tier": "web"}, **preference)

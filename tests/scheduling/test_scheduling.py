@@ -18,8 +18,7 @@ from support.worlds import CLOUD, EDGE, emulated, node
 
 async def test_a_burst_fills_the_edge_and_pods_carry_tier_and_deletion_cost_and_get_an_event():
     async with emulated(EDGE, CLOUD) as world, world.scheduler():
-        world.deploy("web", 6)
-        await world.until_bound(6, 2)
+        await world.bring_up("web", 6, within=2)
         assert world.placed() == {"e1": 4, "c1": 2}
         await asyncio.sleep(1)
         costs = {}
@@ -107,8 +106,7 @@ async def test_the_line_of_a_batch_counts_what_was_seen_bound_and_names_it_for_t
     refused = AtRequest(is_bind, lambda: None, n=2, fault=OUTCOMES["403"])
     with capture_logs() as logs:
         async with emulated(EDGE, CLOUD) as world, world.scheduler(refused):
-            world.deploy("web", 3)
-            await world.until_bound(3, 10)
+            await world.bring_up("web", 3, within=10)
             await asyncio.sleep(1)
             assert world.runtime.summary()["bound"] == 3
     first, second = lines(logs)

@@ -207,11 +207,9 @@ async def test_new_pods_go_to_a_site_that_is_not_steady_only_if_nothing_else_tak
         world.cluster.reconnect(*NORTH)
         await asyncio.sleep(5.0)
         assert (count("cut"), count("unsteady")) == (0, 1)
-        world.deploy("web", 4)
-        await world.until_bound(4, 5)
+        await world.bring_up("web", 4, within=5)
         assert where(world) == {"s": 2, "c": 2}
-        world.deploy("more", 3)
-        await world.until_bound(7, 5)
+        await world.bring_up("more", 3, within=5)
         assert where(world, "more") == {"c": 1, "n": 2}
         # Nor is anything moved there before.
         world.scale("more", 0)

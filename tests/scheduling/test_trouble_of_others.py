@@ -70,10 +70,8 @@ async def test_hanging_evictions_of_one_tenant_delay_preemption_for_another_once
     nodes = [pool(f"a{number}", "1") for number in range(6)]
     hanging = webhook("eviction", "/theirs-")
     async with preempting(*nodes, pool("b", "1")) as world, world.scheduler(faults=hanging):
-        world.deploy("ours", 1, nodeSelector={"pool": "b"})
-        await world.until_bound(1, 3)
-        world.deploy("theirs", 6)
-        await world.until_bound(7, 3)
+        await world.bring_up("ours", 1, within=3, nodeSelector={"pool": "b"})
+        await world.bring_up("theirs", 6, within=3)
         await asyncio.sleep(2)
         urgent(world, "other", 1, priorities[0], affinity=anywhere_but("b"))
         await asyncio.sleep(1)
@@ -90,8 +88,7 @@ async def test_a_victim_that_never_stops_stops_no_migrations():
     nodes = LARGE_CLOUD, pool("b", "2")
     async with emulated(*nodes, configuration=configuration) as world, world.scheduler():
         await settle_on_cloud(world, "web", 1)
-        world.deploy("low", 2, nodeSelector={"pool": "b"})
-        await world.until_bound(3, 3)
+        await world.bring_up("low", 2, within=3, nodeSelector={"pool": "b"})
         await asyncio.sleep(2)
         for pod in world.pods("low"):
             world.patch(PODS, pod["metadata"]["name"], STUCK)

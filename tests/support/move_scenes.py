@@ -88,8 +88,7 @@ async def at_rest(world, seconds=60):
 
 async def settle_on_cloud(world, app, replicas, seconds=3, **pod_spec):
     """Deploy an app in the cloud and wait until its pods are settled."""
-    world.deploy(app, replicas, **pod_spec)
-    await world.until_bound(replicas, seconds)
+    await world.bring_up(app, replicas, within=seconds, **pod_spec)
     await asyncio.sleep(2)
 
 

@@ -25,8 +25,7 @@ def in_pieces(*, tier="cloud", configuration=APPLY, nodes=2, **world):
 
 async def half_full(world, pods=2, **pod_spec):
     """Deploy pods of 2 cores, each on its own node."""
-    world.deploy("web", pods, cpu="2", **pod_spec)
-    await world.until_bound(pods, 3)
+    await world.bring_up("web", pods, within=3, cpu="2", **pod_spec)
     await asyncio.sleep(2)
     assert sorted(world.placed("web").values()) == [1] * pods
 

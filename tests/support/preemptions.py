@@ -57,8 +57,7 @@ class Evictions(Faults):
 
 async def filled(world, replicas=2, **more):
     """Fill the cluster with running low-priority pods; return their names."""
-    world.deploy("low", replicas, **more)
-    await world.until_bound(replicas, 3, "low")
+    await world.bring_up("low", replicas, within=3, **more)
     await asyncio.sleep(1)
     return {pod["metadata"]["name"] for pod in world.pods("low")}
 

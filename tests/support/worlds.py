@@ -177,6 +177,11 @@ class World(ApiObjects):
     async def until_bound(self, count, seconds, app=None):
         await self.until(lambda: self.bound(app) == count, seconds)
 
+    async def bring_up(self, name, replicas, *, within, **deployed):
+        """Deploy an app, and wait until all of its pods are bound."""
+        self.deploy(name, replicas, **deployed)
+        await self.until_bound(replicas, within, name)
+
 
 @asynccontextmanager
 async def emulated(
@@ -205,6 +210,13 @@ async def emulated(
         there = World(cluster, clock, Invariants(cluster.api), Witness(cluster.api), **world)
         yield there
         assert not there.invariants.wrong
+
+
+@asynccontextmanager
+async def scheduled(there, **how):
+    """Run the world with a scheduler."""
+    async with there as world, world.scheduler(**how):
+        yield world
 
 
 EDGE, CLOUD = node("e1", "edge", "4", "8Gi"), node("c1", "cloud", "20", "40Gi")
