@@ -108,6 +108,11 @@ def test_no_command_loads_what_is_not_installed_with_it_or_may_never_be_used():
     assert loaded(everything, others) == []
 
 
+def test_nothing_is_loaded_to_draw_with_or_to_ask_a_cluster_before_that_is_done():
+    commands = "import kubedsm.cli.execution, kubedsm_lab.replay.command"
+    assert loaded(commands, {"kubernetes_asyncio", "matplotlib"}) == []
+
+
 def test_prometheus_client_needs_nothing_that_the_image_is_without():
     client = "import prometheus_api_client.prometheus_connect"
     left_out = {"dateparser", "pytz", "regex", "tzlocal"}  # see Dockerfile

@@ -19,12 +19,6 @@ def status(world, name="web"):
     )
 
 
-async def running(world, replicas):
-    world.schedule_always()
-    world.deployment("web", replicas=replicas)
-    await world.pass_time(1.0)
-
-
 @pytest.mark.parametrize(
     ("spec", "expected"),
     [
@@ -39,7 +33,7 @@ async def running(world, replicas):
 )
 async def test_what_a_budget_allows(spec, expected):
     async with emulated() as world:
-        await running(world, 4)
+        await world.bring_up(4)
         budget(world, **spec)
         await world.pass_time()
         assert status(world) == expected
@@ -51,7 +45,7 @@ async def test_what_a_budget_allows(spec, expected):
 
 async def test_tenants_are_warned_of_pods_without_a_controller():
     async with emulated() as world:
-        await running(world, 2)
+        await world.bring_up(2)
         budget(world, maxUnavailable=1)
         await world.pass_time(1.0)
         assert world.api.list(EVENTS, NS) == []

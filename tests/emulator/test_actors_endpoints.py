@@ -47,10 +47,8 @@ async def test_a_terminating_pod_is_no_endpoint():
 
 async def test_a_detached_pod_is_still_served():
     async with emulated() as world:
-        world.schedule_always()
         service(world)
-        world.deployment("web", replicas=2)
-        await world.pass_time(1.0)
+        await world.bring_up(2)
         name = world.pods("web")[0]["metadata"]["name"]
         world.patch(PODS, name, {"metadata": {"labels": {"pod-template-hash": None}}})
         await world.pass_time(1.0)

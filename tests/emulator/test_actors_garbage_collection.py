@@ -12,16 +12,9 @@ from kubedsm_lab.emulator.api.resources import (
 from support.actor_world import NS, emulated, labelled_workload
 
 
-async def running_deployment(world):
-    world.schedule_always()
-    world.deployment("web", replicas=2)
-    await world.pass_time(1.0)
-    assert len(world.running("web")) == 2
-
-
 async def test_foreground_deletes_the_owner_last():
     async with emulated(stop_delay=1.0) as world:
-        await running_deployment(world)
+        await world.bring_up(2)
         world.api.delete(DEPLOYMENTS, NS, "web", propagation="Foreground")
         await world.pass_time(0.5)
         assert world.names(DEPLOYMENTS) == ["web"]

@@ -73,9 +73,7 @@ async def test_it_stays_between_min_and_max(rate, expected, reason):
 async def test_scaling_down_waits_for_the_highest_recommendation_to_age():
     load = Load(web=40.0)
     async with emulated(metrics=load) as world:
-        world.schedule_always()
-        world.deployment("web", replicas=8)
-        await world.pass_time(1.0)
+        await world.bring_up(8)
         autoscaler(world, behavior=free(window=60))
         await world.pass_time(1.0)
         load.rates["web"] = 10.0
@@ -101,9 +99,7 @@ async def test_by_default_it_grows_by_four_pods_or_doubles_a_period():
 
 async def test_a_detached_pod_does_not_change_what_is_wanted():
     async with emulated(metrics=Load(web=15.0)) as world:
-        world.schedule_always()
-        world.deployment("web", replicas=3)
-        await world.pass_time(1.0)
+        await world.bring_up(3)
         autoscaler(world, behavior=free())
         await world.pass_time(1.0)
         pod = world.pods("web")[0]

@@ -26,12 +26,6 @@ ONE_CONTEXT = b"current-context: y\ncontexts: [{name: y, context: {cluster: c}}]
 ONE_USER = ONE_CONTEXT.replace(b"cluster: c", b"cluster: c, user: u")
 
 
-def test_a_command_that_asks_no_cluster_does_not_wait_for_kubernetes_asyncio():
-    loaded = "import sys, kubedsm.cli.execution; print('kubernetes_asyncio' in sys.modules)"
-    done = subprocess.run([sys.executable, "-c", loaded], capture_output=True, check=True)
-    assert done.stdout == b"False\n"
-
-
 @pytest.mark.parametrize(
     ("content", "told"),
     [

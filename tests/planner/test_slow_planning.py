@@ -5,10 +5,10 @@ import asyncio
 import pytest
 from structlog.testing import capture_logs
 
-from kubedsm_lab.emulator.api.resources import NODES, PODS
+from kubedsm_lab.emulator.api.resources import PODS
 from support.move_scenes import LARGE_CLOUD, SMALL_EDGE, migrating, open_edge, settle_on_cloud
 from support.preemptions import Evictions, filled, preempting, urgent
-from support.slow_planning import SlowPlanner
+from support.slow_planning import SlowPlanner, cordon_target, pause, switch_off
 
 
 def slow(runtime, seconds, **more):
@@ -48,19 +48,6 @@ async def overtaken(world, runtime, happens):
         await world.until(lambda: [x for x in logs if x["event"] == "suggestion overtaken"], 60)
     assert found
     return [line["event"] for line in logs]
-
-
-def cordon_target(world, move):
-    cordoned = {"spec": {"unschedulable": True}}
-    world.patch(NODES, move.target, cordoned)
-
-
-def pause(world, _):
-    world.runtime.migrator.paused = lambda: True
-
-
-def switch_off(world, _):
-    world.runtime.configuration.replace("{suggester: {mode: 'off'}}", "test", 0.0)
 
 
 @pytest.mark.parametrize("happens", [cordon_target, pause, switch_off])

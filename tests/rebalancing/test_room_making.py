@@ -7,12 +7,12 @@ import attrs
 import pytest
 from structlog.testing import capture_logs
 
-from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, NODES, PODS
+from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, PODS
 from kubedsm_lab.emulator.emulated_cluster import Timing
 from support.move_scenes import ReadyPods, When, becomes_unready, is_bound, is_detached, is_ready
 from support.packings import APPLY, half_full, in_pieces, large, placed, settled
 from support.preemptions import HIGH, Evictions
-from support.slow_planning import slow_migrations
+from support.slow_planning import cordon_target, pause, slow_migrations, switch_off
 from support.worlds import scheduled
 
 #: so that there is time for something else to happen
@@ -67,26 +67,13 @@ def take_room(world, found):
     world.deploy("quick", 1, nodeSelector=where)
 
 
-def cordon_target(world, found):
-    cordoned = {"spec": {"unschedulable": True}}
-    world.patch(NODES, found.moves[0].target, cordoned)
-
-
-def pause(world, found):
-    world.runtime.migrator.paused = lambda: True
-
-
-def switch_off(world, found):
-    world.runtime.configuration.replace("suggester: {mode: off}", "test", 0.0)
-
-
 #: what happens while the packing is solved, and makes its answer stale
 MEANWHILE = {
     "pod to move gone": lambda world, found: world.api.delete(
         PODS, "default", found.moves[0].pod.name
     ),
     "pending pod gone": lambda world, found: world.api.delete(DEPLOYMENTS, "default", "large"),
-    "target cordoned": cordon_target,
+    "target cordoned": lambda world, found: cordon_target(world, found.moves[0]),
     "capacity taken": take_room,
     "migrations paused": pause,
     "switched off": switch_off,

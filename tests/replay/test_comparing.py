@@ -1,7 +1,5 @@
 """Results of several recordings side by side: looks, pictures, and what a page explains."""
 
-import subprocess
-import sys
 from xml.etree import ElementTree as ET
 
 import orjson
@@ -151,11 +149,6 @@ def test_a_page_shows_tables_that_scroll_and_no_comment():
     assert shown.count('<div class="scroll"><table>') == 2
     assert "how &lt;long&gt;" in shown
     assert "not run" not in render_page("P", "a\n\n<!-- not run: why -->\n```sh\nb\n```\n")
-
-
-def test_nothing_is_imported_to_draw_with_until_something_is_drawn():
-    code = "import sys, kubedsm_lab.replay.command; sys.exit('matplotlib' in sys.modules)"
-    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_nobody_looks_like_another_and_everybody_looks_the_same_everywhere():

@@ -31,6 +31,7 @@ from loadgen.generators import normal, serve_replicas
 from loadgen.scenario import dumps
 from support import command_line, processes
 from support.answering_cluster import AnsweringCluster
+from support.forked import Forked
 
 #: three cycles of half a minute
 SHORT = normal(1.5, 0.4, seed=3, cycles=3, cycle_seconds=30)
@@ -130,21 +131,28 @@ def runs_still(pid):
         return False
 
 
-#: next to this no process is forked
-THREAD = "threading.Thread(target=time.sleep, args=(60,), daemon=True).start()"
+#: next to the thread no process is forked
+BESIDE_A_THREAD = """
+import threading, time
+from kubedsm_lab.replay.runner import spread
+threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
+list(spread(time.sleep, [60, 60], 2))
+"""
+#: two workers each
+RUNS = {
+    "forked": lambda: Forked(("replay", "1.5-.4", "--seeds", 20, "--jobs", 2)),
+    "spawned": lambda: subprocess.Popen([sys.executable, "-c", BESIDE_A_THREAD]),
+}
 
 
-# The run, two workers, and next to a thread multiprocessing's resource tracker.
-@pytest.mark.parametrize(("before", "processes"), [("", 3), (THREAD, 4)])
-def test_workers_end_with_a_run_that_is_killed(before, processes):
-    spreading = (
-        "from kubedsm_lab.replay.runner import spread; list(spread(time.sleep, [60, 60], 2))"
-    )
-    script = f"import threading, time; {before}\n{spreading}"
-    with subprocess.Popen([sys.executable, "-c", script]) as run:
-        while len(started := family(run.pid)) < processes and run.poll() is None:
-            time.sleep(0.05)
-        run.kill()
+# The run, two workers, and for those that are spawned multiprocessing's resource tracker.
+@pytest.mark.parametrize(("workers", "processes"), [("forked", 3), ("spawned", 4)])
+def test_workers_end_with_a_run_that_is_killed(workers, processes):
+    run = RUNS[workers]()
+    while len(started := family(run.pid)) < processes and run.poll() is None:
+        time.sleep(0.05)
+    run.kill()
+    run.communicate(timeout=60)
     assert len(started) == processes
     while any(map(runs_still, started)):
         time.sleep(0.05)

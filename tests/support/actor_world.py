@@ -92,6 +92,13 @@ class World(ApiObjects):
 
         return self.api.store.subscribe(noticed)
 
+    async def bring_up(self, replicas, name="web"):
+        """Run a Deployment whose pods are bound as they come."""
+        self.schedule_always()
+        self.deployment(name, replicas)
+        await self.pass_time(1.0)
+        assert len(self.running(name)) == replicas
+
     def writes_since(self, revision):
         return [
             f"{c.type} {c.resource.plural}/{c.object['metadata']['name']}"

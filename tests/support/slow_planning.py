@@ -6,6 +6,7 @@ import attrs
 
 from kubedsm.planner.requests import NoResponseError
 from kubedsm.scheduling.scheduling_cycle import Scheduler
+from kubedsm_lab.emulator.api.resources import NODES
 
 
 @attrs.define
@@ -60,3 +61,18 @@ def slow_batches(runtime, seconds, **more):
     batches = runtime.planned_batches
     batches.planner = SlowPlanner(batches.planner, seconds, **more)
     return batches.planner
+
+
+# what makes the answer of a slow planner stale
+
+
+def cordon_target(world, move):
+    world.patch(NODES, move.target, {"spec": {"unschedulable": True}})
+
+
+def pause(world, _answer):
+    world.runtime.migrator.paused = lambda: True
+
+
+def switch_off(world, _answer):
+    world.runtime.configuration.replace("suggester: {mode: 'off'}", "test", 0.0)
