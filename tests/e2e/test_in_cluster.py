@@ -3,7 +3,7 @@
 import asyncio
 import json
 import random
-import sys
+import signal
 
 import pytest
 
@@ -11,7 +11,9 @@ from kubedsm.process.clock import SystemClock
 from kubedsm_lab.emulator.api.resources import CONFIGMAPS, DEPLOYMENTS, EVENTS, PODS
 from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster, Timing
 from kubedsm_lab.emulator.paper import node, pod_spec, workload
+from support.forked import Forked
 from support.in_cluster import secured
+from support.processes import PATIENCE
 from support.rights import ACCOUNT, ADMIN_TOKEN, install
 from support.waiting import until
 
@@ -50,11 +52,11 @@ async def test_the_shipped_manifests_are_what_it_can_live_on(tmp_path):
         install(cluster)
         given = {"metadata": {"name": "kubedsm"}, "data": {"config.yaml": CONFIGURATION}}
         api.create(CONFIGMAPS, given, namespace="kubedsm")
-        process = await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", "kubedsm", "run", "--diagnostics-port", "0", "-o", "json"),
-            *("--configmap", "kubedsm/kubedsm", "--metrics-address", "127.0.0.1:0"),
-            env=server.environment_of(tmp_path / "mounted", *ACCOUNT),
-            stdout=asyncio.subprocess.PIPE,
+        options = ("--configmap", "kubedsm/kubedsm", "--metrics-address", "127.0.0.1:0")
+        environment = server.environment_of(tmp_path / "mounted", *ACCOUNT)
+        process = Forked(
+            ("run", "--diagnostics-port", "0", "-o", "json", *options),
+            **{"KUBECONFIG": "", **environment},
         )
         try:
             deploy(api, "first", 4)
@@ -67,8 +69,8 @@ async def test_the_shipped_manifests_are_what_it_can_live_on(tmp_path):
             await until(lambda: has_event("Preempted"))
             await until(lambda: bound("urgent") == 1)
         finally:
-            process.terminate()
-            out, _ = await process.communicate()
+            process.send_signal(signal.SIGTERM)
+            out, _ = await asyncio.to_thread(process.communicate, PATIENCE)
     assert server.log.forbidden == []
     lines = map(json.loads, out.splitlines())
     loud = [line for line in lines if line["level"] in ("warning", "error")]
