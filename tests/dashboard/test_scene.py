@@ -17,7 +17,7 @@ from kubedsm_lab.emulator.paper import node, workload
 from support.faults import Failing
 from support.move_scenes import LARGE_CLOUD, migrating, open_edge, quiet, settle_on_cloud
 from support.preemptions import SLOW_STOP, preempting, urgent
-from support.sites import GRACE, NORTH, SETTLE, cordon, running, two_sites
+from support.sites import GRACE, NORTH, SETTLE, running, two_sites
 from support.viewing import Viewer, viewing
 from support.worlds import CLOUD, EDGE, emulated, small_pod
 
@@ -67,7 +67,7 @@ async def test_what_is_told_of_changes_is_what_is_there():
         open_edge(world)
         for change in (
             lambda: world.scale("web", 5),
-            lambda: cordon(world, "c2"),
+            lambda: world.cordon("c2"),
             lambda: world.deploy("more", 2),
             lambda: world.scale("web", 1),
             lambda: world.api.delete(NODES, "", "c2"),
@@ -122,7 +122,7 @@ async def test_what_was_there_before_is_seen_and_is_no_news():
 async def test_what_is_wrong_with_a_node_is_told_worst_first_and_that_it_is_cordoned():
     async with viewing(emulated(EDGE, CLOUD)) as (world, viewer):
         viewer.look()
-        cordon(world, "e1")
+        world.cordon("e1")
         await asyncio.sleep(0.1)
         viewer.look()
         assert (viewer["nodes"]["e1"]["state"], viewer["nodes"]["e1"]["cordoned"]) == (
@@ -138,7 +138,7 @@ async def test_what_is_wrong_with_a_node_is_told_worst_first_and_that_it_is_cord
         assert row["since"] == viewer.messages[-1]["at"]
         assert viewer.status["notices"] == ["Node e1 is unreachable."]
         world.cluster.reconnect("e1")
-        cordon(world, "e1", cordoned=False)
+        world.cordon("e1", cordoned=False)
         await asyncio.sleep(60)
         viewer.look()
         assert "state" not in viewer["nodes"]["e1"]

@@ -50,12 +50,12 @@ async def test_a_pod_that_waits_is_asked_about_and_what_it_hangs_together_with(b
 
 async def test_a_move_is_followed_by_its_arc_and_a_click_tells_its_story(browser):
     async with watched() as (there, url), browser.page(url) as page:
-        there.cordon("e1")
+        there.world.cordon("e1")
         await there.world.bring_up("web", 1, within=10)
         arc = page.get_by_role("img", name=re.compile(r"default.web-.+ from c1 to e1"))
         await expect(page.get_by_label("c1").first).to_be_visible()
         await expect(arc).to_have_count(0)
-        there.cordon("e1", cordoned=False)
+        there.world.cordon("e1", cordoned=False)
         await expect(arc).to_be_visible()
         # The arc says how far it is, and the header what is waited for.
         await expect(arc).to_have_accessible_name(re.compile(r"\d of \d: wait"))
@@ -106,9 +106,9 @@ def state(there):
 
 async def test_what_if_is_answered_and_nothing_is_changed(browser):
     async with watched() as (there, url), browser.page(url) as page:
-        there.cordon("e1")
+        there.world.cordon("e1")
         await there.world.bring_up("half", 2, within=10)
-        there.cordon("e1", cordoned=False)
+        there.world.cordon("e1", cordoned=False)
         await there.world.until(lambda: there.world.placed("half") == {"c1": 1, "e1": 1}, 20)
         await expect(page.get_by_role("banner")).to_contain_text("every QoS target is met")
         before = state(there)

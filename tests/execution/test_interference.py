@@ -32,7 +32,7 @@ from support.move_scenes import (
     quiet,
     settle_on_cloud,
 )
-from support.sites import GRACE, NORTH, SOUTH, cordon, two_sites, where
+from support.sites import GRACE, NORTH, SOUTH, two_sites, where
 from support.worlds import CLOUD, emulated, small_pod
 
 EDGE = node("n1", "edge", "8", "16Gi")
@@ -229,10 +229,10 @@ def hesitant(configuration=BY_HAND):
 
 async def settled(world, app, count, *closed):
     """So many pods of the app, Ready, on other nodes than these, which are closed until then."""
-    cordon(world, *closed)
+    world.cordon(*closed)
     world.deploy(app, count)
     await world.until(lambda: ReadyPods(world, app).count() == count, 90)
-    cordon(world, *closed, cordoned=False)
+    world.cordon(*closed, cordoned=False)
     await asyncio.sleep(1.0)
 
 

@@ -134,8 +134,7 @@ async def test_a_selection_that_a_killed_scheduler_left_is_withdrawn_if_the_pod_
         async with world.scheduler():
             await world.until(lambda: selected_nodes(world.api), 10)
         [left] = selected_nodes(world.api).values()
-        patch = {"spec": {"unschedulable": True}}
-        world.patch(NODES, left, patch)
+        world.cordon(left)
         other = {"e1": "e2", "e2": "e1"}[left]
         set_provisioning(world.api, other, None)
         async with world.scheduler():

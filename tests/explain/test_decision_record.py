@@ -75,7 +75,7 @@ async def test_nodes_are_explained_as_they_were_when_it_was_decided():
             f"edge node; {share}; 2 of 2 nodes feasible",
         }
         [cloud_pod] = [p for p in world.pods() if p["spec"]["nodeName"] == "c1"]
-        world.patch(NODES, "c1", {"spec": {"unschedulable": True}})
+        world.cordon("c1")
         world.runtime.configuration.replace('services: {"*": {qos: 0.2}}', "test", 0.0)
         await asyncio.sleep(5)
         [said] = explanations(world, cloud_pod["metadata"]["name"])

@@ -60,7 +60,7 @@ async def test_it_is_worth_nothing_any_more_once_a_pod_is_elsewhere():
         [move] = off.policy.suggest(runtime.mirror.snapshot(), lambda _: None).moves
         moves, has_benefit = [move], runtime.migrator.has_benefit
         assert has_benefit(moves)
-        world.patch(NODES, "c1", {"spec": {"unschedulable": True}})
+        world.cordon("c1")
         world.scale("web", 3)
         await world.until(lambda: world.placed("web") == {"c1": 2, "c2": 1}, 5)
         assert not has_benefit(moves)

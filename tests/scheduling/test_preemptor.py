@@ -294,7 +294,7 @@ async def test_a_nominated_node_that_closes_is_given_up():
         await world.until(lambda: world.events("Preempted"), 5)
         [nomination] = world.runtime.preemptor.nominations.values()
         closed = nomination.node
-        world.patch(NODES, closed, {"spec": {"unschedulable": True}})
+        world.cordon(closed)
         await world.until(lambda: world.bound("urgent"), 60)
         assert closed not in world.placed("urgent")
         await asyncio.sleep(1)

@@ -20,7 +20,7 @@ from kubedsm_lab.emulator.api.resources import SERVICES
 from kubedsm_lab.replay.virtual_time import VirtualClock
 from support.handles import handle_of
 from support.metered import Metered, metering
-from support.sites import GRACE, NORTH, SETTLE, SOUTH, TOLERATION, cordon, running, two_sites, where
+from support.sites import GRACE, NORTH, SETTLE, SOUTH, TOLERATION, running, two_sites, where
 from support.viewing import Viewer
 
 
@@ -120,11 +120,11 @@ async def test_the_room_of_what_is_cut_off_is_not_given_away():
 async def test_a_workload_that_goes_on_serving_there_has_its_share_of_the_edge():
     half = Configuration(services={"*": Service(qos=1.0), "default/web": Service(qos=0.5)})
     async with two_sites(south="3", configuration=half) as world:
-        cordon(world, *SOUTH)
+        world.cordon(*SOUTH)
         world.deploy("web", 4)
         async with world.scheduler():
             await running(world, 4)
-            cordon(world, *SOUTH, cordoned=False)
+            world.cordon(*SOUTH, cordoned=False)
             world.cluster.disconnect(*NORTH)
             await asyncio.sleep(GRACE + 5.0)
             world.deploy("other", 5)
@@ -314,12 +314,12 @@ async def test_pods_do_not_follow_demand_that_flaps():
 
 async def test_a_cut_site_gets_nothing_and_its_demand_goes_to_neighbours():
     async with two_sites(configuration=DECLARED) as world, world.scheduler():
-        cordon(world, *NORTH)
+        world.cordon(*NORTH)
         world.deploy("web", 4)
         await running(world, 4)
         # One for its own users; the others answer sooner than from the cloud.
         assert where(world) == {"s": 4}
-        cordon(world, *NORTH, cordoned=False)
+        world.cordon(*NORTH, cordoned=False)
         await asyncio.sleep(240)
         assert where(world) == {"n": 3, "s": 1}
 

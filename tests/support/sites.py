@@ -3,7 +3,6 @@
 import asyncio
 from collections import Counter
 
-from kubedsm_lab.emulator.api.resources import NODES
 from kubedsm_lab.emulator.paper import node
 from support.worlds import emulated
 
@@ -22,12 +21,6 @@ def two_sites(*, cloud="40", south="4", **world):
     nodes = [at_site(name, "north") for name in NORTH]
     nodes += [at_site(name, "south", south) for name in SOUTH]
     return emulated(*nodes, node("c1", "cloud", cloud, "80Gi"), **world)
-
-
-def cordon(world, *names, cordoned=True):
-    patch = {"spec": {"unschedulable": cordoned or None}}
-    for name in names:
-        world.patch(NODES, name, patch)
 
 
 def where(world, app=None):

@@ -6,7 +6,6 @@ import attrs
 
 from kubedsm.planner.requests import NoResponseError
 from kubedsm.scheduling.scheduling_cycle import Scheduler
-from kubedsm_lab.emulator.api.resources import NODES
 
 
 @attrs.define
@@ -67,7 +66,7 @@ def slow_batches(runtime, seconds, **more):
 
 
 def cordon_target(world, move):
-    world.patch(NODES, move.target, {"spec": {"unschedulable": True}})
+    world.cordon(move.target)
 
 
 def pause(world, _answer):

@@ -11,7 +11,6 @@ from kubedsm.config.settings import Configuration
 from kubedsm.dashboard.server.app import page_of
 from kubedsm.dashboard.state.scene import Scene
 from kubedsm.process.clock import SystemClock
-from kubedsm_lab.emulator.api.resources import NODES
 from kubedsm_lab.emulator.emulated_cluster import Timing
 from kubedsm_lab.emulator.paper import node
 from support.worlds import CLOUD, EDGE, World, emulated
@@ -40,10 +39,6 @@ class Watched:
     def rows(self, table):
         """Return the rows of a table, as of the last look."""
         return self.scene.snapshot().rows[table]
-
-    def cordon(self, node, *, cordoned=True):
-        patch = {"spec": {"unschedulable": cordoned}}
-        self.world.patch(NODES, node, patch)
 
 
 @asynccontextmanager
@@ -93,14 +88,13 @@ async def all_there_is():
     slow = attrs.evolve(BRISK, start_delay=4.0, monitor_grace=1.0)
     async with watched(*nodes, timing=slow) as (there, url):
         world = there.world
-        there.cordon("e1")
-        there.cordon("e3")
+        world.cordon("e1", "e3")
         for name, replicas in (("web", 3), ("half", 4), ("none", 2)):
             world.deploy(name, replicas, cpu="500m")
         world.deploy("large", 2, cpu="100")
         await world.until_bound(9, 20)
         world.cluster.disconnect("c2")
-        there.cordon("e1", cordoned=False)
+        world.cordon("e1", cordoned=False)
         await world.until(lambda: there.rows("nodes")["c2"].state, 20)
         await world.until(lambda: there.rows("status")["now"].moving, 20)
         yield there, url

@@ -17,6 +17,7 @@ from kubedsm_lab.emulator.api.resources import (
     DEPLOYMENTS,
     EVENTS,
     NAMESPACES,
+    NODES,
     POD_DISRUPTION_BUDGETS,
     PODS,
     RESOURCE_QUOTAS,
@@ -150,6 +151,10 @@ class World(ApiObjects):
         """Create a PodDisruptionBudget for the pods of an app."""
         spec = {**limit, "selector": {"matchLabels": {"app": app}}}
         self.create(POD_DISRUPTION_BUDGETS, name or app, spec=spec)
+
+    def cordon(self, *names, cordoned=True):
+        for name in names:
+            self.patch(NODES, name, {"spec": {"unschedulable": cordoned or None}})
 
     def placed(self, app=None):
         """Count the pods by node; None for pending pods."""
