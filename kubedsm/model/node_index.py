@@ -395,10 +395,10 @@ class FreeCapacity:
         """Return a copy with the current free capacity of the nodes that changed."""
         kept = self._columns if len(self._columns) <= MOST_COLUMNS else {}
         columns = {resource: column.copy() for resource, column in kept.items()}
-        for name in changed:
-            position, amounts = self._nodes.positions[name], dict(free[name].items())
-            for resource, column in columns.items():
-                column[position] = _clip_amount(amounts.get(resource, 0))
+        names = list(changed)
+        at, amounts = [self._nodes.positions[n] for n in names], [free[n] for n in names]
+        for resource, column in columns.items():
+            column[at] = column_of(amounts, resource)
         return type(self)(self._nodes, free, columns)
 
 

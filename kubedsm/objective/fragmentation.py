@@ -114,18 +114,14 @@ class Fragmentation:
         )
         return np.rint(SCALE * measured(axes, free.T, size, exists)).astype(np.int64)
 
-    def axes(self, requests: Iterable[Resources] = ()) -> tuple[str, ...]:
-        """Return the names of the resources that the requests, or any pod of the mix, request."""
-        return axes_of([*requests, *(vector for vector, _ in self.mix)])
-
     def of(self, nodes: NodeRows) -> int:
         """Return the total fragmentation cost of the nodes with their free capacity."""
-        axes = self.axes()
+        axes = axes_of(vector for vector, _ in self.mix)
         return int(self.costs(axes, nodes.allocatable(axes), nodes.free(axes)).sum())
 
     def added(self, requests: Resources, nodes: NodeRows) -> Ints:
         """Return the additional fragmentation cost of a pod with these requests on each node."""
-        axes = self.axes([requests])
+        axes = axes_of([requests, *(vector for vector, _ in self.mix)])
         size, room = nodes.allocatable(axes), nodes.free(axes)
         rooms = np.concatenate((room, room - rows([requests], axes)))
         before, after = np.split(self.costs(axes, np.concatenate((size, size)), rooms), 2)

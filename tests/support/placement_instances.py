@@ -21,7 +21,6 @@ from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.objective.qos_targets import cap_slower_edge
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.placing.batch import Batch
-from kubedsm.optimizer.placing.cloud import Sampling
 from support.pods import made_pod
 
 GPU = "example.com/gpu"
@@ -180,7 +179,7 @@ def batch_of(shot, pods, qos_targets, site_labels=()):
         Bounds(),
         {},
         None,
-        Sampling(),
+        None,
         shot.in_turn(Tier.EDGE),
         shot.in_turn(Tier.CLOUD),
         shot.index.site(site_labels) if site_labels else None,

@@ -94,15 +94,21 @@ class BestFit:
         nodes: candidates; None: all. company: spread cost on each node; among nodes of equal
         penalty, the least comes first.
         """
-        fits = self.fits[kind]
-        open_to = fits.nonzero()[0] if nodes is None else nodes[fits[nodes]]
-        if not len(open_to):
+        fits, penalties = self.fits[kind], self.problem.penalties[:, kind]
+        if not fits.any():
             return None
-        for costs in (self.problem.penalties[:, kind], company):
-            if costs is not None:
-                of_nodes = costs[open_to]
-                open_to = open_to[of_nodes == of_nodes.min()]
-        node = int(open_to[self._free_share[open_to].argmin()])
+        if nodes is None and not penalties.any():
+            # The usual case is faster without indices.
+            node = self.fullest(fits)
+        else:
+            open_to = fits.nonzero()[0] if nodes is None else nodes[fits[nodes]]
+            if not len(open_to):
+                return None
+            for costs in (penalties, company):
+                if costs is not None:
+                    of_nodes = costs[open_to]
+                    open_to = open_to[of_nodes == of_nodes.min()]
+            node = int(open_to[self._free_share[open_to].argmin()])
         self.put(kind, node)
         return node
 

@@ -34,6 +34,7 @@ from kubedsm.optimizer.matching.problem import (
     Kind,
     merge_kinds,
 )
+from kubedsm.optimizer.moving.movable import Movable
 from kubedsm.plugins.feasibility import EquivalenceClass, Feasibility
 from kubedsm.plugins.plugins import fitting_nodes, open_nodes
 
@@ -259,22 +260,23 @@ _Groups = Mapping[tuple[Workload, Alike], Sequence[Pod]]
 
 
 def group_edge_pods(
-    snapshot: Snapshot,
-    movable: Iterable[Pod],
-    others: Iterable[Pod],
-    rules: EdgeRules | None,
-    new: Container[Uid],
-) -> tuple[tuple[Item, ...], tuple[Kind, ...]]:
+    snapshot: Snapshot, movable: Movable, new: Container[Uid]
+) -> tuple[tuple[Item, ...], tuple[Kind, ...], Sequence[Pod], EdgeRules | None]:
     """Group movable and stranded pods (pending without feasible node) by workload, requests and
     feasible nodes, in reproducible order.
 
-    Return the items, and the kinds of the pods for placement in the cloud; a kind lists
-    representative pods only.
-    others: immovable pods of this scheduler. new: pods that are pending although the cloud would
-    accept them.
+    Return the items; the kinds of the pods for placement in the cloud, of representative pods only;
+    the immovable pods of this scheduler, pending pods included; and the rules between pods.
+    new: pods that are pending although the cloud would accept them.
     """
+    moving: list[Pod] = []
+    others: list[Pod] = []
+    for pod in snapshot.pods.values():
+        if pod.scheduler_name == snapshot.scheduler_name:
+            (others if movable(pod) else moving).append(pod)
+    rules = EdgeRules.of(snapshot, moving)
     groups: dict[tuple[Workload, Alike], list[Pod]] = {}
-    for pod in (*movable, *_list_stranded(snapshot, others, rules, new)):
+    for pod in (*moving, *_list_stranded(snapshot, others, rules, new)):
         alike = pod.pod_class if rules is None else rules.feasibility.equivalence(pod)
         groups.setdefault((pod.workload, alike), []).append(pod)
     open_to: dict[Alike, Mask] = {}
@@ -282,7 +284,8 @@ def group_edge_pods(
         if alike not in open_to:
             open_to[alike] = nodes_open_to(group[0], snapshot, rules)
     kinds, kind_of = _group_cloud_kinds(groups, snapshot.in_turn(Tier.CLOUD), open_to)
-    return _merge_groups(groups, snapshot.in_turn(Tier.EDGE), open_to, kind_of, rules), kinds
+    items = _merge_groups(groups, snapshot.in_turn(Tier.EDGE), open_to, kind_of, rules)
+    return items, kinds, others, rules
 
 
 def nodes_open_to(pod: Pod, snapshot: Snapshot, rules: EdgeRules | None) -> Mask:

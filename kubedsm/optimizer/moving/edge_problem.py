@@ -26,7 +26,7 @@ from kubedsm.model.model import (
 )
 from kubedsm.model.node_index import NodeRows
 from kubedsm.model.snapshot import Snapshot
-from kubedsm.objective.fragmentation import Fragmentation, Ints
+from kubedsm.objective.fragmentation import Fragmentation, Ints, axes_of
 from kubedsm.objective.fragmentation import rows as amounts_of
 from kubedsm.objective.gains import Gain, Gains, Worths, less_price, net
 from kubedsm.objective.lasting import Lasting, assume_prior
@@ -162,19 +162,15 @@ class EdgeProblem:
         new: Collection[Uid] = (),
     ) -> Self:
         """Return the problem of a snapshot; `new`: pending pods that could start in the cloud."""
-        edge, moving, others = snapshot.in_turn(Tier.EDGE), list[Pod](), list[Pod]()
-        for pod in snapshot.pods.values():
-            if pod.scheduler_name == snapshot.scheduler_name:
-                (others if movable(pod) else moving).append(pod)
-        rules = EdgeRules.of(snapshot, moving)
-        items, kinds = group_edge_pods(snapshot, moving, others, rules, new)
+        edge = snapshot.in_turn(Tier.EDGE)
+        items, kinds, others, rules = group_edge_pods(snapshot, movable, new)
         packing = PlacementProblem.of(kinds, snapshot.in_turn(Tier.CLOUD))
         leaving = np.zeros(len(kinds), dtype=np.int64)
         for item in items:
             if item.cloud_kind is not None:
                 leaving[item.cloud_kind] += len(item.on_edge)
         requests = [item.requests for item in items]
-        axes = fragmentation.axes(requests)
+        axes = axes_of([*requests, *(vector for vector, _ in fragmentation.mix)])
         rows = {node.name: row for row, node in enumerate(edge.nodes)}
         free = [edge.room.column(axis)[edge.positions] for axis in axes]
         stranded = (pod for item in items for pod in item.stranded)

@@ -15,7 +15,6 @@ from kubedsm.model.model import (
     NodeName,
     Pod,
     PodClass,
-    Resources,
     Share,
     Tier,
     Uid,
@@ -26,7 +25,7 @@ from kubedsm.model.model import (
 from kubedsm.model.node_index import Column, Mask, NodeRows
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.fragmentation import Fragmentation, Ints
-from kubedsm.objective.objective import Objective, QosTargets, quality
+from kubedsm.objective.objective import Objective, QosTargets
 from kubedsm.objective.replica_spread import ReplicaSpread, has_default_spread
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.matching.problem import (
@@ -52,7 +51,7 @@ from kubedsm.optimizer.placing.cloud import (
     Sampling,
     scores_with,
 )
-from kubedsm.optimizer.placing.decision import Binding, Choice, Decision, make_decision, room_after
+from kubedsm.optimizer.placing.decision import Binding, Choice, Decision, make_decision
 from kubedsm.optimizer.placing.replica_spreading import ReplicaLadders
 from kubedsm.optimizer.programming.in_order import NO_PROOF, Certificate, Proof
 from kubedsm.plugins.feasibility import Feasibility
@@ -65,17 +64,6 @@ Placed = tuple[Pod, NodeName]
 def site_at(sites: Column | None, position: int | None) -> str:
     """Return the site of a node; empty for an unknown node, or without a site."""
     return "" if sites is None or position is None else sites.value_at(position) or ""
-
-
-def _least_allocated(
-    requests: Resources, nodes: NodeRows, company: Ints, penalties: Ints
-) -> int | None:
-    """Return the position of the least allocated candidate node; all have sufficient capacity."""
-    if not len(nodes.positions):
-        return None
-    scores = scores_with(requests, nodes)
-    best = int(np.lexsort((-scores, company[nodes.positions], penalties[nodes.positions]))[0])
-    return int(nodes.positions[best])
 
 
 def rejection_elsewhere(snapshot: Snapshot, pod: Pod, node: Node) -> Rejection | None:
@@ -101,7 +89,8 @@ class Batch:
     ranks: Mapping[Uid, Rank]
     #: replicas of the batch's workloads before the batch; None if spread does not count
     spread: ReplicaSpread | None
-    sampling: Sampling
+    #: None: the whole cloud
+    sampling: Sampling | None
     edge: NodeRows
     cloud: NodeRows
     #: site of each edge node; None if no workload of the batch has demand by site
@@ -109,7 +98,9 @@ class Batch:
 
     def alone(self, pod: Pod) -> Choice:
         """Choose the node of a single pending pod."""
-        edge, (looked_at, cloud) = self.edge, self._sample_cloud()
+        edge, looked_at, cloud = self.edge, None, self.cloud
+        if self.sampling is not None:
+            looked_at, cloud = self._sample_cloud(self.sampling)
         fits = fitting_nodes(pod.pod_class, edge.index, edge.room)
         gain = self.gain_at_edge(pod.workload, {})
         node = self.choose_node(pod, fits, edge, cloud, gain, self.spread)
@@ -138,7 +129,11 @@ class Batch:
         penalties = company if penalties is None else penalties
         if spread is not None and pod.workload in spread.on_node and has_default_spread(pod):
             company = spread.by_node(pod.workload, edge.index)
-        target = _least_allocated(pod.requests, cloud.only(open_to), company, penalties)
+        target, taking = None, cloud.only(open_to)
+        if len(taking.positions):
+            orders = -scores_with(pod.requests, taking), company[taking.positions]
+            first = np.lexsort((*orders, penalties[taking.positions]))[0]
+            target = int(taking.positions[first])
         on_edge = np.flatnonzero(open_to[edge.positions])
         gains = np.broadcast_to(gain, open_to.shape)[edge.positions[on_edge]]
         best_gain = int(gains.max(initial=-1))
@@ -164,7 +159,9 @@ class Batch:
 
         If the sampled cloud nodes cannot hold the whole batch, all cloud nodes are evaluated.
         """
-        looked_at, some = self._sample_cloud()
+        looked_at, some = None, self.cloud
+        if self.sampling is not None:
+            looked_at, some = self._sample_cloud(self.sampling)
         if looked_at is not None:
             of_batch = group_kinds(self.pods, self.edge + some, self.ranks)
             replicas, in_cloud = self._pack_cloud(of_batch, some)
@@ -177,12 +174,12 @@ class Batch:
         replicas, in_cloud = self._pack_cloud(batch_kinds, self.cloud)
         return self._make_choice(CloudRoom.of(in_cloud, self.bounds), replicas)
 
-    def _sample_cloud(self) -> tuple[SampledNodes | None, NodeRows]:
+    def _sample_cloud(self, sampling: Sampling) -> tuple[SampledNodes | None, NodeRows]:
         """Return the window of cloud nodes for the batch, and its nodes; None for all nodes."""
         index, room = self.snapshot.index, self.snapshot.room
         classes = {pod.pod_class for pod in self.pods}
         masks = (fitting_nodes(pod_class, index, room) for pod_class in classes)
-        looked_at = self.sampling.looked_at(index, masks)
+        looked_at = sampling.looked_at(index, masks)
         some = self.cloud if looked_at is None else self.cloud.only(looked_at.nodes(index))
         return looked_at, some
 
@@ -215,8 +212,10 @@ class Batch:
         """Return the bindings (pod, node, tier) that a placement of the batch implies, in
         scheduling order.
         """
-        placed = {binding.pod.uid: binding for binding in self.bindings_at(choice.targets)}
-        return tuple(placed[pod.uid] for pod in self.pods if pod.uid in placed)
+        placed, nodes = {pod.uid: node for pod, node in choice.targets}, self.snapshot.nodes
+        found = [(pod, placed[pod.uid]) for pod in self.pods if pod.uid in placed]
+        tiers = [(pod, node, nodes[node].tier) for pod, node in found]
+        return tuple(Binding(pod, node, tier) for pod, node, tier in tiers if tier is not None)
 
     def gain_at_edge(self, workload: Workload, more: Mapping[str, int]) -> int | Ints:
         """Return the QoS gained by one more edge pod of the workload, in addition to other pods
@@ -318,10 +317,11 @@ class Batch:
         unplaced: Mapping[Uid, Mapping[NodeName, Rejection]],
         proof: Proof,
     ) -> Decision:
-        after, room = self.shares_after(bindings), room_after(self.snapshot, bindings)
+        after = self.shares_after(bindings)
+        room = self.snapshot.room.after((pod, node, 1) for pod, node, _ in bindings)
         present = {pod.workload for pod in self.pods} & after.keys()
         score_before, score_after = (
-            quality({each: of[each] for each in present}, self.qos_targets, self.objective)
+            sum(self.objective.worth_of(of[each], self.qos_targets(each)) for each in present)
             for of in (self.shares, after)
         )
         return Decision(
@@ -341,7 +341,8 @@ class Batch:
         """Return, for each unplaced pod, the rejection by each node, given the capacity left after
         the bindings.
         """
-        index, room = self.snapshot.index, room_after(self.snapshot, bindings)
+        index = self.snapshot.index
+        room = self.snapshot.room.after((pod, node, 1) for pod, node, _ in bindings)
         known: dict[PodClass, Mapping[NodeName, Rejection]] = {}
         answers: dict[Uid, Mapping[NodeName, Rejection]] = {}
         for pod in unplaced:

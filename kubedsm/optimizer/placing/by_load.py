@@ -18,7 +18,7 @@ from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.fragmentation import Fragmentation, Measure, request_mix
 from kubedsm.objective.load import LoadGoal, Loads
 from kubedsm.objective.replica_spread import ReplicaSpread, has_default_spread
-from kubedsm.optimizer.placing.decision import Binding, Decision, room_after
+from kubedsm.optimizer.placing.decision import Binding, Decision
 from kubedsm.plugins.feasibility import Feasibility, is_worse
 
 #: Steps of work to reassign a pod, and more for each node.
@@ -79,10 +79,9 @@ def balance_by_load(
     }
     if any(len(found) < len(snapshot.nodes) for found in unplaced.values()):
         return decision
-    arrivals = [(pod, node, 1) for pod, node, _ in bindings]
-    departures = [(pod, node, -1) for pod, node, _ in decision.bindings]
-    edge = snapshot.in_turn(Tier.EDGE, room_after(snapshot, decision.bindings))
-    added = Fragmentation(measure, request_mix(snapshot)).added_by(arrivals + departures, edge)
+    before, after = ([(b.pod, b.node, 1) for b in of] for of in (decision.bindings, bindings))
+    edge, fragmentation = snapshot.in_turn(Tier.EDGE), Fragmentation(measure, request_mix(snapshot))
+    added = fragmentation.added_by(after, edge) - fragmentation.added_by(before, edge)
     return attrs.evolve(
         decision,
         bindings=tuple(bindings),

@@ -25,6 +25,9 @@ from kubedsm.optimizer.matching.match import (
 )
 from kubedsm.optimizer.matching.problem import PlacementProblem
 
+#: percentage without sampling
+WHOLE_CLOUD = 100
+
 
 @attrs.frozen(slots=True)
 class SampledNodes:
@@ -58,7 +61,7 @@ class Sampling:
     """Node sampling of a large cloud: percentage of nodes, and round-robin start position."""
 
     #: see `nodes_to_find`
-    percentage: int = 100
+    percentage: int
     start: int = 0
 
     def looked_at(self, index: NodeIndex, taking: Iterable[Mask]) -> SampledNodes | None:
@@ -80,7 +83,6 @@ class Sampling:
         return SampledNodes(self.start, number, len(order)) if 0 < number < len(order) else None
 
 
-WHOLE_CLOUD = Sampling()
 _MAX_NODE_SCORE = 100
 
 

@@ -7,7 +7,7 @@ compares sums of resources, whereas here `match` must find a placement of the ve
 site, vectors count the pods of each kind and edge site (`site_columns`).
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import attrs
@@ -15,8 +15,7 @@ import numpy as np
 
 from kubedsm.model.deadline import Deadline
 from kubedsm.model.model import NodeName, Pod, Share, Tier, Uid, Workload
-from kubedsm.model.node_index import Column, FreeCapacity
-from kubedsm.model.snapshot import Snapshot
+from kubedsm.model.node_index import Column
 from kubedsm.objective.fragmentation import Fragmentation, Ints
 from kubedsm.objective.objective import Objective, QosTargets
 from kubedsm.objective.replica_spread import has_default_spread
@@ -51,11 +50,6 @@ class Binding(NamedTuple):
     pod: Pod
     node: NodeName
     tier: Tier
-
-
-def room_after(snapshot: Snapshot, bindings: Iterable[Binding]) -> FreeCapacity:
-    """Return the available capacity of each node after the bindings."""
-    return snapshot.room.after((pod, node, 1) for pod, node, _ in bindings)
 
 
 @attrs.frozen(slots=True)

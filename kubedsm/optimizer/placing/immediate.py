@@ -17,7 +17,7 @@ from kubedsm.objective.replica_spread import ReplicaSpread
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.matching.problem import Rank, is_plain
 from kubedsm.optimizer.placing.batch import Batch, without_binding
-from kubedsm.optimizer.placing.cloud import WHOLE_CLOUD, Sampling
+from kubedsm.optimizer.placing.cloud import Sampling
 from kubedsm.optimizer.placing.decision import Decision
 from kubedsm.optimizer.placing.ruled import decide_ruled
 from kubedsm.optimizer.placing.settling import place_one_at_a_time
@@ -143,7 +143,7 @@ def immediate_schedule(
     patience: float = math.inf,
     *,
     default_spread: bool = True,
-    sampling: Sampling = WHOLE_CLOUD,
+    sampling: Sampling | None = None,
     site_labels: tuple[str, ...] = (),
 ) -> Decision:
     """Decide on the nodes of pending pods (Algorithm 1, `immediateSchedule`).
@@ -159,7 +159,8 @@ def immediate_schedule(
 
     patience: seconds pending before the oldest placeable pod of its priority takes precedence.
     default_spread: whether replicas are spread without loss of QoS.
-    sampling: part of the cloud examined for pods without constraints between pods.
+    sampling: part of the cloud examined for pods without constraints between pods; None: all
+    nodes.
     site_labels: labels of edge nodes that name their site, for workloads with demand by site.
     """
     ordered = sorted(pods, key=serving_order)

@@ -26,7 +26,7 @@ from kubedsm.optimizer.moving.suggest import SUGGEST_BOUNDS, suggest
 from kubedsm.optimizer.moving.suggestion import Suggestion, SuggestLimits
 from kubedsm.optimizer.packing.pack import Packed, pack_cluster
 from kubedsm.optimizer.placing.by_load import balance_by_load
-from kubedsm.optimizer.placing.cloud import Sampling
+from kubedsm.optimizer.placing.cloud import WHOLE_CLOUD, Sampling
 from kubedsm.optimizer.placing.decision import Decision
 from kubedsm.optimizer.placing.immediate import immediate_schedule, is_uncontended
 from kubedsm.optimizer.programming.programme import Solver
@@ -148,7 +148,7 @@ class KubeDSM:
         leaving: nodes whose capacity is not yet released; load balancing assigns no pods there.
         start: round-robin position of the cloud sample.
         """
-        bounds = Bounds(deadline=deadline, solver=self.solver)
+        bounds, percentage = Bounds(deadline=deadline, solver=self.solver), self.cloud_percentage
         snapshot, qos_targets = self.resolve(snapshot, {pod.workload for pod in pods})
         decision = immediate_schedule(
             snapshot,
@@ -159,7 +159,7 @@ class KubeDSM:
             bounds,
             self.patience,
             default_spread=self.default_spread,
-            sampling=Sampling(self.cloud_percentage, start),
+            sampling=Sampling(percentage, start) if percentage < WHOLE_CLOUD else None,
             site_labels=() if self.sites is None else self.sites.labels,
         )
         if self.load is not None:
