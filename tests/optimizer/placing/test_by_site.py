@@ -85,7 +85,8 @@ def test_equals_enumeration(draw, seeds):
     objectives = SHARE, FAR, Objective(evenness=0.65), Objective("latency")
     for seed in drawing.drawn(seeds, one_in=6):
         case, objective = draw(seed), objectives[seed % 4]
-        if draw is drawn_resilient and not has_exact_targets(case):
+        seen["drawn"] += 1
+        if not has_exact_targets(case):
             seen["approximate target"] += 1
             continue
         decision = decided(case, objective)
@@ -94,7 +95,7 @@ def test_equals_enumeration(draw, seeds):
         seen["several sites"] += len({site for _, site in by_site(case, decision)}) > 2
         seen["unplaced"] += bool(decision.unplaced)
     assert min(seen[name] for name in ("proven", "several sites", "unplaced")) >= 3, seen
-    assert seen["approximate target"] < 20, seen
+    assert seen["approximate target"] < seen["drawn"] / 4, seen
 
 
 def test_memory_does_not_grow_with_the_number_of_classes():

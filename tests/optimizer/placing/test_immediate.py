@@ -70,7 +70,9 @@ def compare(rough, exact):
         assert not rough.proof.qos
     if exact.proof.whole:
         assert same or (len(rough.bindings) < len(exact.bindings) and not rough.proof.placed)
-        assert rough.score_after == exact.score_after or not rough.proof.qos
+        if rough.proof.qos:  # fewer pods may have more QoS
+            assert rough.score_after >= exact.score_after
+            assert rough.score_after == exact.score_after or not same
         assert rough.fragmentation == exact.fragmentation or not rough.proof.whole
     return bool(placed), bool(qos)
 

@@ -103,16 +103,17 @@ def small(seed):
 @pytest.mark.parametrize("drawn", [drawn_batch, small])
 def test_the_rows_allow_no_more_than_can_come_about(drawn):
     """As to the number of pods; and pods that keep their rules in the end are hardly ever fewer."""
-    fewer = needless = 0
+    played = fewer = needless = 0
     for seed in drawing.drawn(range(60), one_in=6):
         snapshot, batch = drawn(seed)
         if len(batch) <= 6 and len(snapshot.nodes) <= 5:
+            played += 1
             most = most_served(snapshot, batch)
             assert Posed(snapshot, batch).served() == most, seed
             fewer += Posed(snapshot, batch, sound=True).served() < most
             needless += Posed(snapshot, batch, with_rules=False).served() == most
-    assert fewer <= 1
-    assert needless < 28
+    assert fewer <= 1 + played // 20
+    assert 0 < needless < played
 
 
 def test_rules_that_concern_nobody_are_left_out():
