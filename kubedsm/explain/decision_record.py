@@ -131,8 +131,6 @@ class DecisionRecord(Listener):
     _clock: Clock
     #: number of changes, by which readers see that there is something new
     changes: int = attrs.field(default=0, init=False)
-    #: last result of capacity packing for each unschedulable pod
-    packing: Mapping[Uid, str] = attrs.field(factory=dict, init=False)
     _next: int = attrs.field(default=1, init=False)
     _entries: OrderedDict[int, Entry] = attrs.field(factory=OrderedDict, init=False)
     #: decisions of each kind, oldest first
@@ -142,6 +140,7 @@ class DecisionRecord(Listener):
     _bases: OrderedDict[int, Basis] = attrs.field(factory=OrderedDict, init=False)
     #: number of the last decision by pod uid and by migration id
     _placed_by: dict[str, int] = attrs.field(factory=dict, init=False)
+    _packing: Mapping[Uid, str] = attrs.field(factory=dict, init=False)
     #: why new pods wait for capacity, and until when
     _waits: dict[Uid, tuple[str, float]] = attrs.field(factory=dict, init=False)
     _progress: dict[str, Progress] = attrs.field(factory=dict, init=False)
@@ -267,6 +266,20 @@ class DecisionRecord(Listener):
             moves = tuple(now(known) if known.id == move else known for known in entry.moves)
             self._entries[entry.number] = attrs.evolve(entry, moves=moves)
         return entry
+
+    def packing_found(self, told: Mapping[Uid, str]) -> None:
+        """Record the last result of capacity packing for each unschedulable pod, for explanations
+        of the pod.
+        """
+        self._packing = told
+
+    def packing_came_to(self, uid: Uid, told: str) -> None:
+        """Record the outcome of capacity packing for the pod as a sentence."""
+        self._packing = {**self._packing, uid: told}
+
+    def packing_for(self, uid: Uid) -> str | None:
+        """Return the last result of capacity packing for the pod; None if none is recorded."""
+        return self._packing.get(uid)
 
     def note_wait(self, uid: Uid, why: str, until: float) -> None:
         """Record why a new pod waits for capacity at the edge, and the latest end in seconds since

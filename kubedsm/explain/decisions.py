@@ -114,7 +114,7 @@ class Decisions:
             decided_at=rfc3339(entry.at),
             moves=tuple(move.facts(at) for at, move in moves.get(uid, ())),
             summary=None if pod is None else self.summary(pod) or None,
-            packing=self.record.packing.get(uid) if waits else None,
+            packing=self.record.packing_for(uid) if waits else None,
             state="" if pod is None else pod_state(pod, node),
             terminating=pod is not None and pod.terminating,
             gates=() if pod is None else pod.gates,

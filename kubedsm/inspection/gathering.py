@@ -47,7 +47,6 @@ Part = Literal[
     "templates",
     "adoption",
 ]
-#: seconds for each response
 #: seconds, longer than a leader's pause between two renewals
 RENEWAL = 3.0
 #: access reviews in flight

@@ -153,7 +153,7 @@ class Packer:
             if mode == "apply":
                 text = f"capacity is being freed on {{}}: {moves}"
             results |= {move.pod.uid: text.format(move.target) for move in found.awaited}
-        self.migrator.record.packing = results
+        self.migrator.record.packing_found(results)
         entry = refused, mode, tuple(found.moves) if found else (), packing.evicted
         if entry == self._logged:
             return
@@ -200,7 +200,7 @@ class Packer:
             migrator.recorder.record_event("Packed", pod, text)
         why = f"no capacity was freed: {ended.why}"
         for pod in ended.left:
-            migrator.record.packing = {**migrator.record.packing, pod.uid: why}
+            migrator.record.packing_came_to(pod.uid, why)
             migrator.recorder.record_event("PackingFailed", pod, f"Packing: {why}")
         log.info(
             "packing ended",

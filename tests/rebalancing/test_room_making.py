@@ -180,7 +180,7 @@ async def test_a_move_that_fails_ends_it_and_the_room_is_given_back():
         assert event["type"] == "Warning"
         assert "Packing: no capacity was freed: " in event["message"]
         [waiting] = [pod for pod in runtime.mirror.pods() if pod.waits_for_node]
-        told = runtime.decisions.record.packing[waiting.uid]
+        told = runtime.decisions.record.packing_for(waiting.uid)
         assert f"Packing: {told}" == event["message"]
         await asyncio.sleep(10)
         ready = ReadyPods(world, "web")
