@@ -36,6 +36,7 @@ from loadgen.recovery import (
     Mode,
     Sla,
     Window,
+    clients_to_hold,
     ok_rate,
     recovery,
 )
@@ -193,11 +194,13 @@ async def _find_clients(service: ModelledService, trial: Trial) -> int:
     """Increase the number of clients until the service violates its SLA (stage FIND); return this
     number.
     """
+    stages: list[tuple[int, Window]] = []
     for clients in FIND:
         rng = seed_rng(trial.seed, f"stage {clients}")
-        if not (await service.window(clients, FIND_SECONDS, rng)).good(SLA):
+        stages.append((clients, await service.window(clients, FIND_SECONDS, rng)))
+        if not stages[-1][1].good(SLA):
             break
-    return clients
+    return clients_to_hold(stages, SLA) or FIND[0]
 
 
 async def _sample_autoscaler(api: ApiServer, clock: Clock, looks: list[Look]) -> None:
