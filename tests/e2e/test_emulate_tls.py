@@ -47,7 +47,7 @@ def test_the_kubeconfig_lets_its_owner_in_and_knows_the_server(server, folder):
 
 @needs_kubectl
 def test_a_user_who_may_list_no_pods_gets_no_verdict_of_health(kubectl, server, folder):
-    kubectl("wait", "sa/default", "-n", "default", "--for=create", "--timeout=10s")
+    kubectl("wait", "sa/default", "-n", "default", "--for=create", "--timeout=60s")
     config = json.loads((folder / "config").read_text())
     config["users"][0]["user"] = {"token": kubectl("create", "token", "default")}
     (folder / "guest").write_text(json.dumps(config))

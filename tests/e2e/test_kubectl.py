@@ -75,7 +75,7 @@ def web(kubectl, folder):
 @pytest.fixture
 def lone(kubectl, folder):
     kubectl("create", "-f", write(folder, "pod.yaml", POD))
-    kubectl("wait", "pod/lone", "--for=condition=Ready", "--timeout=10s")
+    kubectl("wait", "pod/lone", "--for=condition=Ready", "--timeout=60s")
     yield kubectl
     kubectl("delete", "pod", "lone", "--ignore-not-found")
 
@@ -122,7 +122,7 @@ def test_apply_changes_only_what_changed_and_refuses_a_field_of_the_wrong_type(w
     assert apply(DEPLOYMENT) == "deployment.apps/web unchanged"
     more = DEPLOYMENT.replace("100m", "200m")
     assert apply(more) == "deployment.apps/web configured"
-    web("rollout", "status", "deployment/web", "--timeout=10s")
+    web("rollout", "status", "deployment/web", "--timeout=60s")
     where = "jsonpath={.spec.template.spec.containers[0].resources.requests}"
     requests = web("get", "deployment", "web", "-o", where)
     assert json.loads(requests) == {"cpu": "200m", "memory": "64Mi"}
@@ -142,7 +142,7 @@ def test_cordon_taint_and_drain(web):
     taints = web("get", "node", "n3", "-o", "jsonpath={.spec.taints}")
     assert json.loads(taints) == [{"key": "lab", "value": "gpu", "effect": "NoSchedule"}]
     web("taint", "nodes", "n3", "lab-")
-    assert "node/n2 drained" in web("drain", "n2", "--timeout=10s")
+    assert "node/n2 drained" in web("drain", "n2", "--timeout=60s")
     assert status() == "Ready,SchedulingDisabled"
     web("uncordon", "n2")
     assert status() == "Ready"
@@ -151,7 +151,7 @@ def test_cordon_taint_and_drain(web):
 def test_a_namespace_takes_all_of_its_contents_with_it(kubectl, folder):
     inside = DEPLOYMENT.replace("name: web,", "name: web, namespace: lab,", 1)
     kubectl("create", "-f", write(folder, "lab.yaml", NAMESPACE + inside))
-    kubectl("delete", "namespace", "lab", "--timeout=10s")
+    kubectl("delete", "namespace", "lab", "--timeout=60s")
     assert "lab" not in {n["NAME"] for n in table(kubectl("get", "namespaces"))}
     left = kubectl("get", "deployments,replicasets,pods,configmaps", "-n", "lab")
     assert "No resources found" in left

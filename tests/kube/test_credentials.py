@@ -239,12 +239,12 @@ async def test_a_plugin_that_hangs_keeps_all_waiting_for_the_same_time(monkeypat
     async def load():
         await asyncio.sleep(60)
 
-    monkeypatch.setattr(credentials, "LOAD_TIMEOUT", 1.0)
+    monkeypatch.setattr(credentials, "LOAD_TIMEOUT", 2.0)
     known, begun = credentials.Credentials("plugin", load), time.monotonic()
     waiting = (known.authorization() for _ in range(3))
     failures = await asyncio.gather(*waiting, return_exceptions=True)
-    assert list(map(str, failures)) == ["plugin: no answer within 1 s"] * 3
-    assert time.monotonic() - begun < 2.5
+    assert list(map(str, failures)) == ["plugin: no answer within 2 s"] * 3
+    assert time.monotonic() - begun < 5.5
 
 
 @pytest.mark.parametrize("asked", [POST, Request("GET", "/version")])
@@ -254,9 +254,9 @@ async def test_a_request_waits_no_longer_for_credentials_than_it_may_take(asked)
 
     async with KubernetesCluster(credentials.Credentials("plugin", load)) as cluster:
         begun = time.monotonic()
-        with pytest.raises(Unreachable, match=r"plugin: no answer within 0\.5 s"):
-            await cluster.request(asked, timeout=1.0)
-        assert time.monotonic() - begun < 1.0
+        with pytest.raises(Unreachable, match=r"plugin: no answer within 2 s"):
+            await cluster.request(asked, timeout=4.0)
+        assert time.monotonic() - begun < 4.0
 
 
 async def test_no_renewal_outlives_the_connection_to_the_server():
@@ -339,7 +339,7 @@ async def test_tls_with_a_clusters_own_authority_and_a_client_certificate(tmp_pa
         async def status(cluster, user=user):
             path = config(tmp_path, server.url, cluster=cluster, user=user)
             async with await KubernetesCluster.connect(path, environ={}) as connected:
-                return (await connected.request(POST, timeout=5.0)).status
+                return (await connected.request(POST, timeout=PATIENCE)).status
 
         assert await status({**encoded, "tls-server-name": "lab"}) == 200
         assert await status({"insecure-skip-tls-verify": True}) == 200
@@ -372,11 +372,11 @@ async def test_a_client_certificate_is_read_again_when_it_is_no_longer_accepted(
         path = config(tmp_path, server.url, cluster={"insecure-skip-tls-verify": True}, user=user)
         async with await KubernetesCluster.connect(path, environ={}) as cluster:
             for asked in (POST, Request("GET", "/version")) * 2:
-                assert (await cluster.request(asked, timeout=5.0)).status == 401
+                assert (await cluster.request(asked, timeout=PATIENCE)).status == 401
             for new, old in zip(renewed, authority, strict=True):
                 shutil.copy(new, old)
             for asked in (POST, Request("GET", "/version")):
-                found = [(await cluster.request(asked, timeout=5.0)).status for _ in range(3)]
+                found = [(await cluster.request(asked, timeout=PATIENCE)).status for _ in range(3)]
                 assert found[1:] == [200, 200]
 
 

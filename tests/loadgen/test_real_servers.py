@@ -66,7 +66,7 @@ async def test_every_kind_of_failure_is_counted_under_its_name():
     numbers = itertools.count()
     async with Server(handler) as server, HttpTransport() as transport:
         # One at a time, so that each has its number.
-        given = play(server.url, rate=5, seconds=1.2, timeout=0.5, max_connections=1)
+        given = play(server.url, rate=5, seconds=1.2, timeout=2.0, max_connections=1)
         results = await perform(given, transport, asyncio.Event())
     errors = dict(results.total.errors)
     # Which of the two it is depends on what the socket was doing.

@@ -268,8 +268,8 @@ async def test_one_that_takes_too_long_is_ended_and_nothing_else_waits_for_it(
 
 
 async def test_a_request_that_waits_for_its_turn_has_its_time_then(on, monkeypatch):
-    monkeypatch.setattr(worker_module, "PATIENCE", 1.0)
-    first = asyncio.ensure_future(on.worker.solve(Dawdle(1.5)))
+    monkeypatch.setattr(worker_module, "PATIENCE", 2.0)
+    first = asyncio.ensure_future(on.worker.solve(Dawdle(2.5)))
     await asyncio.sleep(0.1)
     assert await on.worker.solve(Dawdle(0.0, budget=0.1), idle=True) == 0.0
     assert first.done()
