@@ -98,7 +98,7 @@ def test_no_lie_has_a_pod_migrated():
 @pytest.mark.long
 def test_the_same_would_have_one_migrated_if_it_were_believed(monkeypatch):
     believed = dict.fromkeys(lying_prometheus.LIES, lying_prometheus._send_claims)
-    monkeypatch.setattr(lying_prometheus.LyingPrometheus.__init__, "__defaults__", (believed,))
+    monkeypatch.setattr(lying_prometheus, "LIES", believed)
     assert detached(play(LYING))
 
 
