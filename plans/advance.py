@@ -4,6 +4,8 @@ and the API calls to make.
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from msgspec.structs import replace
+
 from plans.events import (
     Abandoned,
     Begun,
@@ -100,7 +102,8 @@ def advance(plan: Plan, event: PlanEvent, now: float) -> tuple[Plan, tuple[Step,
                 continue
             verifying = state is StepState.VERIFYING
             patience = min(step.timeout, REREAD) if verifying else step.timeout
-            changed[step.id] = steps[step.id] = step._replace(
+            changed[step.id] = steps[step.id] = replace(
+                step,
                 state=state,
                 deadline=now + patience if state in OPEN else None,
                 verified_since=(step.verified_since or now) if verifying else None,
@@ -115,7 +118,7 @@ def _fill_in(step: Step, event: MoveAccepted | ReplacementClaimed) -> Step:
     """Set a step's replacement pod or timeout, once an event provides the value."""
     match event:
         case ReplacementClaimed(move, pod) if step.replacement_of == move:
-            return step._replace(pod=pod)
+            return replace(step, pod=pod)
         case MoveAccepted(move) if step.move == move:
             return _set_timeout(step, event)
     return step
@@ -123,11 +126,11 @@ def _fill_in(step: Step, event: MoveAccepted | ReplacementClaimed) -> Step:
 
 def _set_timeout(step: Step, accepted: MoveAccepted) -> Step:
     if step.kind is StepKind.SETTLE:
-        return step._replace(timeout=accepted.settle)
+        return replace(step, timeout=accepted.settle)
     if step.kind is StepKind.AWAIT_READY:
-        return step._replace(timeout=max(step.timeout, accepted.ready_within))
+        return replace(step, timeout=max(step.timeout, accepted.ready_within))
     if step.kind in WAITS_FOR_DELETION:
-        return step._replace(timeout=step.timeout + accepted.grace)
+        return replace(step, timeout=step.timeout + accepted.grace)
     return step
 
 

@@ -1,15 +1,13 @@
 """Events of a bind or migration plan: inputs of the transition function `advance`."""
 
-import attrs
+import msgspec
 
 
-@attrs.frozen(slots=True)
-class Begun:
+class Begun(msgspec.Struct, frozen=True, gc=False):
     """Event: the first steps of the plan may start."""
 
 
-@attrs.frozen(slots=True)
-class PodSeen:
+class PodSeen(msgspec.Struct, frozen=True, gc=False):
     """Event: a pod was observed in some state, by watch or live read."""
 
     pod: str
@@ -25,8 +23,7 @@ class PodSeen:
     ended: bool = False
 
 
-@attrs.frozen(slots=True)
-class VolumesSeen:
+class VolumesSeen(msgspec.Struct, frozen=True, gc=False):
     """Event: the volume claims of a pod were observed, by watch or live read."""
 
     pod: str
@@ -40,13 +37,11 @@ class VolumesSeen:
     live: bool = False
 
 
-@attrs.frozen(slots=True)
-class PodGone:
+class PodGone(msgspec.Struct, frozen=True, gc=False):
     pod: str
 
 
-@attrs.frozen(slots=True)
-class MoveAccepted:
+class MoveAccepted(msgspec.Struct, frozen=True, gc=False):
     """Event: a migration passed the check of live objects, and target capacity is reserved."""
 
     move: str
@@ -58,24 +53,21 @@ class MoveAccepted:
     ready_within: float = 0.0
 
 
-@attrs.frozen(slots=True)
-class ReplacementClaimed:
+class ReplacementClaimed(msgspec.Struct, frozen=True, gc=False):
     """Event: the owner (ReplicaSet) created a replacement pod, now assigned to the migration."""
 
     move: str
     pod: str
 
 
-@attrs.frozen(slots=True)
-class CallRefused:
+class CallRefused(msgspec.Struct, frozen=True, gc=False):
     """Event: the API server refused the call of a plan step, which is certainly not applied."""
 
     step: int
     reason: str
 
 
-@attrs.frozen(slots=True)
-class OutcomeLost:
+class OutcomeLost(msgspec.Struct, frozen=True, gc=False):
     """Event: the outcome of a step's API call is unknown, and verification begins immediately."""
 
     step: int
@@ -83,20 +75,17 @@ class OutcomeLost:
     reason: str = ""
 
 
-@attrs.frozen(slots=True)
-class TimePassed:
+class TimePassed(msgspec.Struct, frozen=True, gc=False):
     """Event: the clock advanced, so step deadlines may have expired."""
 
 
-@attrs.frozen(slots=True)
-class Cancelled:
+class Cancelled(msgspec.Struct, frozen=True, gc=False):
     """Event: the plan must start no further migrations; its migrations in progress continue."""
 
     reason: str
 
 
-@attrs.frozen(slots=True)
-class Abandoned:
+class Abandoned(msgspec.Struct, frozen=True, gc=False):
     """Event: an internal error ends all steps of the plan, or only the given step."""
 
     reason: str

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 import attrs
+from msgspec.structs import replace
 
 from plans.steps import Plan, Step, StepKind
 
@@ -67,7 +68,7 @@ def migration_plan(plan_id: str, orders: Iterable[MoveOrder]) -> Plan:
         if order.second_leg_of:
             before |= {freed[order.second_leg_of], finished[order.second_leg_of]}
         number = starts[order.id]
-        steps[number] = steps[number]._replace(after=frozenset(before))
+        steps[number] = replace(steps[number], after=frozenset(before))
     return Plan(plan_id, tuple(steps))
 
 

@@ -14,9 +14,8 @@ The rules:
 """
 
 import enum
-from typing import NamedTuple
 
-import attrs
+import msgspec
 
 #: seconds of verification at most, and between two reads
 GIVEN_UP, REREAD = 600.0, 60.0
@@ -85,8 +84,8 @@ TRANSITIONS: dict[tuple[StepState, Trigger], StepState] = {
 }
 
 
-class Step(NamedTuple):
-    """Step of a plan; a tuple, because each transition of each bind makes another."""
+class Step(msgspec.Struct, frozen=True, gc=False):
+    """Step of a plan; a Struct, because each transition of each bind makes another."""
 
     id: int
     kind: StepKind
@@ -113,8 +112,7 @@ class Step(NamedTuple):
     reason: str = ""
 
 
-@attrs.frozen(slots=True)
-class Plan:
+class Plan(msgspec.Struct, frozen=True, gc=False):
     """Steps of a single bind, or of a group of migrations executed together; a step's id is its
     position.
     """

@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Annotated, Generic, Self, TypeVar
 
-import attrs
 import msgspec
 
 from kubedsm.model.measured import Answers
@@ -88,7 +87,7 @@ def expect_change(times: ResponseTimes, share: Share, more: int) -> Around[float
     def mean(part: float) -> float:
         return part * times.edge + (1 - part) * times.cloud
 
-    return Around(mean(share.ratio), mean(attrs.evolve(share, edge=share.edge + more).ratio))
+    return Around(mean(share.ratio), mean(Share(share.edge + more, share.total).ratio))
 
 
 def _format_change(before: float, after: float) -> str:

@@ -2,22 +2,20 @@
 
 from typing import Literal
 
-import attrs
+import msgspec
 
 from kubedsm.model.measured import Measured
 from kubedsm.model.model import Node, NodeName, Pod, Resources, Uid
 from kubedsm.model.surroundings import Key, Surrounding
 
 
-@attrs.frozen(slots=True)
-class PodApplied:
+class PodApplied(msgspec.Struct, frozen=True, gc=False):
     """Cluster event: a pod was created or changed."""
 
     pod: Pod
 
 
-@attrs.frozen(slots=True)
-class PodDeleted:
+class PodDeleted(msgspec.Struct, frozen=True, gc=False):
     """Event: a pod was deleted, or is missing from a complete new list of pods."""
 
     uid: Uid
@@ -25,46 +23,39 @@ class PodDeleted:
     name: str
 
 
-@attrs.frozen(slots=True)
-class HistoryRewound:
+class HistoryRewound(msgspec.Struct, frozen=True, gc=False):
     """Event: the cluster was restored from a backup, so observed resource versions are void."""
 
     #: kind of the objects; None for pods
     kind: type[Surrounding] | None = None
 
 
-@attrs.frozen(slots=True)
-class NodeApplied:
+class NodeApplied(msgspec.Struct, frozen=True, gc=False):
     node: Node
 
 
-@attrs.frozen(slots=True)
-class NodeDeleted:
+class NodeDeleted(msgspec.Struct, frozen=True, gc=False):
     name: NodeName
 
 
-@attrs.frozen(slots=True)
-class SurroundingApplied:
+class SurroundingApplied(msgspec.Struct, frozen=True, gc=False):
     """Event: a namespace, claim, volume, storage class or CSI node was created or changed."""
 
     thing: Surrounding
 
 
-@attrs.frozen(slots=True)
-class SurroundingDeleted:
+class SurroundingDeleted(msgspec.Struct, frozen=True, gc=False):
     kind: type[Surrounding]
     key: Key
 
 
-@attrs.frozen(slots=True)
-class KindKnown:
+class KindKnown(msgspec.Struct, frozen=True, gc=False):
     """Event: all objects of one kind, such as PersistentVolumes, have been listed."""
 
     kind: type[Surrounding]
 
 
-@attrs.frozen(slots=True)
-class NodeAvoided:
+class NodeAvoided(msgspec.Struct, frozen=True, gc=False):
     """Event: provisioning a claim's volume failed for the node, or may be tried there again."""
 
     claim: Key
@@ -72,8 +63,7 @@ class NodeAvoided:
     avoided: bool
 
 
-@attrs.frozen(slots=True)
-class MeasuredApplied:
+class MeasuredApplied(msgspec.Struct, frozen=True, gc=False):
     """Event: a measurement was taken, or measurements are lost (`NOTHING_MEASURED`)."""
 
     measured: Measured
@@ -99,8 +89,7 @@ _DIGITS = 20
 Matter = Literal["room", "node", "pod", "surrounding"]
 
 
-@attrs.frozen(slots=True)
-class Freed:
+class Freed(msgspec.Struct, frozen=True, gc=False):
     """Capacity released on a node by a change; negative for resources used more after the
     change.
     """
@@ -109,8 +98,7 @@ class Freed:
     amount: Resources
 
 
-@attrs.frozen(slots=True)
-class Change:
+class Change(msgspec.Struct, frozen=True, gc=False):
     """Change of the cluster mirror by one event or released reservation: affected object before and
     after; equal if unchanged.
     """

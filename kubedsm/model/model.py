@@ -8,6 +8,7 @@ from statistics import pstdev
 from typing import Literal, NamedTuple, NewType, Self
 
 import attrs
+import msgspec
 
 from kubedsm.model.selectors import NodeSelectorTerm, Requirement, Selector
 
@@ -62,8 +63,7 @@ class Tier(enum.StrEnum):
     CLOUD = "cloud"
 
 
-@attrs.frozen(slots=True, order=True)
-class Resources:
+class Resources(msgspec.Struct, frozen=True, order=True, gc=False):
     """Amounts of resources: millicores, bytes, pods, and units of everything else.
 
     Sorted by cpu, memory, pods and others in turn; the order says nothing about fit.
@@ -370,14 +370,12 @@ class Pod:
         counts = not (ended or self.terminating or self.detached)
         waits = self.node_name is None and not (ended or self.terminating or self.gated)
         held = None if self.node_name is None or ended else (self.node_name, requests)
-        for name, value in (
-            ("requests", requests),
-            ("finished", ended),
-            ("held", held),
-            ("waits_for_node", waits),
-            ("counts_for_qos", counts),
-        ):
-            object.__setattr__(self, name, value)
+        derive = object.__setattr__
+        derive(self, "requests", requests)
+        derive(self, "finished", ended)
+        derive(self, "held", held)
+        derive(self, "waits_for_node", waits)
+        derive(self, "counts_for_qos", counts)
 
 
 @attrs.frozen(slots=True)
@@ -396,8 +394,7 @@ class Tiers:
         return Tier.CLOUD if value in self.cloud else None
 
 
-@attrs.frozen(slots=True)
-class Share:
+class Share(msgspec.Struct, frozen=True, gc=False):
     """Edge share of a workload: number of pods at the edge, and total number of pods."""
 
     edge: int = 0

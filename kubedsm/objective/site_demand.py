@@ -17,6 +17,7 @@ from functools import cached_property
 from typing import NamedTuple
 
 import attrs
+from msgspec.structs import replace
 
 from kubedsm.model.model import Tier, Workload
 from kubedsm.model.snapshot import Snapshot
@@ -371,5 +372,5 @@ def count_sites(
             if name in positions and nodes[name].tier is Tier.EDGE:
                 site = column.value_at(positions[name]) or ""
                 sites[site] = sites.get(site, 0) + number
-        shares[workload] = attrs.evolve(shares[workload], sites=tuple(sorted(sites.items())))
+        shares[workload] = replace(shares[workload], sites=tuple(sorted(sites.items())))
     return snapshot.with_shares(shares)

@@ -5,6 +5,7 @@ from contextlib import asynccontextmanager
 
 import attrs
 import pytest
+from msgspec.structs import replace
 
 from kubedsm.config.settings import load
 from kubedsm.explain.decision_record import DecisionRecord
@@ -350,9 +351,9 @@ async def test_a_rollback_is_no_step_after_the_last():
     record.suggestion(here, Suggestion(before, before), [outcome], load("", "test"))
     plan = migration_plan("p", [MoveOrder("m", web.uid, "e1", MoveMode.SURGE, 60.0)])
     steps = [
-        step._replace(state=StepState.ASKED if step.kind is StepKind.RESTORE else step.state)
-        for step in (step._replace(state=StepState.CANCELLED) for step in plan.steps)
+        replace(step, state=StepState.ASKED if step.kind is StepKind.RESTORE else step.state)
+        for step in (replace(step, state=StepState.CANCELLED) for step in plan.steps)
     ]
-    record.plan_advanced(attrs.evolve(plan, steps=tuple(steps)), steps)
+    record.plan_advanced(replace(plan, steps=tuple(steps)), steps)
     told = MigrationExplainer.find(record, "m", here).explain()
     assert lines_of(told)[1] == f"It is being rolled back: restoring {web} to its owner."

@@ -4,6 +4,7 @@ import asyncio
 
 import attrs
 import pytest
+from msgspec.structs import replace
 
 from kubedsm.execution.migration_calls import Accepted
 from kubedsm.kube.calls import writes
@@ -38,7 +39,7 @@ class Noted(Faults):
 
 def asked(kind, pod, deadline=1000.0):
     step = Step(1, kind, pod.uid, "", deadline, move="m", state=StepState.ASKED)
-    return step._replace(deadline=deadline)
+    return replace(step, deadline=deadline)
 
 
 class Called:

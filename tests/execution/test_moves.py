@@ -4,6 +4,7 @@ import asyncio
 
 import attrs
 import pytest
+from msgspec.structs import replace
 
 from kubedsm.config.current import CurrentConfiguration
 from kubedsm.config.sections import MigrationSettings
@@ -52,8 +53,8 @@ async def test_a_move_whose_old_pod_is_slow_to_go_counts_in_its_own_namespace_on
     assert first.plan_id == "web"
     plan = migration_plan("web", [first.order])
     last = {StepKind.AWAIT_GONE, StepKind.RESTORE}
-    steps = [s if s.kind in last else s._replace(state=StepState.DONE) for s in plan.steps]
-    assert moves.end_step(attrs.evolve(plan, steps=tuple(steps)), steps[6], 3.0) == 3.0
+    steps = [s if s.kind in last else replace(s, state=StepState.DONE) for s in plan.steps]
+    assert moves.end_step(replace(plan, steps=tuple(steps)), steps[6], 3.0) == 3.0
     await asyncio.sleep(2.9)
     assert list(moves.admit_starts()) == []
     await asyncio.sleep(0.1)

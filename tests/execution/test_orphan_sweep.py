@@ -4,6 +4,7 @@ import asyncio
 
 import attrs
 import pytest
+from msgspec.structs import replace
 
 from kubedsm.execution.orphan_sweep import DELAYS, MOST_AT_ONCE, PACE, SWEEP, OrphanSweep
 from kubedsm.kube.wire.annotations import MoveMark
@@ -90,7 +91,7 @@ class Scene:
         self.orphans.sweep(self.plans)
 
     def restored(self, pod, state):
-        step = restore_plan(pod.uid).steps[0]._replace(state=state, reason="no")
+        step = replace(restore_plan(pod.uid).steps[0], state=state, reason="no")
         self.orphans.end_restoring(step, self.plans)
 
 

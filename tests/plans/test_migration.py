@@ -2,6 +2,7 @@
 
 import attrs
 import pytest
+from msgspec.structs import replace
 
 from plans.advance import advance
 from plans.events import (
@@ -96,7 +97,7 @@ def test_surge_makes_before_it_breaks():
 
 @pytest.mark.parametrize(("ready_within", "until"), [(0.0, 60), (45.0, 60), (180.0, 180)])
 def test_a_replacement_that_starts_slowly_has_more_time(ready_within, until):
-    accepted = attrs.evolve(ACCEPTED, ready_within=ready_within)
+    accepted = replace(ACCEPTED, ready_within=ready_within)
     story = Story(SURGE).tell(accepted, *WAY[1:-1])
     story.at(until - 1)
     assert story.verified == []
@@ -194,7 +195,7 @@ def test_an_eviction_that_is_refused_for_ever_is_taken_back():
     story = Story(SURGE).tell(*WAY).at(2)
     story.at(62)
     assert story.verified == ["evict"]
-    story.tell(attrs.evolve(DETACHED, live=True))
+    story.tell(replace(DETACHED, live=True))
     assert story.kinds()[-1] == "restore"
 
 
@@ -209,14 +210,14 @@ def test_a_detaching_whose_answer_is_lost_is_looked_up():
     story = Story(SURGE).tell(MoveAccepted("m"))
     story.tell(OutcomeLost(story.number(StepKind.DETACH)))
     assert story.verified == ["detach"]
-    story.tell(attrs.evolve(DETACHED, live=True))
+    story.tell(replace(DETACHED, live=True))
     assert story.kinds()[-1] == "await-replacement"
 
 
 @pytest.mark.parametrize("order", [SURGE, RECREATE], ids=["surge", "recreate"])
 def test_a_pod_that_does_not_go_is_named_as_the_reason(order):
     story = Story(order).tell(*WAY).at(3)
-    story.tell(LEAVING, CLAIMED, BOUND, READY).at(1000).tell(attrs.evolve(LEAVING, live=True))
+    story.tell(LEAVING, CLAIMED, BOUND, READY).at(1000).tell(replace(LEAVING, live=True))
     assert story.plan.finished
     [failed] = [step for step in story.plan.steps if step.state is StepState.FAILED]
     assert failed.kind is StepKind.AWAIT_GONE

@@ -3,6 +3,7 @@ from collections import Counter
 import attrs
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 from kubedsm.model.deadline import NO_DEADLINE, Deadline
 from kubedsm.model.model import MOST_OF_A_NODE, Resources, Tier, Workload
@@ -106,8 +107,8 @@ def test_every_bound_is_kept(bounds):
 
 @pytest.mark.parametrize(("amount", "placed"), [(MOST_OF_A_NODE, 1), (2**63 - 1, 0)])
 def test_quantities_near_the_end_of_64_bits(amount, placed):
-    huge = attrs.evolve(resources(0, 0, 1), memory=amount)
-    at = attrs.evolve(node("e1", Tier.EDGE), allocatable=attrs.evolve(huge, pods=110))
+    huge = replace(resources(0, 0, 1), memory=amount)
+    at = attrs.evolve(node("e1", Tier.EDGE), allocatable=replace(huge, pods=110))
     pods = [pod(f"a-{i}", "a", huge) for i in range(3)]
     assert len(matched(snapshot([at], pods))) == placed
 
