@@ -89,23 +89,33 @@ class Tally:
         classes = len(self._classes)
         _add_count(self._classes, pod.pod_class, times)
         self._classes_changed |= len(self._classes) != classes
-        if node is not None and pod.counts_for_qos:
+        ours = pod.scheduler_name == self.scheduler_name
+        if ours and pod.wishes is not None:
+            _add_count(self._wishing, pod.workload, times)
+        if ours and pod.counts_for_qos:
+            _add_count(self._requests, pod.requests, times)
+            _add_count(self._priorities, (pod.workload, pod.pod_class.priority), times)
+        self.count_on(node, pod, on_edge=on_edge, times=times, total=times)
+
+    def count_on(
+        self, node: NodeName | None, pod: Pod, *, on_edge: bool, times: int, total: int = 0
+    ) -> None:
+        """Add a pod to the counts that depend on its node, or with times = -1, subtract the pod;
+        total: change of the workload's number of pods.
+        """
+        if not pod.counts_for_qos:
+            return
+        if node is not None:
             _count_standing(self._standing, pod.workload, node, times)
         if pod.scheduler_name != self.scheduler_name:
-            return
-        if pod.wishes is not None:
-            _add_count(self._wishing, pod.workload, times)
-        if not pod.counts_for_qos:
             return
         known = self._shares.get(pod.workload)
         if known is None:
             known, self._in_order = Share(), False
-        changed = Share(known.edge + times * on_edge, known.total + times)
+        changed = Share(known.edge + times * on_edge, known.total + total)
         self._shares[pod.workload] = changed
         if not changed.total:
             del self._shares[pod.workload]
-        _add_count(self._requests, pod.requests, times)
-        _add_count(self._priorities, (pod.workload, pod.pod_class.priority), times)
 
     def census(self) -> Census:
         """Return the aggregate pod counts as an immutable census."""

@@ -244,11 +244,16 @@ class ClusterMirror:
             self._labelled[pod.uid] = None
         else:
             self._labelled.pop(pod.uid, None)
-        held = self._reservations.get(pod.uid)
-        freed = self._set_pod(pod.uid, pod, pod.node_name if held is None else held.node)
+        held, reserved = before.held if before else None, self._reservations.get(pod.uid)
+        self._set_pod(pod.uid, pod, pod.node_name if reserved is None else reserved.node)
+        if reserved is not None and not held and pod.held == (reserved.node, reserved.requests):
+            # The reserved capacity becomes the pod's.
+            del self._reservations[pod.uid]
+            held = pod.held
+        freed = self._rebook_pod(held, pod.held)
         if pod.node_name is not None or pod.finished or pod.terminating:
             self.release(pod.uid)
-        elif before is None:
+        elif before is None and self._claims:
             claimant = next((c for c, claim in self._claims.items() if claim.fits(pod)), None)
             if claimant is not None:
                 del self._claims[claimant]
@@ -264,7 +269,8 @@ class ClusterMirror:
             del self._uids[pod.namespace, pod.name]
         self._labelled.pop(uid, None)
         self.claimed.pop(uid, None)
-        return Change(pod_before=pod, freed=self._set_pod(uid, None, None))
+        self._set_pod(uid, None, None)
+        return Change(pod_before=pod, freed=self._rebook_pod(pod.held, None))
 
     # Objects.
 
@@ -308,7 +314,7 @@ class ClusterMirror:
         if node not in self._nodes:
             raise ReservationError(f"node {node} is gone")
         free = dict(self.free[node].items())
-        short = [name for name, amount in requests.items() if amount > max(0, free.get(name, 0))]
+        short = [n for n, amount in requests.items() if amount > 0 and amount > free.get(n, 0)]
         if short:
             raise ReservationError(f"node {node} has too little {', '.join(short)}")
         self.changes += 1
@@ -432,11 +438,11 @@ class ClusterMirror:
             self._nodes = {**self._nodes, name: node}
             self._book_capacity(name, NOTHING)
 
-    def _set_pod(self, uid: Uid, pod: Pod | None, node: NodeName | None) -> Freed | None:
-        """Replace, add or delete (None) a pod that counts on the node; return freed capacity."""
+    def _set_pod(self, uid: Uid, pod: Pod | None, node: NodeName | None) -> None:
+        """Replace, add or delete (None) a pod that counts on the node, apart from its capacity."""
         before, source = self._pods.get(uid), self._placed.get(uid)
         if before is pod and source == node:
-            return None
+            return
         if self._residents is not None and uid not in self._touched:
             self._touched[uid] = before, source
             if len(self._touched) > 2 * len(self._pods) + _MANY:
@@ -451,11 +457,11 @@ class ClusterMirror:
         if node is not None and source != node:
             self._placed = self._placed.set(uid, node)
             self._here[node].add(uid)
-        if source != node or before is None or pod is None or not counts_alike(before, pod):
+        alike = before is not None and pod is not None and counts_alike(before, pod)
+        if source != node or not alike:
             # The new state first: a count that fell to zero would lose its place in the order.
-            self._tally_pod(pod, node)
-            self._tally_pod(before, source, times=-1)
-        return self._rebook_pod(before.held if before else None, pod.held if pod else None)
+            self._tally_pod(pod, node, alike=alike)
+            self._tally_pod(before, source, times=-1, alike=alike)
 
     def _rebook_pod(self, held: Held | None, holds: Held | None) -> Freed | None:
         """Replace the capacity that a pod uses on a node by its new usage; return the capacity
@@ -471,11 +477,16 @@ class ClusterMirror:
         at, amount = held
         return Freed(at, amount - holds[1] if holds and holds[0] == at else amount)
 
-    def _tally_pod(self, pod: Pod | None, name: NodeName | None, times: int = 1) -> None:
-        if pod is not None:
-            node = None if name is None else self._nodes.get(name)
-            on_edge = node is not None and node.tier is Tier.EDGE
+    def _tally_pod(
+        self, pod: Pod | None, name: NodeName | None, times: int = 1, *, alike: bool = False
+    ) -> None:
+        """Count the pod, or with times = -1 no longer; alike: as before, but for the node."""
+        node = None if name is None else self._nodes.get(name)
+        on_edge = node is not None and node.tier is Tier.EDGE
+        if pod is not None and not alike:
             self._tally.count(pod, name, on_edge=on_edge, times=times)
+        elif pod is not None and name is not None:
+            self._tally.count_on(name, pod, on_edge=on_edge, times=times)
 
     def _book_capacity(self, name: NodeName, amount: Resources, sign: int = 1) -> None:
         """Add an amount to the used or reserved capacity of a node, or subtract it (sign = -1)."""

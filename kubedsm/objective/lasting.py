@@ -65,7 +65,7 @@ def end_period(known: QuietPeriods | None, now: float) -> QuietPeriods:
         return QuietPeriods(now)
     length = now - known.since
     if length < _AT_ONCE:
-        return attrs.evolve(known, since=max(now, known.since))
+        return QuietPeriods(max(now, known.since), known.lengths)
     return QuietPeriods(now, (length, *known.lengths)[:_REMEMBERED])
 
 

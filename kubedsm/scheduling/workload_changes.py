@@ -90,6 +90,8 @@ class WorkloadChanges:
             self._periods[workload] = end_period(self._periods.get(workload), now)
 
     def _count(self, before: Pod | None, after: Pod | None) -> None:
+        if before is not None and after is not None and before.workload == after.workload:
+            return
         self._all_pods += (after is not None) - (before is not None)
         if after is not None:
             self._pods[after.workload] += 1
