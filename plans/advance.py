@@ -51,6 +51,8 @@ Meaning = tuple[Trigger, str]
 PROVED: Meaning = (Trigger.PROVE, "")
 
 
+#: events that set a replacement pod or a timeout
+_PROVIDES_VALUES = (MoveAccepted, ReplacementClaimed)
 #: maximum seconds until no claim names the node of a lost plan
 RELEASING = 60.0
 
@@ -91,7 +93,7 @@ def advance(plan: Plan, event: PlanEvent, now: float) -> tuple[Plan, tuple[Step,
     seconds on the clock of the deadlines.
     """
     steps, changed = list(plan.steps), dict[int, Step]()
-    if isinstance(event, MoveAccepted | ReplacementClaimed):
+    if isinstance(event, _PROVIDES_VALUES):
         steps = [_fill_in(step, event) for step in steps]
     triggered = list(_interpret(steps, event, now))
     while triggered:

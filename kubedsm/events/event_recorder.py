@@ -13,6 +13,7 @@ from collections.abc import Callable, Container, Mapping
 from typing import Any, ClassVar
 
 import attrs
+import msgspec
 import structlog
 
 from kubedsm.events.event_writer import EventWriter
@@ -54,8 +55,7 @@ FINAL = (Conflict, Forbidden, Invalid, NotFound)
 _NUMBER = re.compile(r"\d+")
 
 
-@attrs.frozen(slots=True)
-class Notice:
+class Notice(msgspec.Struct, frozen=True, gc=False):
     """Event about a pod or ConfigMap, queued for writing, with an optional pod condition."""
 
     about: Pod | ConfigMap
@@ -135,7 +135,8 @@ def merge_counters(entry: Entry, older: Entry | None) -> Entry:
     if not (isinstance(entry, Notice) and isinstance(older, Notice)):
         return entry
     same = (entry.reason, entry.gist) == (older.reason, older.gist)
-    return attrs.evolve(entry, times=entry.times + older.times) if same else entry
+    times = entry.times + older.times
+    return msgspec.structs.replace(entry, times=times) if same else entry
 
 
 @attrs.define(eq=False)
@@ -332,7 +333,7 @@ class EventRecorder:
                 self._newest[key], self._failures[key] = entry, failures + 1
                 self._postpone(RETRY * 2**failures, key)
             elif isinstance(entry, Notice):
-                await self._write(attrs.evolve(entry, condition=""))  # the Event alone
+                await self._write(msgspec.structs.replace(entry, condition=""))  # the Event alone
             return
         if not isinstance(entry, Notice):
             return

@@ -360,9 +360,9 @@ class PlacementManager(Controller):
         running.history.append((now, event, effects))
         if not effects:
             return
+        finished = False
         if any(step.state in TERMINAL for step in effects):
-            running.progressed = now
-        finished = running.plan.finished
+            running.progressed, finished = now, running.plan.finished
         if finished:
             own = {
                 Uid(s.pod) for s in running.plan.steps if self._followed.get(Uid(s.pod)) == plan_id
@@ -390,6 +390,9 @@ class PlacementManager(Controller):
     # Steps.
 
     def _apply_effect(self, running: Running, step: Step) -> None:
+        if step.state in TERMINAL:
+            self._end_step(running, step)
+            return
         plan_id = running.plan.id
         pending, report = partial(self._is_pending, plan_id, step), partial(self.report, plan_id)
         match step.state, step.kind:
@@ -409,10 +412,8 @@ class PlacementManager(Controller):
                 self._spawn(self._run_step(plan_id, step, send))
             case StepState.ASKED, _:
                 self._call_migration(plan_id, step, pending, report)
-            case StepState.VERIFYING, _:
-                self._spawn(self._run_step(plan_id, step, partial(self._verify, plan_id, step)))
             case _:
-                self._end_step(running, step)
+                self._spawn(self._run_step(plan_id, step, partial(self._verify, plan_id, step)))
 
     def _call_migration(self, plan_id: str, step: Step, pending: IsPending, report: Report) -> None:
         """Make the API call of a migration step; for a step without a call, observe the pod."""
@@ -443,7 +444,7 @@ class PlacementManager(Controller):
         if running is None or running.plan.steps[step.id].state is not step.state:
             return
         contextvars.bind_contextvars(plan=plan_id)  # until the end of this task
-        with self.supervisor.catch_errors(f"step {step.kind}", {"history": running}) as caught:
+        with self.supervisor.catch_errors("step " + step.kind, {"history": running}) as caught:
             await work()
         if caught.error and step.pod:
             # The outcome is unknown: a live read of the pod decides.

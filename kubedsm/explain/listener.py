@@ -98,7 +98,7 @@ class Listeners(Listener):
             if not name.startswith("_"):
                 calls = [getattr(each, name) for each in listeners]
                 calls = [call for call in calls if getattr(call, "__func__", None) is not ignored]
-                setattr(self, name, partial(_call_each, calls))
+                setattr(self, name, calls[0] if len(calls) == 1 else partial(_call_each, calls))
 
 
 def _call_each(calls: Sequence[Callable[..., None]], *arguments: Any) -> None:

@@ -12,6 +12,7 @@ from collections import defaultdict
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 
 import attrs
+import msgspec
 
 from kubedsm.model.census import Tally, counts_alike
 from kubedsm.model.events import (
@@ -62,8 +63,7 @@ class ReservationError(Exception):
     """Error: the requested capacity cannot be reserved on the node."""
 
 
-@attrs.frozen(slots=True)
-class Reservation:
+class Reservation(msgspec.Struct, frozen=True, gc=False):
     """Capacity reserved on a node for a pod about to be bound, or for a migration."""
 
     holder: str
@@ -360,7 +360,7 @@ class ClusterMirror:
         """Transfer a migration's reservation to the replacement pod, until the pod is bound."""
         reservation = self._give_back(holder)
         if reservation is not None:
-            self._add_reservation(attrs.evolve(reservation, holder=pod))
+            self._add_reservation(Reservation(pod, reservation.node, reservation.requests))
 
     @property
     def held(self) -> list[str]:

@@ -3,7 +3,6 @@
 Names follow kube-scheduler and client-go for equivalent measurements.
 """
 
-from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from typing import Any, get_args
@@ -318,11 +317,8 @@ class Instruments(Listener):
     def plan_ended(self, plan: Plan, seconds: float) -> None:
         kind = _plan_kind(plan)
         self._series(self._plans, kind, _plan_outcome(plan, kind)).inc()
-        steps: dict[tuple[str, str], int] = defaultdict(int)
         for step in plan.steps:
-            steps[step.kind.value, step.state.value] += 1
-        for labels, count in steps.items():
-            self._series(self._steps, *labels).inc(count)
+            self._series(self._steps, step.kind, step.state).inc()
         if kind == "migration":
             self._migration_seconds.observe(seconds)
 
@@ -367,7 +363,7 @@ def _plan_kind(plan: Plan) -> str:
 
 
 def _plan_outcome(plan: Plan, kind: str) -> str:
-    starts = [step for step in plan.steps if step.kind is StepKind.START]
+    starts = (step for step in plan.steps if step.kind is StepKind.START)
     if kind == "migration" and all(step.state in LOST for step in starts):
         return "dropped"
     # Unnecessary rollback steps are cancelled.

@@ -86,22 +86,16 @@ def pod_of(shape: schema.Pod) -> Pod:
     mark = mark_on(metadata) if MIGRATING_LABEL in labels else None
     given = metadata.annotations
     untouchable = _why_untouchable(given) if given else ""
-    local = any(
-        v.host_path is not None or v.empty_dir is not None or v.ephemeral is not None
-        for v in spec.volumes or ()
-    )
-    containers = [*(spec.init_containers or ()), *(spec.containers or ())]
+    conditions, containers = status.conditions or (), spec.containers or []
+    init_containers, gates = spec.init_containers or [], spec.scheduling_gates or ()
     return Pod(
         uid=Uid(metadata.uid),
         namespace=intern(namespace),
         name=metadata.name,
         workload=_workload_of(metadata, namespace, labels, owner, mark),
         pod_class=_pod_class(
-            tuple(map(_requests_of, spec.containers)) if spec.containers else (),
-            tuple(
-                (_requests_of(container), container.restart_policy == "Always")
-                for container in spec.init_containers or ()
-            ),
+            tuple(map(_requests_of, containers)),
+            tuple([(_requests_of(c), c.restart_policy == "Always") for c in init_containers]),
             tuple(spec.overhead.items()) if spec.overhead else (),
             _requests_of(spec) if spec.resources else (),
             _read_reports(spec, status),
@@ -114,19 +108,19 @@ def pod_of(shape: schema.Pod) -> Pod:
         scheduler_name=intern(spec.scheduler_name or "default-scheduler"),
         node_name=NodeName(intern(spec.node_name)) if spec.node_name else None,
         phase=intern(status.phase or "Pending"),
-        ready=any(c.type == "Ready" and c.status == "True" for c in status.conditions or ()),
+        ready=bool([c for c in conditions if c.type == "Ready" and c.status == "True"]),
         terminating=metadata.deletion_timestamp is not None,
         detached=mark is not None,
-        gated=bool(spec.scheduling_gates),
+        gated=bool(gates),
         created=metadata.creation_timestamp.timestamp() if metadata.creation_timestamp else 0.0,
         labels=_intern_labels(tuple(labels.items())) if len(labels) <= _SHARED else labels,
         resource_version=metadata.resource_version or "",
-        gates=tuple(gate.name or "" for gate in spec.scheduling_gates or ()),
-        pinned=untouchable or (_LOCAL if local else ""),
+        gates=tuple([gate.name or "" for gate in gates]),
+        pinned=untouchable or (_LOCAL if spec.volumes and _any_local(spec.volumes) else ""),
         untouchable=bool(untouchable),
         deletion_cost=given.deletion_cost if given else None,
         wishes=wishes_of(given.qos, given.migration, given.rate, given.demand) if given else None,
-        images=_image_names(tuple([container.image or "" for container in containers])),
+        images=_image_names(tuple([c.image or "" for c in init_containers + containers])),
     )
 
 
@@ -146,6 +140,14 @@ def _intern_labels(labels: Pairs) -> Mapping[str, str]:
     return dict(labels)
 
 
+def _any_local(volumes: Iterable[schema.PodVolume]) -> bool:
+    """Return True if a volume is on the pod's node, or the pod's own."""
+    return any(
+        v.host_path is not None or v.empty_dir is not None or v.ephemeral is not None
+        for v in volumes
+    )
+
+
 def _why_untouchable(annotations: schema.Annotations) -> str:
     """Return the reason why annotations forbid moving the pod off its node; empty if permitted."""
     if annotations.do_not_disrupt == "true":
@@ -162,12 +164,12 @@ def _requests_of(asking: schema.Container | schema.PodSpec) -> Amounts:
 
 def _read_reports(spec: schema.PodSpec, status: schema.PodStatus) -> Reports | None:
     """Return the container resources reported by the kubelet; None if equal to the requests."""
-    pairs = (
-        (spec.containers, status.container_statuses),
-        (spec.init_containers, status.init_container_statuses),
-    )
-    differs = any(given and found and _may_differ(given, found) for given, found in pairs)
-    if not (differs or status.allocated_resources or status.resources):
+    if not (
+        _may_differ(spec.containers, status.container_statuses)
+        or _may_differ(spec.init_containers, status.init_container_statuses)
+        or status.allocated_resources
+        or status.resources
+    ):
         return None
     return Reports(
         _all_reported(spec.containers, status.container_statuses),
@@ -180,8 +182,12 @@ def _read_reports(spec: schema.PodSpec, status: schema.PodStatus) -> Reports | N
     )
 
 
-def _may_differ(containers: list[schema.Container], statuses: list[schema.ContainerStatus]) -> bool:
+def _may_differ(
+    containers: list[schema.Container] | None, statuses: list[schema.ContainerStatus] | None
+) -> bool:
     """Return True if the resources in container statuses may differ from the requests."""
+    if not (containers and statuses):
+        return False
     if len(containers) != len(statuses):
         return True
     for container, status in zip(containers, statuses):  # noqa: B905 - equally long, see above
@@ -259,13 +265,18 @@ def _host_ports(spec: schema.PodSpec) -> tuple[HostPort, ...]:
         if container.restart_policy == "Always" and container.ports:
             ports += [port for port in container.ports if port.host_port]
     return tuple(
-        HostPort(port.host_port or 0, port.protocol or "TCP", port.host_ip or EVERY_ADDRESS)
-        for port in ports
+        [
+            HostPort(port.host_port or 0, port.protocol or "TCP", port.host_ip or EVERY_ADDRESS)
+            for port in ports
+        ]
     )
 
 
 def controller_of(metadata: schema.Metadata) -> schema.Owner | None:
-    return next((owner for owner in metadata.owner_references or () if owner.controller), None)
+    for owner in metadata.owner_references or ():
+        if owner.controller:
+            return owner
+    return None
 
 
 def mark_on(metadata: schema.Metadata) -> MoveMark | None:
