@@ -14,8 +14,8 @@ import re
 import socket
 import ssl
 import struct
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Awaitable, Callable, Collection
+from contextlib import suppress
 from http import HTTPStatus
 from typing import NoReturn, cast
 
@@ -176,9 +176,12 @@ class Connections:
     _all: set[Connection] = attrs.field(factory=set, init=False)
     _few: asyncio.Semaphore = attrs.field(factory=lambda: asyncio.Semaphore(FEW), init=False)
 
-    @asynccontextmanager
-    async def one(self, within: float) -> AsyncIterator[Connection]:
-        """Acquire a connection for exclusive use; raise Unreachable after `within` seconds."""
+    async def exchange(
+        self, sent: bytes, within: float, may_leave: Callable[[], bool]
+    ) -> Response | None:
+        """Send an HTTP request, and return the whole response; None if it may not leave any more,
+        once there is a connection. Raise Unreachable without a connection after `within` seconds.
+        """
         is_of_few, connection = False, None
         try:
             try:
@@ -194,7 +197,7 @@ class Connections:
                 raise unreachable(self.url, f"no connection within {within:g} s") from None
             except OSError as error:
                 raise unreachable(self.url, error) from error
-            yield connection
+            return await connection.exchange(sent) if may_leave() else None
         finally:
             if connection is not None:
                 self._take_back(connection)

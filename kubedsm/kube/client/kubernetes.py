@@ -218,12 +218,13 @@ class KubernetesCluster:
             async with asyncio.timeout(timeout):
                 authorization = await self._authorization(timeout * CONNECT_SHARE)
                 sent = self._encode_request(request, authorization)
-                async with connections.one(timeout * CONNECT_SHARE) as connection:
-                    if not request.may_leave():
-                        raise not_sent(request)
-                    response = await connection.exchange(sent)
+                response = await connections.exchange(
+                    sent, timeout * CONNECT_SHARE, request.may_leave
+                )
         except OSError as error:
             raise self._outcome_unknown(request, error, timeout) from error
+        if response is None:
+            raise not_sent(request)
         if response.status == HTTPStatus.UNAUTHORIZED:
             self._credentials.note_rejection(authorization)
             connections.drop_idle()  # they may have a former client certificate
