@@ -92,7 +92,8 @@ def advance(plan: Plan, event: PlanEvent, now: float) -> tuple[Plan, tuple[Step,
     Pure and total: an event without meaning for the plan returns the plan unchanged. `now` is in
     seconds on the clock of the deadlines.
     """
-    steps, changed = list(plan.steps), dict[int, Step]()
+    steps = list(plan.steps)
+    changed: dict[int, Step] = {}
     if isinstance(event, _PROVIDES_VALUES):
         steps = [_fill_in(step, event) for step in steps]
     triggered = list(_interpret(steps, event, now))

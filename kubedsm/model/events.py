@@ -165,6 +165,8 @@ def is_older(version: str, other: str) -> bool:
     """Return True if the first resourceVersion is older than the second; False unless both are
     numbers.
     """
+    if len(version) == len(other) and version >= other:
+        return False  # the usual case: numbers of one length are ordered like text
     if not (version.isdecimal() and other.isdecimal() and version.isascii() and other.isascii()):
         return False
     return max(len(version), len(other)) <= _DIGITS and int(version) < int(other)
