@@ -265,10 +265,8 @@ def _host_ports(spec: schema.PodSpec) -> tuple[HostPort, ...]:
         if container.restart_policy == "Always" and container.ports:
             ports += [port for port in container.ports if port.host_port]
     return tuple(
-        [
-            HostPort(port.host_port or 0, port.protocol or "TCP", port.host_ip or EVERY_ADDRESS)
-            for port in ports
-        ]
+        HostPort(port.host_port or 0, port.protocol or "TCP", port.host_ip or EVERY_ADDRESS)
+        for port in ports
     )
 
 

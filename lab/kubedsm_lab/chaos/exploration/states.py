@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import attrs
+from msgspec.structs import replace
 
 from plans import events
 from plans.advance import OPEN, advance
@@ -186,7 +187,8 @@ class Interpreter:
         found = self._later.get(key)
         if found is None:
             steps = tuple(
-                s._replace(
+                replace(
+                    s,
                     deadline=s.deadline - seconds,
                     verified_since=s.verified_since and s.verified_since - seconds,
                 )
