@@ -357,9 +357,10 @@ def _migration_label(kind: MoveKind | None) -> str:
 
 
 def _plan_kind(plan: Plan) -> str:
-    if plan.restores_only:
-        return "restore"
-    return "migration" if any(step.kind is StepKind.START for step in plan.steps) else "bind"
+    kinds = [step.kind for step in plan.steps]
+    if StepKind.START in kinds:
+        return "migration"
+    return "restore" if StepKind.RESTORE in kinds else "bind"
 
 
 def _plan_outcome(plan: Plan, kind: str) -> str:
