@@ -86,6 +86,10 @@ def pod_of(shape: schema.Pod) -> Pod:
     mark = mark_on(metadata) if MIGRATING_LABEL in labels else None
     given = metadata.annotations
     untouchable = _why_untouchable(given) if given else ""
+    local = any(
+        v.host_path is not None or v.empty_dir is not None or v.ephemeral is not None
+        for v in spec.volumes or ()
+    )
     conditions, containers = status.conditions or (), spec.containers or []
     init_containers, gates = spec.init_containers or [], spec.scheduling_gates or ()
     return Pod(
@@ -116,7 +120,7 @@ def pod_of(shape: schema.Pod) -> Pod:
         labels=_intern_labels(tuple(labels.items())) if len(labels) <= _SHARED else labels,
         resource_version=metadata.resource_version or "",
         gates=tuple([gate.name or "" for gate in gates]),
-        pinned=untouchable or (_LOCAL if spec.volumes and _any_local(spec.volumes) else ""),
+        pinned=untouchable or (_LOCAL if local else ""),
         untouchable=bool(untouchable),
         deletion_cost=given.deletion_cost if given else None,
         wishes=wishes_of(given.qos, given.migration, given.rate, given.demand) if given else None,
@@ -140,14 +144,6 @@ def _intern_labels(labels: Pairs) -> Mapping[str, str]:
     return dict(labels)
 
 
-def _any_local(volumes: Iterable[schema.PodVolume]) -> bool:
-    """Return True if a volume is on the pod's node, or the pod's own."""
-    return any(
-        v.host_path is not None or v.empty_dir is not None or v.ephemeral is not None
-        for v in volumes
-    )
-
-
 def _why_untouchable(annotations: schema.Annotations) -> str:
     """Return the reason why annotations forbid moving the pod off its node; empty if permitted."""
     if annotations.do_not_disrupt == "true":
@@ -164,12 +160,12 @@ def _requests_of(asking: schema.Container | schema.PodSpec) -> Amounts:
 
 def _read_reports(spec: schema.PodSpec, status: schema.PodStatus) -> Reports | None:
     """Return the container resources reported by the kubelet; None if equal to the requests."""
-    if not (
-        _may_differ(spec.containers, status.container_statuses)
-        or _may_differ(spec.init_containers, status.init_container_statuses)
-        or status.allocated_resources
-        or status.resources
-    ):
+    pairs = (
+        (spec.containers, status.container_statuses),
+        (spec.init_containers, status.init_container_statuses),
+    )
+    differs = any(given and found and _may_differ(given, found) for given, found in pairs)
+    if not (differs or status.allocated_resources or status.resources):
         return None
     return Reports(
         _all_reported(spec.containers, status.container_statuses),
@@ -182,12 +178,8 @@ def _read_reports(spec: schema.PodSpec, status: schema.PodStatus) -> Reports | N
     )
 
 
-def _may_differ(
-    containers: list[schema.Container] | None, statuses: list[schema.ContainerStatus] | None
-) -> bool:
+def _may_differ(containers: list[schema.Container], statuses: list[schema.ContainerStatus]) -> bool:
     """Return True if the resources in container statuses may differ from the requests."""
-    if not (containers and statuses):
-        return False
     if len(containers) != len(statuses):
         return True
     for container, status in zip(containers, statuses):  # noqa: B905 - equally long, see above
