@@ -363,12 +363,9 @@ class PlacementManager(Controller):
         finished = False
         if any(step.state in TERMINAL for step in effects):
             running.progressed, finished = now, running.plan.finished
-        if finished:
-            own = {
-                Uid(s.pod) for s in running.plan.steps if self._followed.get(Uid(s.pod)) == plan_id
-            }
-            for uid in own:
-                del self._followed[uid]
+        for step in running.plan.steps if finished else ():
+            if self._followed.get(Uid(step.pod)) == plan_id:
+                del self._followed[Uid(step.pod)]
         self._listener.plan_advanced(running.plan, effects)
         for step in effects:
             about = {"plan": plan_id, "step": step, "history": running}
