@@ -5,6 +5,7 @@ from urllib.parse import parse_qsl
 import aiohttp
 import attrs
 import pytest
+from msgspec.structs import replace
 
 from kubedsm.config.settings import load
 from kubedsm.dashboard.server.changes import CHANGES, MOST_CHANGES, BadRequestError, parse_what_if
@@ -155,7 +156,7 @@ def test_nodes_are_added_pods_removed_and_other_requests_restart_the_pods():
     known = known_cluster()
     snapshot = said("requests=shop/log:cpu=2,memory=1Gi", known).apply(known.mirror.snapshot())
     changed = [pod for pod in snapshot.pods.values() if pod.workload.name == "log"]
-    assert [pod.requests for pod in changed] == [attrs.evolve(resources(2), memory=2**30)] * 2
+    assert [pod.requests for pod in changed] == [replace(resources(2), memory=2**30)] * 2
     assert snapshot.free["e1"] == Resources(2000, snapshot.nodes["e1"].allocatable.memory, 110)
     found = asked("requests=shop/log:cpu=20")
     assert [node for _, _, node in placed(found)] == ["", ""]
