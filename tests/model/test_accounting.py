@@ -5,13 +5,14 @@ import random
 import attrs
 
 from kubedsm.config.settings import Configuration
-from kubedsm.model.events import NodeApplied
+from kubedsm.model.events import NodeApplied, PodApplied
 from kubedsm.model.mirror import ClusterMirror
-from kubedsm.model.model import Node, NodeName, Resources, Uid
+from kubedsm.model.model import Node, NodeName, Resources, Tier, Uid
 from kubedsm.model.residents import Selection, keys_looked_at
 from kubedsm.model.snapshot import Snapshot
 from support import drawing
 from support.histories import CLASSES, RULED, happen
+from support.placement_instances import node, pod, resources
 from support.rule_instances import app
 
 
@@ -52,6 +53,19 @@ def test_decisions_are_those_of_a_count_from_scratch():
         assert repr(decision) == repr(decided(from_scratch(seen))), seed
         decisions += bool(decision.bindings)
     assert decisions > 10
+
+
+def test_room_reserved_for_a_bound_pod_besides_its_own_is_given_back():
+    bound = pod("a", "a", resources(1), on="n1")
+    mirror = ClusterMirror()
+    for event in (NodeApplied(node("n1", Tier.EDGE)), PodApplied(bound)):
+        mirror.apply(event)
+    free = mirror.free["n1"]
+    mirror.reserve("move-1", "n1", bound.requests)
+    mirror.hand_over("move-1", bound.uid)
+    mirror.apply(PodApplied(bound))
+    assert mirror.free["n1"] == free
+    mirror.check_invariants()
 
 
 _ASKED = ((Selection(app("a"), ("shop",)),), (Selection(app("b", "c"), ("shop",), living=True),))

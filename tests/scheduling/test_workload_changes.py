@@ -13,7 +13,7 @@ from kubedsm.scheduling.workload_changes import SETTLING, WorkloadChanges
 from support.fixed_clock import FixedClock
 from support.placement_instances import pod, resources
 
-A = Workload("shop", "Deployment", "a")
+A, B = (Workload("shop", "Deployment", name) for name in "ab")
 
 
 @attrs.define
@@ -86,6 +86,14 @@ def test_a_move_is_no_change_of_its_workload(watched):
         watched.gone(watched.becomes(old, terminating=True))
         assert watched.changes.quiet().workloads[A] == known
         old = watched.came("a-0", age=120.0)
+
+
+def test_a_pod_that_gets_another_owner_counts_for_that_one_only(watched):
+    quiet = watched.came("a-1", age=900.0)
+    watched.becomes(quiet, workload=B)
+    assert watched.changes.quiet().workloads.keys().isdisjoint({A})
+    watched.came("b-1", "b")
+    assert B in watched.changes.quiet().workloads
 
 
 def test_a_pod_of_another_scheduler_tells_nothing(watched):
