@@ -15,9 +15,10 @@ from kubedsm.cli.tables import list_unproven, refer_to_packing, shares_table
 from kubedsm.config.settings import Configuration
 from kubedsm.kube.wire.dump import Dump, Malformed
 from kubedsm.model.deadline import NO_DEADLINE, OUT_OF_TIME, Deadline
-from kubedsm.model.model import NodeName, Pod, Resources
+from kubedsm.model.model import NodeName, Pod, Resources, Tier
 from kubedsm.model.quantities import format_amount
 from kubedsm.model.snapshot import Snapshot
+from kubedsm.objective.fragmentation import Fragmentation, request_mix
 from kubedsm.objective.objective import NANO
 from kubedsm.optimizer.placing.decision import Decision
 from kubedsm.planner.plurals import counted, named
@@ -40,6 +41,8 @@ class OfflinePlacement:
     unreadable: tuple[Malformed, ...]
     #: number of pending pods of other schedulers
     foreign: int
+    #: total of all edge nodes after the bindings, in units of 2^-32 node
+    fragmentation: int
     #: pods that are unplaced because an older pod precedes them
     lost_to_age: int = 0
 
@@ -67,7 +70,7 @@ class OfflinePlacement:
             "score": {
                 "before": decision.score_before / NANO,
                 "after": decision.score_after / NANO,
-                "fragmentation": decision.fragmentation,
+                "fragmentation": self.fragmentation,
             },
             "proven": decision.proof.whole,
             "provenOf": decision.proof.as_json(),
@@ -98,7 +101,10 @@ def place_pods(
         regardless = attrs.evolve(configuration.policy, patience=math.inf)
         most = regardless.decide_batch(snapshot, batch, deadline)
         lost = max(0, len(most.bindings) - len(decision.bindings))
-    return OfflinePlacement(snapshot, decision, unreadable, foreign, lost)
+    after = snapshot.with_placed({pod.uid: node for pod, node, _ in decision.bindings})
+    measured = Fragmentation(configuration.policy.measure, request_mix(snapshot))
+    fragmentation = measured.of(after.in_turn(Tier.EDGE))
+    return OfflinePlacement(snapshot, decision, unreadable, foreign, fragmentation, lost)
 
 
 def placement_tables(placement: OfflinePlacement, milliseconds: float) -> RenderableType:

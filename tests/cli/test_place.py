@@ -17,10 +17,12 @@ from kubedsm.config.documents import DocumentError
 from kubedsm.config.settings import Configuration
 from kubedsm.kube.wire import dump as dumps
 from kubedsm.model.deadline import Deadline
+from kubedsm.objective.fragmentation import Fragmentation, Measure, request_mix
 from kubedsm.optimizer.programming.in_order import NO_PROOF, Certificate
 from kubedsm.optimizer.programming.programme import Status
 from support.command_line import kubedsm
 from support.dumps import dump_of, node, pod, replica
+from support.literal_match import literal_fragmentation
 from support.printed import printed
 
 
@@ -83,6 +85,18 @@ def test_every_pod_counts_and_only_ours_that_wait_are_placed():
     leaving = pod("leaving", deletionTimestamp="2026-01-01T00:00:00Z")
     placed = place(node("e1", "edge"), gated, failed, leaving)
     assert placed["bindings"] == placed["unplaced"] == []
+
+
+@pytest.mark.parametrize("measure", list(Measure))
+def test_the_fragmentation_is_that_of_the_edge_with_the_bindings(measure):
+    read = dumps.read(dump_of(node("e1", "edge", cpu="3"), pod("a")), "dump")
+    placement = place_pods(read, attrs.evolve(Configuration(), fragmentation=measure))
+    [(placed, at, _)], shot = placement.decision.bindings, placement.snapshot
+    measured = Fragmentation(measure, request_mix(shot))
+    left = shot.free[at] - placed.requests
+    assert placement.as_json()["score"]["fragmentation"] == literal_fragmentation(
+        measured, shot.nodes[at], left
+    )
 
 
 @pytest.mark.parametrize(

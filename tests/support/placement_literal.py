@@ -6,7 +6,7 @@ from itertools import pairwise
 import attrs
 
 from kubedsm.model.model import Share, Tier
-from kubedsm.objective.fragmentation import Fragmentation, request_mix
+from kubedsm.objective.fragmentation import Fragmentation, Measure, request_mix
 from kubedsm.objective.objective import Objective, QosTarget, quality
 from kubedsm.plugins.feasibility import Feasibility
 from support.literal_match import literal_match
@@ -16,6 +16,12 @@ from support.literal_rules import literal_rule, reasons
 def homes_of(decision):
     """Return the node of each placed pod, by uid."""
     return {binding.pod.uid: binding.node for binding in decision.bindings}
+
+
+def fragmentation_after(snapshot, decision, measure=Measure.UNUSABLE):
+    """Return the total fragmentation of the edge nodes after the bindings."""
+    edge = snapshot.with_placed(homes_of(decision)).in_turn(Tier.EDGE)
+    return Fragmentation(measure, request_mix(snapshot)).of(edge)
 
 
 def literal_decision(instance, objective, measure):

@@ -318,7 +318,6 @@ class Batch:
         proof: Proof,
     ) -> Decision:
         after = self.shares_after(bindings)
-        room = self.snapshot.room.after((pod, node, 1) for pod, node, _ in bindings)
         present = {pod.workload for pod in self.pods} & after.keys()
         score_before, score_after = (
             sum(self.objective.worth_of(of[each], self.qos_targets(each)) for each in present)
@@ -329,7 +328,6 @@ class Batch:
             unplaced=unplaced,
             score_before=score_before,
             score_after=score_after,
-            fragmentation=self.fragmentation.of(attrs.evolve(self.edge, room=room)),
             proof=proof,
             shares_before=self.shares,
             shares_after=after,

@@ -15,7 +15,6 @@ from kubedsm.model.deadline import NO_DEADLINE, Deadline
 from kubedsm.model.model import NodeName, Pod, Share, Tier, Workload
 from kubedsm.model.node_index import Column, Mask
 from kubedsm.model.snapshot import Snapshot
-from kubedsm.objective.fragmentation import Fragmentation, Measure, request_mix
 from kubedsm.objective.load import LoadGoal, Loads
 from kubedsm.objective.replica_spread import ReplicaSpread, has_default_spread
 from kubedsm.optimizer.placing.decision import Binding, Decision
@@ -29,7 +28,6 @@ def balance_by_load(
     decision: Decision,
     snapshot: Snapshot,
     goal: LoadGoal,
-    measure: Measure,
     deadline: Deadline = NO_DEADLINE,
     *,
     spread: bool = True,
@@ -79,14 +77,10 @@ def balance_by_load(
     }
     if any(len(found) < len(snapshot.nodes) for found in unplaced.values()):
         return decision
-    before, after = ([(b.pod, b.node, 1) for b in of] for of in (decision.bindings, bindings))
-    edge, fragmentation = snapshot.in_turn(Tier.EDGE), Fragmentation(measure, request_mix(snapshot))
-    added = fragmentation.added_by(after, edge) - fragmentation.added_by(before, edge)
     return attrs.evolve(
         decision,
         bindings=tuple(bindings),
         unplaced=unplaced,
-        fragmentation=decision.fragmentation + added,
         proof=attrs.evolve(
             decision.proof,
             preferences=decision.proof.preferences and decision.plain,

@@ -57,7 +57,6 @@ class Decision:
     """Placement decision on a batch: bindings, QoS scores before and after, and optimality proof.
 
     Scores are nano-units of QoS over the batch's workloads; `before` excludes the batch.
-    Fragmentation is the total of all edge nodes after the bindings, in units of 2^-32 node.
     """
 
     #: in serving order; with constraints between pods, in an order
@@ -69,7 +68,6 @@ class Decision:
     late: tuple[Pod, ...] = ()
     score_before: int = 0
     score_after: int = 0
-    fragmentation: int = 0
     #: goals that are proven optimal
     proof: Proof = attrs.field(factory=Proof)
     #: value and upper bound of unproven goals: pods placed,

@@ -167,7 +167,6 @@ class KubeDSM:
                 decision,
                 snapshot,
                 self.load,
-                self.measure,
                 deadline,
                 spread=self.default_spread,
                 closed=leaving,
@@ -177,7 +176,9 @@ class KubeDSM:
             workloads = {pod.workload for pod in pods}
             worst = list_worst_losses(decision.shares_after, qos_targets, workloads)
             decision = attrs.evolve(decision, worst_losses=worst)
-        return attrs.evolve(decision, out_of_time=deadline.meter.out_of_time)
+        if deadline.meter.out_of_time:
+            decision = attrs.evolve(decision, out_of_time=True)
+        return decision
 
     def decide_ahead(
         self,

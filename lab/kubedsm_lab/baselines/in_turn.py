@@ -21,9 +21,7 @@ from kubedsm.model.model import (
     serving_order,
     shares_after,
 )
-from kubedsm.model.node_index import NodeRows
 from kubedsm.model.snapshot import Snapshot
-from kubedsm.objective.fragmentation import Fragmentation, request_mix
 from kubedsm.objective.load import LoadGoal, Loads
 from kubedsm.objective.objective import Objective, QosTargets, quality
 from kubedsm.optimizer.placing.decision import Binding, Decision
@@ -134,14 +132,12 @@ class InTurn:
             quality({each: of[each] for each in workloads}, self.qos_targets, self.objective)
             for of in (before, after)
         ]
-        fragmentation = Fragmentation(mix=request_mix(snapshot))
         return Decision(
             bindings=tuple(bindings),
             unplaced=unplaced,
             late=tuple(late),
             score_before=scores[0],
             score_after=scores[1],
-            fragmentation=fragmentation.of(NodeRows.of(snapshot.of_tier(Tier.EDGE), room.free)),
             proof=NO_PROOF,
             shares_before=before,
             shares_after=after,
