@@ -93,8 +93,8 @@ class Resources(msgspec.Struct, frozen=True, order=True, gc=False):
     @property
     def beyond_any_node(self) -> bool:
         """True if a request exceeds `MOST_OF_A_NODE`: exclude such requests from arithmetic."""
-        return max(self.cpu, self.memory, self.pods) > MOST_OF_A_NODE or any(
-            amount > MOST_OF_A_NODE for _, amount in self.other
+        return max(self.cpu, self.memory, self.pods) > MOST_OF_A_NODE or (
+            bool(self.other) and any(amount > MOST_OF_A_NODE for _, amount in self.other)
         )
 
     def __sub__(self, less: "Resources") -> "Resources":

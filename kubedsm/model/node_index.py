@@ -433,7 +433,7 @@ class NodeRows:
 
     def only(self, chosen: Mask) -> Self:
         """Return the candidate nodes that are also within a mask over the node index."""
-        return attrs.evolve(self, positions=self.positions[chosen[self.positions]])
+        return type(self)(self.index, self.room, self.positions[chosen[self.positions]])
 
     def free(self, axes: Sequence[str]) -> Ints:
         """Return the free capacity of the selected nodes, shape (nodes, resources); negative
@@ -448,8 +448,9 @@ class NodeRows:
     def _column_matrix(self, columns: Iterable[Ints]) -> Ints:
         chosen = [column[self.positions] for column in columns]
         # One resource's amounts lie together: sums and comparisons over nodes are faster.
-        return np.clip(np.stack(chosen), 0, MOST_OF_A_NODE).T
+        return np.minimum(np.maximum(np.array(chosen), 0), MOST_OF_A_NODE).T
 
     def __add__(self, others: Self) -> Self:
         """Return the selection followed by another selection of the same node index."""
-        return attrs.evolve(self, positions=np.concatenate((self.positions, others.positions)))
+        positions = np.concatenate((self.positions, others.positions))
+        return type(self)(self.index, self.room, positions) if len(others.positions) else self

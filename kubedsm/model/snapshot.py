@@ -95,7 +95,7 @@ class Snapshot:
         room = self.room if room is None else room
         positions = self.index.of_tier(tier)
         start = (len(self.placed) + more) % max(1, len(positions))
-        positions = np.roll(positions, -start)
+        positions = np.concatenate((positions[start:], positions[:start]))
         orders = []
         if self.index.images:
             orders.append(-sum_localities(pods, self.index)[positions])

@@ -164,7 +164,6 @@ def immediate_schedule(
     site_labels: labels of edge nodes that name their site, for workloads with demand by site.
     """
     ordered = sorted(pods, key=serving_order)
-    set_aside = [pod for pod in ordered if pod.requests.beyond_any_node]
     placeable = [pod for pod in ordered if not pod.requests.beyond_any_node]
     plain = is_plain(snapshot, placeable)
     now = placeable if plain else _first_of_each_namespace(placeable, MOST_RULED)
@@ -189,7 +188,7 @@ def immediate_schedule(
     )
     if plain:
         return _decide_plain(batch, ordered)
-    decision = decide_ruled(batch, set_aside)
+    decision = decide_ruled(batch, [pod for pod in ordered if pod.requests.beyond_any_node])
     if len(now) == len(placeable):
         return decision
     taken = {pod.uid for pod in now}
