@@ -283,7 +283,9 @@ def scores_and_unevenness(
     uneven = []
     for prospect, of_prospect in zip(prospects, scores, strict=True):
         squares = np.square(prospect.edge / max(1, prospect.total))
-        rising = np.where(np.diff(of_prospect) > 0, np.diff(squares), 0.0)
-        uneven.append(prospect.qos_target.weight * np.append(0.0, rising.cumsum()))
+        rising = np.zeros(len(squares))
+        rises = of_prospect[1:] > of_prospect[:-1]
+        np.subtract(squares[1:], squares[:-1], out=rising[1:], where=rises)
+        uneven.append(prospect.qos_target.weight * rising.cumsum())
     least = EVENNESS / (sum(float(sums[-1]) for sums in uneven) or 1.0)
     return scores, [np.rint(least * sums).astype(np.int64) for sums in uneven]

@@ -8,6 +8,7 @@ connected by common workloads have separate tables, which are added.
 
 import math
 from abc import abstractmethod
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import product
 
@@ -61,7 +62,8 @@ class Member:
 
     def kinds(self) -> list[int]:
         """Return the columns of groups that contain pods of the workload."""
-        return [int(kind) for kind in np.flatnonzero(self.counts)]
+        kinds: list[int] = self.counts.nonzero()[0].tolist()
+        return kinds
 
     @abstractmethod
     def value(self, kinds: Sequence[int], taken: Sequence[int]) -> int:
@@ -121,10 +123,10 @@ def count_pods(kinds: Sequence[Kind]) -> dict[Workload, Ints]:
     """Return the number of each workload's pods in each group, in name order."""
     counts: dict[Workload, Ints] = {}
     for kind, of_kind in enumerate(kinds):
-        for pod in of_kind.pods:
-            if pod.workload not in counts:
-                counts[pod.workload] = np.zeros(len(kinds), dtype=np.int64)
-            counts[pod.workload][kind] += 1
+        for workload, number in Counter(pod.workload for pod in of_kind.pods).items():
+            if workload not in counts:
+                counts[workload] = np.zeros(len(kinds), dtype=np.int64)
+            counts[workload][kind] = number
     return dict(sorted(counts.items()))
 
 
@@ -164,7 +166,7 @@ class _Component:
 
     kinds: tuple[int, ...]
     members: tuple[Member, ...]
-    #: layers[i]: best QoS of each vector for the first i members
+    #: best QoS of each vector for the first member, for the first two, ...
     layers: tuple[Ints, ...]
 
     @property
@@ -175,13 +177,14 @@ class _Component:
         """Yield the edge pods by workload and kind for a count vector; ties favour the first."""
         left = tuple(vector)
         for index in range(len(self.members) - 1, -1, -1):
-            member = self.members[index]
-            before, here = self.layers[index], self.layers[index + 1]
-            for taken in member.takes(self.kinds, left):
+            member, taken, source = self.members[index], left, left
+            # The first member takes the rest.
+            for taken in member.takes(self.kinds, left) if index else ():
                 source = tuple(n - t for n, t in zip(left, taken, strict=True))
-                if before[source] + member.value(self.kinds, taken) == here[left]:
-                    left = source
+                before, here = self.layers[index - 1][source], self.layers[index][left]
+                if before + member.value(self.kinds, taken) == here:
                     break
+            left = source
             for kind, number in zip(self.kinds, taken, strict=True):
                 if number:
                     yield (member.workload, kind), number
@@ -240,9 +243,9 @@ def split_vectors(members: Sequence[Member], limits: Ints, bounds: Bounds) -> Sp
     Return None above the exact-search limit.
     """
     greatest = tuple(limits.tolist())
-    components = []
-    for kinds in connect_kinds([member.kinds() for member in members], len(greatest)):
-        involved = tuple(m for m in members if m.kinds() and m.kinds()[0] in kinds)
+    components, owned = [], [member.kinds() for member in members]
+    for kinds in connect_kinds(owned, len(greatest)):
+        involved = tuple(m for m, of in zip(members, owned, strict=True) if of and of[0] in kinds)
         shape = tuple(greatest[kind] + 1 for kind in kinds)
         cells, ways = math.prod(shape), sum(member.ways for member in involved)
         if cells * ways > bounds.steps or cells * len(involved) > bounds.states:
@@ -261,19 +264,20 @@ def _convolve(
     deadline: Deadline,
 ) -> tuple[Ints, ...] | None:
     """Compute the (max, +) convolution of workload scores, by layers; None after the deadline."""
-    layer = np.full(shape, _IMPOSSIBLE, dtype=np.int64)
-    layer[(0,) * len(shape)] = 0
-    layers = [layer]
+    layers: list[Ints] = []
     for member in members:
-        if deadline.spend(member.ways * (_WAY_STEPS + _CELL_STEPS * layer.size)):
+        if deadline.spend(member.ways * (_WAY_STEPS + _CELL_STEPS * math.prod(shape))):
             return None
         following = np.full(shape, _IMPOSSIBLE, dtype=np.int64)
         for taken in member.takes(kinds, (size - 1 for size in shape)):
+            value = member.value(kinds, taken)
+            if not layers:
+                following[taken] = value
+                continue
             target = following[tuple(slice(n, None) for n in taken)]
-            source = layer[tuple(slice(size - n) for n, size in zip(taken, shape, strict=True))]
-            np.maximum(target, source + member.value(kinds, taken), out=target)
-        layer = following
-        layers.append(layer)
+            part = tuple(slice(size - n) for n, size in zip(taken, shape, strict=True))
+            np.maximum(target, layers[-1][part] + value, out=target)
+        layers.append(following)
     return tuple(layers)
 
 
