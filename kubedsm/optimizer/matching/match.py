@@ -111,7 +111,7 @@ def limit_loads(problem: PlacementProblem, digits: Digits) -> Ints:
     The remaining pods leave one of any n nodes empty. Therefore no pod costs more, apart from
     fragmentation, than the first pod on the n-th cheapest of the nodes accepting the kind.
     """
-    most = problem.fitting
+    most = problem.fitting.copy()
     number, ladders = int(problem.counts.sum()), problem.ladders
     charging = ladders is not None or bool(problem.penalties.any())
     for kind in range(len(problem.kinds)):
@@ -153,20 +153,20 @@ def list_useful_loads(
     copies = np.minimum(sizes[groups.of_loads], number)
     if int(copies.sum()) > most_sorted:
         return None
-    load = np.repeat(np.arange(len(sums)), copies)
-    members = np.argsort(groups.of_nodes, kind="stable")
+    load = np.arange(len(sums)).repeat(copies)
+    members = groups.of_nodes.argsort(kind="stable")
     node = members[_concat_ranges((sizes.cumsum() - sizes)[groups.of_loads], copies)]
     beyond = groups.costs - groups.empty[groups.of_loads]
-    code = groups.loads @ place_values((most.max(axis=0, initial=0) + 1).tolist())
-    order = np.lexsort((node, beyond[load], code[load]))
-    first = np.searchsorted(code[load][order], code[load][order])
-    kept = order[np.arange(len(order)) - first < number[load][order]]
+    code = (groups.loads @ place_values((most.max(axis=0, initial=0) + 1).tolist()))[load]
+    order = np.lexsort((node, beyond[load], code))
+    first = code[order].searchsorted(code[order])
+    kept = order[np.arange(len(order)) - first < number[load[order]]]
     used = np.zeros(len(problem.free), dtype=np.bool_)
     used[node[kept][sums[load[kept]] > 0]] = True
     kept = kept[used[node[kept]]]
     kept = kept[np.lexsort((load[kept], node[kept]))]
-    nodes = np.flatnonzero(used)
-    begins = np.searchsorted(node[kept], [*nodes.tolist(), len(used)])
+    nodes = used.nonzero()[0]
+    begins = node[kept].searchsorted([*nodes.tolist(), len(used)])
     elsewhere = int(groups.empty[groups.of_nodes[~used]].sum())
     load = load[kept]
     return NodeLoads(nodes, begins, groups.loads[load], groups.costs[load], elsewhere)
@@ -205,17 +205,17 @@ def _group_nodes(
         costs = fragmentation.costs(problem.axes, size, room) >> digits.lost
     ladders, penalties = problem.ladders, problem.penalties
     charging = [ladders.which] if ladders else []
-    heads, group_of = group_equal_rows(
-        look_of[:, None], *charging, *([penalties] if penalties.any() else [])
-    )
-    begins = np.searchsorted(look, np.arange(len(first) + 1))
-    lengths = np.diff(begins)[look_of[heads]]
-    group = np.repeat(np.arange(len(heads)), lengths)
-    rows = _concat_ranges(begins[look_of[heads]], lengths)
-    loads, costs, empty = loads[rows], costs[rows], costs[begins[look_of[heads]]]
+    penalising = [penalties] if penalties.any() else []
+    heads, group_of = group_equal_rows(look_of[:, None], *charging, *penalising)
+    ends = look.searchsorted(np.arange(len(first)), side="right")[look_of[heads]]
+    begins = look.searchsorted(look_of[heads])
+    lengths = ends - begins
+    group = np.arange(len(heads)).repeat(lengths)
+    rows = _concat_ranges(begins, lengths)
+    loads, costs, empty = loads[rows], costs[rows], costs[begins]
     if ladders:
         costs += digits.charge * ladders.of(heads[group], loads)
-    if penalties.any():
+    if penalising:
         costs += digits.penalty * (loads * penalties[heads[group]]).sum(axis=1)
     return _Groups(group_of, group, loads, costs, empty)
 
@@ -231,17 +231,17 @@ def _enumerate_loads(
     owner, room = np.arange(len(nodes)), problem.free[nodes]
     loads = np.zeros((len(nodes), 0), dtype=np.int64)
     for kind, requests in enumerate(problem.requests):
-        asked = np.flatnonzero(requests)
+        asked = requests.nonzero()[0]
         repeats = most[owner, kind]
         if len(asked):
             repeats = np.minimum(repeats, (room[:, asked] // requests[asked]).min(axis=1))
         repeats += 1
         if int(repeats.sum()) > most_loads:
             return None
-        parent = np.repeat(np.arange(len(owner)), repeats)
+        parent = np.arange(len(owner)).repeat(repeats)
         number = _concat_ranges(np.zeros_like(repeats), repeats)
         room = room[parent] - number[:, None] * requests
-        loads = np.column_stack((loads[parent], number))
+        loads = np.concatenate((loads[parent], number[:, None]), axis=1)
         owner = owner[parent]
     return owner, loads, room
 
@@ -254,7 +254,7 @@ def place_values(sizes: Sequence[int]) -> Ints:
 def _concat_ranges(begins: Ints, lengths: Ints) -> Ints:
     """Concatenate integer ranges given by first numbers and lengths into one array."""
     before = lengths.cumsum() - lengths
-    return np.arange(int(lengths.sum())) + np.repeat(begins - before, lengths)
+    return np.arange(int(lengths.sum())) + (begins - before).repeat(lengths)
 
 
 #: More than any sum of costs, and far enough from the end of 64 bits to add costs to.
@@ -263,6 +263,8 @@ UNREACHABLE = 2**61
 MOST_KINDS = 32
 #: Cells of one numpy call: hides call overhead, fits the CPU cache.
 _BLOCK = 2**14
+#: Greatest layer that is computed in one numpy call for all loads.
+_SHORT = 2**8
 #: Cells computed in the time to sort one load.
 _SORTED = 64
 #: Steps of work for a load of a node, and for a cell.
@@ -312,7 +314,7 @@ class MatchTable:
 
         Infeasible vectors have UNREACHABLE or more.
         """
-        cells = np.full(int(np.prod(self.sizes)), UNREACHABLE, dtype=np.int64)
+        cells = np.full(math.prod(self.sizes), UNREACHABLE, dtype=np.int64)
         last = self.layers[-1]
         cells[: len(last)] = last
         return cells.reshape(self.sizes)[tuple(slice(n + 1) for n in self.limits.tolist())]
@@ -331,6 +333,7 @@ class MatchTable:
         """
         placed = self.problem.nothing()
         left, tried = vector, self.tried
+        offsets = tried.loads @ self.strides
         for index in range(len(tried.nodes) - 1, -1, -1):
             here, before = self.layers[index + 1], self.layers[index]
             part = slice(*tried.begins[index : index + 2])
@@ -338,8 +341,8 @@ class MatchTable:
             at = int(left @ self.strides)
             if at < len(before) and before[at] + costs[0] == here[at]:
                 continue
-            source = at - loads @ self.strides
-            fitting = np.flatnonzero((loads <= left).all(axis=1) & (source < len(before)))
+            source = at - offsets[part]
+            fitting = ((loads <= left).all(axis=1) & (source < len(before))).nonzero()[0]
             same = before[source[fitting]] + costs[fitting] == here[at]
             load = loads[fitting[int(same.argmax())]]
             placed[tried.nodes[index]] = load
@@ -368,8 +371,9 @@ def build_table(
     )
     if tried is None or bounds.deadline.spend(len(tried.loads) * _SORTED * _CELL_STEPS):
         return None
-    sums = tried.caps.cumsum(axis=0)
-    room = np.where(limits < tried.caps.sum(axis=0), tried.caps.max(axis=0, initial=0), 0)
+    caps = tried.caps
+    sums = caps.cumsum(axis=0)
+    room = np.where(limits < caps.sum(axis=0), caps.max(axis=0, initial=0), 0)
     sizes = tuple((limits + 1 + room).tolist())
     strides, total = place_values(sizes), math.prod(sizes)
     if total > bounds.states:
@@ -404,13 +408,18 @@ def _compute_layers(
     """Compute the layers of the dynamic programme, node by node; return None after the deadline."""
     layer = np.full(1, tried.elsewhere, dtype=np.int64)
     layers = [layer]
-    offsets: list[int] = (tried.loads @ strides).tolist()
+    places = tried.loads @ strides
+    offsets: list[int] = places.tolist()
     for (begin, end), length in zip(pairwise(tried.begins.tolist()), lengths, strict=True):
         if deadline.spend((end - begin) * (_LOAD_STEPS + _CELL_STEPS * len(layer))):
             return None
         following = np.full(length, UNREACHABLE, dtype=np.int64)
+        if length <= _SHORT:
+            padded = np.concatenate((following, layer, following))
+            sources = np.arange(length, 2 * length) - places[begin:end, None]
+            following = (padded[sources] + tried.costs[begin:end, None]).min(axis=0)
         at_once = max(1, _BLOCK // len(layer))
-        for start in range(begin, end, at_once):
+        for start in range(begin, end, at_once) if length > _SHORT else ():
             block = slice(start, min(start + at_once, end))
             dearer = layer + tried.costs[block, None]
             for offset, moved in zip(offsets[block], dearer, strict=True):

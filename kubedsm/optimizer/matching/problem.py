@@ -95,15 +95,17 @@ def group_equal_rows(*looks: Ints) -> tuple[Ints, Ints]:
     """Group nodes with equal array rows: return the first node of each group, and the group of
     every node.
     """
-    listed = np.ascontiguousarray(np.hstack(looks))
+    listed = np.ascontiguousarray(np.concatenate(looks, axis=1))
     if not listed.size:
         return np.arange(min(len(listed), 1)), np.zeros(len(listed), dtype=np.int64)
     whole = listed.view(np.dtype((np.void, listed.itemsize * listed.shape[1])))
     seen: dict[object, int] = {}
-    which = [seen.setdefault(look, len(seen)) for look in whole.ravel().tolist()]
-    first = np.full(len(seen), len(which), dtype=np.int64)
-    np.minimum.at(first, which, np.arange(len(which)))
-    return first, np.array(which, dtype=np.int64)
+    listed_groups = [seen.setdefault(look, len(seen)) for look in whole.ravel().tolist()]
+    which = np.array(listed_groups, dtype=np.int64)
+    first = np.empty(len(seen), dtype=np.int64)
+    # Of several nodes of a group, the last assignment stays.
+    first[which[::-1]] = np.arange(len(which))[::-1]
+    return first, which
 
 
 def count_before(values: Ints) -> Ints:
@@ -283,7 +285,7 @@ class PlacementProblem:
         least = np.where(self.feasible, self.penalties, _NOWHERE).min(0, initial=_NOWHERE)
         return np.where(self.feasible.any(axis=0), least, 0)
 
-    @property
+    @cached_property
     def fitting(self) -> Ints:
         """Number of pods of one group that fit on an otherwise unused node, shape (nodes, groups of
         interchangeable pods).
@@ -408,9 +410,10 @@ def is_plain(snapshot: Snapshot, batch: Sequence[Pod]) -> bool:
     False if any pod has constraints or preferences about other pods, or is subject to any, if a
     volume claim may exclude a node, or if a node has a PreferNoSchedule taint.
     """
-    if not all(pod.pod_class.rules.is_plain for pod in batch):
+    of_pods = [pod.pod_class.rules for pod in batch]
+    if not all(rules.is_plain for rules in of_pods):
         return False
-    claims: Counter[Key] = Counter(key for pod in batch for key in pod.pod_class.rules.claim_keys)
+    claims: Counter[Key] = Counter(key for of in of_pods if of.claims for key in of.claim_keys)
     if claims and not are_unrestricted(claims, Feasibility.of(snapshot).scene):
         return False
     if any(t.effect == PREFERS_NO_PODS for of in snapshot.index.taints.values for t in of or ()):

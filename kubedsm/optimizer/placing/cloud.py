@@ -123,7 +123,9 @@ def place_least_allocated(problem: PlacementProblem, counts: Ints) -> Ints:
     least charge, least allocation, fewest arrivals, and position. Neither penalties nor charges
     prevent a placement.
     """
-    loads = _spread_out(problem, counts)
+    loads = _spread_out(problem, counts) if counts.any() else problem.nothing()
+    if int(loads.sum()) == int(counts.sum()):
+        return loads
     for looser in _relax_packing(problem):
         if int(loads.sum()) < int(counts.sum()):
             loads = max(loads, _spread_out(looser, counts), key=problem.worth)

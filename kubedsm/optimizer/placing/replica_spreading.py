@@ -111,7 +111,7 @@ class ReplicaLadders:
 
     def on(self, nodes: NodeRows) -> Ladders:
         """Return the replica-spread costs restricted to the given nodes."""
-        return attrs.evolve(self.ladders, which=self.ladders.which[nodes.positions])
+        return Ladders(self.ladders.which[nodes.positions], self.ladders.steps)
 
 
 def _ladder_steps(of_kind: Crowds, sizes: Sequence[int], pods: int, longest: int) -> Ints:
@@ -199,8 +199,6 @@ class TierAssignment:
     ) -> "TierAssignment":
         """Assign the chosen pods of each group to nodes, and count them in the replica spread."""
         tier = cls(problem, loads.copy(), spread)
-        kinds, nodes = np.nonzero(loads.T)
-        ends = np.searchsorted(kinds, np.arange(len(chosen)), side="right").tolist()
         for kind, (pods, number) in enumerate(zip(chosen, loads.sum(axis=0).tolist(), strict=True)):
             members: dict[_Group, list[Pod]] = {}
             for pod in pods[:number]:
@@ -208,7 +206,7 @@ class TierAssignment:
                     (kind, pod.workload if has_default_spread(pod) else None), []
                 ).append(pod)
             if members:
-                used = nodes[ends[kind - 1] if kind else 0 : ends[kind]]
+                used = loads[:, kind].nonzero()[0]
                 sizes = {group: len(of_group) for group, of_group in members.items()}
                 tier._assign_kind(used, loads[used, kind], sizes)
                 tier.members |= members
