@@ -62,12 +62,8 @@ def rows(amounts: Iterable[Resources], axes: tuple[str, ...]) -> Ints:
 
 @attrs.frozen(eq=False)
 class _Asked:
-    """Distinct request vector of the workloads' pods, with the proportion of pods that request it,
-    prepared for measuring fragmentation.
-    """
+    """Distinct request vector of the workloads' pods, prepared for measuring fragmentation."""
 
-    #: proportion of the pods of the mix with this request vector
-    part: float
     #: requested resources as column numbers, and requested amounts, a row each
     axes: tuple[int, ...]
     amounts: Ints
@@ -76,20 +72,12 @@ class _Asked:
     measured_amounts: Ints
 
 
-@lru_cache(maxsize=8)  # a mix has a vector per workload, and each new workload makes a new mix
-def _prepare_mix(mix: Mix, axes: tuple[str, ...]) -> tuple[_Asked, ...]:
-    """Prepare the request vectors of the mix, without vectors that request only pod slots."""
-    pods = sum(count for _, count in mix)
-    found = []
-    for vector, count in mix:
-        amounts = rows([vector], axes).T
-        asked = tuple(np.flatnonzero(amounts).tolist())
-        measured = tuple(r for r in asked if axes[r] != "pods")
-        if measured:
-            found.append(
-                _Asked(count / pods, asked, amounts[[*asked]], measured, amounts[[*measured]])
-            )
-    return tuple(found)
+@lru_cache(2**13)  # a vector per workload
+def _prepare(vector: Resources, axes: tuple[str, ...]) -> _Asked:
+    amounts = rows([vector], axes).T
+    asked = tuple(np.flatnonzero(amounts).tolist())
+    measured = tuple(r for r in asked if axes[r] != "pods")
+    return _Asked(asked, amounts[[*asked]], measured, amounts[[*measured]])
 
 
 @attrs.frozen
@@ -124,8 +112,8 @@ class Fragmentation:
         axes = axes_of([requests, *(vector for vector, _ in self.mix)])
         size, room = nodes.allocatable(axes), nodes.free(axes)
         rooms = np.concatenate((room, room - rows([requests], axes)))
-        before, after = np.split(self.costs(axes, np.concatenate((size, size)), rooms), 2)
-        return np.asarray(after - before)
+        costs = self.costs(axes, np.concatenate((size, size)), rooms)
+        return costs[len(size) :] - costs[: len(size)]
 
     def added_by(self, steps: Collection[Step], nodes: NodeRows) -> int:
         """Return the fragmentation cost that arrivals and departures of pods add to the nodes."""
@@ -137,8 +125,12 @@ class Fragmentation:
     ) -> NDArray[np.float64]:
         total = np.zeros(room.shape[1])
         there: dict[tuple[int, ...], tuple[Ints, NDArray[np.bool_], Ints]] = {}
-        for asked in _prepare_mix(self.mix, axes):
+        pods = sum(count for _, count in self.mix)
+        for vector, count in self.mix:
+            asked = _prepare(vector, axes)
             measured = asked.measured
+            if not measured:
+                continue  # only pod slots
             if measured not in there:
                 present = exists.take(measured, axis=0)
                 number = np.maximum(present.sum(axis=0), 1)
@@ -147,7 +139,7 @@ class Fragmentation:
             fitting = (room.take(asked.axes, axis=0) // asked.amounts).min(axis=0)
             unused = (room.take(measured, axis=0) - fitting * asked.measured_amounts) / whole
             # Summation row by row is bitwise identical to the literal implementation.
-            total += asked.part * ((unused * present).sum(axis=0) / number)
+            total += count / pods * ((unused * present).sum(axis=0) / number)
         return total
 
     def _measure_product(
