@@ -233,13 +233,13 @@ def _enumerate_loads(
     for kind, requests in enumerate(problem.requests):
         asked = requests.nonzero()[0]
         repeats = most[owner, kind]
-        if len(asked):
+        if kind and len(asked):  # the first kind has the whole node
             repeats = np.minimum(repeats, (room[:, asked] // requests[asked]).min(axis=1))
         repeats += 1
         if int(repeats.sum()) > most_loads:
             return None
         parent = np.arange(len(owner)).repeat(repeats)
-        number = _concat_ranges(np.zeros_like(repeats), repeats)
+        number = _concat_ranges(0, repeats)
         room = room[parent] - number[:, None] * requests
         loads = np.concatenate((loads[parent], number[:, None]), axis=1)
         owner = owner[parent]
@@ -251,7 +251,7 @@ def place_values(sizes: Sequence[int]) -> Ints:
     return np.array([math.prod(sizes[at + 1 :]) for at in range(len(sizes))], dtype=np.int64)
 
 
-def _concat_ranges(begins: Ints, lengths: Ints) -> Ints:
+def _concat_ranges(begins: Ints | int, lengths: Ints) -> Ints:
     """Concatenate integer ranges given by first numbers and lengths into one array."""
     before = lengths.cumsum() - lengths
     return np.arange(int(lengths.sum())) + (begins - before).repeat(lengths)
@@ -342,9 +342,9 @@ class MatchTable:
             if at < len(before) and before[at] + costs[0] == here[at]:
                 continue
             source = at - offsets[part]
-            fitting = ((loads <= left).all(axis=1) & (source < len(before))).nonzero()[0]
-            same = before[source[fitting]] + costs[fitting] == here[at]
-            load = loads[fitting[int(same.argmax())]]
+            same = before.take(source, mode="clip") + costs == here[at]
+            same &= (source < len(before)) & (loads <= left).all(axis=1)
+            load = loads[int(same.argmax())]
             placed[tried.nodes[index]] = load
             left = left - load
         return placed
@@ -379,7 +379,7 @@ def build_table(
     if total > bounds.states:
         return None
     lengths = (np.minimum(sums, problem.counts) @ strides + 1).tolist()
-    steps = sum(map(mul, lengths, np.diff(tried.begins).tolist()))
+    steps = sum(map(mul, lengths, (tried.begins[1:] - tried.begins[:-1]).tolist()))
     if 1 + sum(lengths) > bounds.states or steps > bounds.steps:
         return None
     outside = _overflow_cells(sizes, limits, total)
@@ -391,11 +391,12 @@ def build_table(
 
 def _overflow_cells(sizes: tuple[int, ...], limits: Ints, total: int) -> Ints | None:
     """Return the flat cells with an overflowed mixed-radix digit; None without any overflow."""
-    if all(size == limit + 1 for size, limit in zip(sizes, limits.tolist(), strict=True)):
+    # Layers end before the first digit overflows.
+    if all(size == limit + 1 for size, limit in zip(sizes[1:], limits[1:].tolist(), strict=True)):
         return None
     outside = np.ones(sizes, dtype=np.bool_)
     outside[tuple(slice(limit + 1) for limit in limits.tolist())] = False
-    return np.flatnonzero(outside.reshape(total))
+    return outside.reshape(total).nonzero()[0]
 
 
 def _compute_layers(
@@ -413,20 +414,22 @@ def _compute_layers(
     for (begin, end), length in zip(pairwise(tried.begins.tolist()), lengths, strict=True):
         if deadline.spend((end - begin) * (_LOAD_STEPS + _CELL_STEPS * len(layer))):
             return None
-        following = np.full(length, UNREACHABLE, dtype=np.int64)
         if length <= _SHORT:
-            padded = np.concatenate((following, layer, following))
+            padded = np.full(2 * length, UNREACHABLE, dtype=np.int64)
+            padded[length : length + len(layer)] = layer
             sources = np.arange(length, 2 * length) - places[begin:end, None]
-            following = (padded[sources] + tried.costs[begin:end, None]).min(axis=0)
-        at_once = max(1, _BLOCK // len(layer))
-        for start in range(begin, end, at_once) if length > _SHORT else ():
-            block = slice(start, min(start + at_once, end))
-            dearer = layer + tried.costs[block, None]
-            for offset, moved in zip(offsets[block], dearer, strict=True):
-                target = following[offset : offset + len(layer)]
-                np.minimum(target, moved[: len(target)], out=target)
+            following = np.minimum.reduce(padded[sources] + tried.costs[begin:end, None])
+        else:
+            following = np.full(length, UNREACHABLE, dtype=np.int64)
+            at_once = max(1, _BLOCK // len(layer))
+            for start in range(begin, end, at_once):
+                block = slice(start, min(start + at_once, end))
+                dearer = layer + tried.costs[block, None]
+                for offset, moved in zip(offsets[block], dearer, strict=True):
+                    target = following[offset : offset + len(layer)]
+                    np.minimum(target, moved[: len(target)], out=target)
         if outside is not None:
-            following[outside[: int(np.searchsorted(outside, length))]] = UNREACHABLE
+            following[outside[: int(outside.searchsorted(length))]] = UNREACHABLE
         layer = following
         layers.append(layer)
     return tuple(layers)

@@ -212,10 +212,8 @@ class Batch:
         """Return the bindings (pod, node, tier) that a placement of the batch implies, in
         scheduling order.
         """
-        placed, nodes = {pod.uid: node for pod, node in choice.targets}, self.snapshot.nodes
-        found = [(pod, placed[pod.uid]) for pod in self.pods if pod.uid in placed]
-        tiers = [(pod, node, nodes[node].tier) for pod, node in found]
-        return tuple(Binding(pod, node, tier) for pod, node, tier in tiers if tier is not None)
+        placed = {pod.uid: node for pod, node in choice.targets}
+        return self.bindings_at((p, placed[p.uid]) for p in self.pods if p.uid in placed)
 
     def gain_at_edge(self, workload: Workload, more: Mapping[str, int]) -> int | Ints:
         """Return the QoS gained by one more edge pod of the workload, in addition to other pods

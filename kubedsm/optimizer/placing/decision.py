@@ -210,6 +210,10 @@ def _choose_exactly(
     return Placement(split.picks(vector), loads, in_cloud, Proof(), charged=table.charges(vector))
 
 
+#: More than the cost of any vector.
+_DEAREST = 2**63 - 1
+
+
 def _best_vector(
     columns: Columns, table: MatchTable, split: Split, cloud: CloudRoom, weights: Sequence[int]
 ) -> Ints:
@@ -226,7 +230,7 @@ def _best_vector(
     if int(best.sum()) > 1:
         costs = costs + table.digits.penalty * by_column(cloud.least_penalties(limits))
         costs += table.digits.charge * by_column(cloud.least_charges(limits))
-    cheapest = int(np.where(best, costs, np.iinfo(np.int64).max).argmin())
+    cheapest = int(np.where(best, costs, _DEAREST).argmin())
     return np.array(np.unravel_index(cheapest, costs.shape), dtype=np.int64)
 
 
@@ -262,4 +266,5 @@ def _spread_out(
     if moves:
         even, _ = is_optimally_spread(replicas, tiers, ladders)
         seen = False
-    return attrs.evolve(proof, spread=even, fragmentation=seen and proof.fragmentation)
+    seen = seen and proof.fragmentation
+    return Proof(proof.placed, proof.qos, proof.preferences, even, seen)

@@ -117,11 +117,12 @@ class ReplicaLadders:
 def _ladder_steps(of_kind: Crowds, sizes: Sequence[int], pods: int, longest: int) -> Ints:
     """Return the charge ladder of each crowd; pods with own spread constraints cost nothing."""
     counts = np.array(sizes, dtype=np.int64)
-    nth = np.arange(int(counts.sum())) - np.repeat(counts.cumsum() - counts, counts)
+    nth = np.arange(int(counts.sum())) - (counts.cumsum() - counts).repeat(counts)
     steps = np.zeros((len(of_kind.crowds), longest), dtype=np.int64)
     # Infeasible nodes may be below the floor.
     beyond = np.maximum(of_kind.crowds - of_kind.floor, 0)
-    steps[:, pods - len(nth) : pods] = np.sort(np.repeat(beyond, counts, axis=1) + nth, axis=1)
+    steps[:, pods - len(nth) : pods] = beyond.repeat(counts, axis=1) + nth
+    steps[:, pods - len(nth) : pods].sort(axis=1)
     steps[:, pods:] = steps[:, pods - 1 : pods]
     return steps
 
@@ -134,9 +135,10 @@ def _find_crowds(
     none: Counter[Any] = Counter()
     on_nodes = [spread.on_node.get(workload, none) for workload in workloads]
     in_zones = [spread.in_zone.get(workload, none) for workload in workloads]
-    taken = sorted({at[name] for counts in on_nodes for name in counts if name in at})
+    places = sorted({at[name] for counts in on_nodes for name in counts if name in at})
+    taken = np.array(places, dtype=np.intp)
     by_zone = _fill_matrix(in_zones, {each: row for row, each in enumerate(zone.values)})
-    by_node = _fill_matrix(on_nodes, {nodes.names[node]: row for row, node in enumerate(taken)})
+    by_node = _fill_matrix(on_nodes, {nodes.names[node]: row for row, node in enumerate(places)})
     by_node += by_zone[zone.codes[taken]]
     group = zone.codes.copy()
     group[taken] = len(by_zone) + np.arange(len(taken))

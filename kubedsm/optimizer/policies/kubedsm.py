@@ -1,7 +1,7 @@
 """KubeDSM policy: exact batch placement, migrations and packing by QoS targets of services."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from functools import cache
+from functools import cache, cached_property
 from typing import TYPE_CHECKING, Literal
 
 import attrs
@@ -229,7 +229,7 @@ class KubeDSM:
             and classes * self._count_examined(snapshot, pods) > _AT_ONCE
         ):
             return None
-        hasty, strictly = attrs.evolve(self, solver=None), attrs.evolve(deadline, strict=True)
+        hasty, strictly = self._without_solver, attrs.evolve(deadline, strict=True)
         try:
             if leaving:
                 decision, held = hasty.decide_ahead(snapshot, pods, leaving, strictly, start)
@@ -241,6 +241,10 @@ class KubeDSM:
         proof = decision.proof
         enough = self.solver is None or len(pods) <= 1 or (proof.placed and proof.qos)
         return (decision, held) if enough else None
+
+    @cached_property
+    def _without_solver(self) -> "KubeDSM":
+        return attrs.evolve(self, solver=None)
 
     def _count_examined(self, snapshot: Snapshot, pods: Sequence[Pod]) -> int:
         """Estimate how many nodes a placement decision examines; cloud nodes outside the sample
