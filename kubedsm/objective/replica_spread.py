@@ -52,11 +52,11 @@ class ReplicaSpread:
 
     def copy(self) -> Self:
         """Return an independent copy of the replica counts."""
-        on_node, in_zone = (
-            {workload: counts.copy() for workload, counts in of.items()}
-            for of in (self.on_node, self.in_zone)
+        return type(self)(
+            self.zones,
+            {workload: counts.copy() for workload, counts in self.on_node.items()},
+            {workload: counts.copy() for workload, counts in self.in_zone.items()},
         )
-        return type(self)(self.zones, on_node, in_zone)
 
     def put(self, workload: Workload, node: NodeName, number: int = 1) -> None:
         """Add replicas of a workload to the node; a negative number removes replicas."""

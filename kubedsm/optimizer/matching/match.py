@@ -332,21 +332,20 @@ class MatchTable:
         Among equal costs, the first nodes receive most pods.
         """
         placed = self.problem.nothing()
-        left, tried = vector, self.tried
-        offsets = tried.loads @ self.strides
+        left, at, tried = vector, int(vector @ self.strides), self.tried
+        offsets, begins = tried.loads @ self.strides, tried.begins.tolist()
         for index in range(len(tried.nodes) - 1, -1, -1):
             here, before = self.layers[index + 1], self.layers[index]
-            part = slice(*tried.begins[index : index + 2])
+            part = slice(begins[index], begins[index + 1])
             loads, costs = tried.loads[part], tried.costs[part]
-            at = int(left @ self.strides)
             if at < len(before) and before[at] + costs[0] == here[at]:
                 continue
             source = at - offsets[part]
             same = before.take(source, mode="clip") + costs == here[at]
             same &= (source < len(before)) & (loads <= left).all(axis=1)
-            load = loads[int(same.argmax())]
-            placed[tried.nodes[index]] = load
-            left = left - load
+            chosen = int(same.argmax())
+            placed[tried.nodes[index]] = loads[chosen]
+            left, at = left - loads[chosen], int(source[chosen])
         return placed
 
 

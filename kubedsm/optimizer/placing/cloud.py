@@ -256,6 +256,8 @@ class CloudRoom:
 
         limits: greatest edge count of each kind; the result has shape limits + 1.
         """
+        if self.table is None and not self.taken.any():
+            return np.zeros((limits + 1).tolist(), dtype=np.int64)
         weights = self.problem.weights or [1] * len(limits)
         left = [
             count - np.arange(limit + 1)
@@ -292,7 +294,8 @@ class CloudRoom:
         """Return a lower bound on the replica-spread cost of cloud pods, given the number of pods
         of each group of interchangeable pods.
         """
-        return sum(int(self._least_charges_of(kind)[n]) for kind, n in enumerate(counts.tolist()))
+        numbers = enumerate(counts.tolist())
+        return sum(int(self._least_charges_of(kind)[n]) for kind, n in numbers if n)
 
     def _least_charges_of(self, kind: int) -> Ints:
         """Return the least charges of 0, 1, ... cloud pods of a kind, irrespective of capacity."""

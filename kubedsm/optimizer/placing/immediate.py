@@ -167,6 +167,7 @@ def immediate_schedule(
     placeable = [pod for pod in ordered if not pod.requests.beyond_any_node]
     plain = is_plain(snapshot, placeable)
     now = placeable if plain else _first_of_each_namespace(placeable, MOST_RULED)
+    workloads = {pod.workload for pod in now}
     batch = Batch(
         snapshot,
         now,
@@ -178,12 +179,12 @@ def immediate_schedule(
         rank_pods(now, snapshot.at, patience, _test_placeable(snapshot, plain=plain))
         if len(now) > 1
         else {},
-        ReplicaSpread.of(snapshot, {pod.workload for pod in now}) if default_spread else None,
+        ReplicaSpread.of(snapshot, workloads) if default_spread else None,
         sampling,
         snapshot.in_turn(Tier.EDGE, pods=now),
         snapshot.in_turn(Tier.CLOUD, pods=now),
         snapshot.index.site(site_labels)
-        if any(qos_targets(pod.workload).demand is not None for pod in now)
+        if any(qos_targets(workload).demand is not None for workload in workloads)
         else None,
     )
     if plain:
