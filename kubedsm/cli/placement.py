@@ -18,7 +18,7 @@ from kubedsm.model.deadline import NO_DEADLINE, OUT_OF_TIME, Deadline
 from kubedsm.model.model import NodeName, Pod, Resources, Tier
 from kubedsm.model.quantities import format_amount
 from kubedsm.model.snapshot import Snapshot
-from kubedsm.objective.fragmentation import Fragmentation, request_mix
+from kubedsm.objective.fragmentation import Fragmentation, Measure, request_mix
 from kubedsm.objective.objective import NANO
 from kubedsm.optimizer.placing.decision import Decision
 from kubedsm.planner.plurals import counted, named
@@ -41,10 +41,16 @@ class OfflinePlacement:
     unreadable: tuple[Malformed, ...]
     #: number of pending pods of other schedulers
     foreign: int
-    #: total of all edge nodes after the bindings, in units of 2^-32 node
-    fragmentation: int
+    #: of fragmentation
+    measure: Measure
     #: pods that are unplaced because an older pod precedes them
     lost_to_age: int = 0
+
+    @property
+    def after(self) -> Snapshot:
+        """Snapshot of the cluster after the bindings."""
+        bindings = self.decision.bindings
+        return self.snapshot.with_placed({pod.uid: node for pod, node, _ in bindings})
 
     def as_json(self) -> dict[str, Any]:
         """Return the document of `kubedsm place -o json`."""
@@ -56,6 +62,7 @@ class OfflinePlacement:
             }
             for uid, rejections in decision.unplaced.items()
         ]
+        fragmentation = Fragmentation(self.measure, request_mix(self.snapshot))
         nodes = sorted(self.snapshot.nodes)
         unplaced += [
             {"pod": pod.name, "reasons": {node: [pod.reason] for node in nodes}}
@@ -70,7 +77,7 @@ class OfflinePlacement:
             "score": {
                 "before": decision.score_before / NANO,
                 "after": decision.score_after / NANO,
-                "fragmentation": self.fragmentation,
+                "fragmentation": fragmentation.of(self.after.in_turn(Tier.EDGE)),
             },
             "proven": decision.proof.whole,
             "provenOf": decision.proof.as_json(),
@@ -101,10 +108,8 @@ def place_pods(
         regardless = attrs.evolve(configuration.policy, patience=math.inf)
         most = regardless.decide_batch(snapshot, batch, deadline)
         lost = max(0, len(most.bindings) - len(decision.bindings))
-    after = snapshot.with_placed({pod.uid: node for pod, node, _ in decision.bindings})
-    measured = Fragmentation(configuration.policy.measure, request_mix(snapshot))
-    fragmentation = measured.of(after.in_turn(Tier.EDGE))
-    return OfflinePlacement(snapshot, decision, unreadable, foreign, fragmentation, lost)
+    measure = configuration.policy.measure
+    return OfflinePlacement(snapshot, decision, unreadable, foreign, measure, lost)
 
 
 def placement_tables(placement: OfflinePlacement, milliseconds: float) -> RenderableType:
@@ -145,8 +150,7 @@ def explain_unplaced(placement: OfflinePlacement) -> Iterator[RenderableType]:
     """Return a paragraph per group of equal unplaced pods: kube-scheduler's message, then the
     rejecting nodes.
     """
-    decision, snapshot = placement.decision, placement.snapshot
-    free = snapshot.with_placed({pod.uid: node for pod, node, _ in decision.bindings}).free
+    decision, snapshot, free = placement.decision, placement.snapshot, placement.after.free
     pods = defaultdict[tuple[str, ...], list[str]](list)
     for uid, rejections in decision.unplaced.items():
         pod = snapshot.pods[uid]

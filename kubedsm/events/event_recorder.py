@@ -189,10 +189,9 @@ class EventRecorder:
         self._enqueue(Notice(about, reason, text, topic, warning, once, **fields))
 
     def record_bind(self, pod: Pod, node: NodeName) -> None:
-        topic = TOPICS["Scheduled"]
-        self._written.pop((pod.uid, topic), None)
+        self._written.pop((pod.uid, TOPICS["Scheduled"]), None)
         self._since.pop(pod.uid, None)
-        self._enqueue(Notice(pod, "Scheduled", "", topic, node=node))
+        self.record_event("Scheduled", pod, "", node=node)
 
     def record_unschedulable(self, pod: Pod, text: str, reason: str = "Unschedulable") -> None:
         """Queue Event and PodScheduled condition of an unschedulable pod; repetitions increment a

@@ -441,7 +441,7 @@ class PlacementManager(Controller):
         if running is None or running.plan.steps[step.id].state is not step.state:
             return
         contextvars.bind_contextvars(plan=plan_id)  # until the end of this task
-        with self.supervisor.catch_errors("step " + step.kind, {"history": running}) as caught:
+        with self.supervisor.catch_errors(f"step {step.kind}", {"history": running}) as caught:
             await work()
         if caught.error and step.pod:
             # The outcome is unknown: a live read of the pod decides.
