@@ -10,12 +10,15 @@ pods, tiers, Lease and rights of the tests have names of their own. All changes 
 import json
 import signal
 import uuid
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
 
 import pytest
 import requests
 import yaml
 
+from kubedsm.kube.client.port import Request
+from kubedsm_lab.bench.watched_api import connect_blocking
 from support.administrator import MERGE, SCHEDULER, TIER, Administrator
 from support.command_line import kubedsm
 from support.manifests import BASE, MANIFESTS, documents
@@ -68,10 +71,9 @@ def renamed(given, namespace):
 
 
 @contextmanager
-def installed(kubeconfig, context, folder, image, changes):
+def installed(cluster, changes):
     """Namespace, account, rights and labels of nodes; all are removed at the end."""
-    namespace = f"kubedsm-e2e-{uuid.uuid4().hex[:6]}"
-    cluster = Administrator(kubeconfig, context, folder, namespace, image)
+    namespace = cluster.namespace
     usable = [
         node["metadata"]["name"]
         for node in cluster.list("Node")
@@ -101,31 +103,30 @@ def installed(kubeconfig, context, folder, image, changes):
         for kind, name in created:
             cluster.delete(kind, name)
         cluster.until(
-            lambda: cluster.request("GET", cluster.path("Namespace", namespace)).status_code == 404,
-            f"namespace {namespace} is gone",
+            lambda: not cluster.exists("Namespace", namespace), f"namespace {namespace} is gone"
         )
-        cluster.session.close()
 
 
 @pytest.fixture(scope="module")
 def cluster(request, tmp_path_factory, changes):
     folder = tmp_path_factory.mktemp("any-cluster")
-    image = request.config.getoption("--pod-image", "pause")
-    if given := request.config.getoption("--kubeconfig", None):
-        context = request.config.getoption("--context")
-        with installed(given, context, folder, image, changes) as cluster:
-            yield cluster
-    else:
-        with (
-            Server("--tls", "--kubeconfig", folder / "kubeconfig") as server,
-            installed(server.kubeconfig, None, folder, image, changes) as cluster,
-        ):
-            yield cluster
+    given, context, image = (
+        request.config.getoption(name, None)
+        for name in ("--kubeconfig", "--context", "--pod-image")
+    )
+    with ExitStack() as stack:
+        if not given:
+            emulate = ("--tls", "--kubeconfig", folder / "kubeconfig")
+            given = stack.enter_context(Server(*emulate)).kubeconfig
+        kubeconfig, namespace = Path(given), f"kubedsm-e2e-{uuid.uuid4().hex[:6]}"
+        send = stack.enter_context(connect_blocking(kubeconfig, context))
+        client = Administrator(send, kubeconfig, context, folder, namespace, image or "pause")
+        yield stack.enter_context(installed(client, changes))
 
 
 @pytest.fixture(scope="module")
 def scheduler(cluster):
-    kubeconfig = cluster.kubeconfig_for(cluster.token())
+    kubeconfig = cluster.kubeconfig_for()
     first = Scheduler(cluster, kubeconfig, cluster.folder / "first.log", "--page")
     cluster.until(lambda: first.logged("synced"), "the scheduler has read the cluster")
     yield first
@@ -225,18 +226,20 @@ def test_the_shipped_policy_refuses_patches_that_no_migration_makes(cluster, mig
     ours = text.replace("spec.schedulerName == 'kubedsm'", f"spec.schedulerName == '{SCHEDULER}'")
     assert ours != text
     policy, binding = (renamed(given, cluster.namespace) for given in yaml.safe_load_all(ours))
-    if cluster.request("GET", cluster.path(policy["kind"])).status_code == 404:
+    if not cluster.exists(policy["kind"]):
         pytest.skip("the cluster has no ValidatingAdmissionPolicies (Kubernetes before 1.30)")
     try:
         cluster.create(policy["kind"], policy)
         cluster.create(binding["kind"], binding)
-        token = cluster.token()
-        path = cluster.path("Pod", cluster.list("Pod")[0]["metadata"]["name"])
+        kubeconfig = cluster.kubeconfig_for()
+        name = cluster.list("Pod")[0]["metadata"]["name"]
 
         def refused(hostile, part=""):
-            dry = f"{path}{part}?dryRun=All"
-            response = cluster.request("PATCH", dry, hostile, MERGE, token)
-            return response.status_code == 422 or "denied" in response.text
+            path = cluster.path("Pod", f"{name}{part}")
+            patch = Request("PATCH", path, {"dryRun": "All"}, hostile, MERGE)
+            with connect_blocking(kubeconfig, None) as send:
+                response = send(patch)
+            return response.status == 422 or b"denied" in response.body
 
         stolen = {"metadata": {"labels": {"app": "stolen"}}}
         cluster.until(lambda: refused(stolen), "the policy is in force")
@@ -317,7 +320,7 @@ def test_a_stateful_set_gets_its_volumes_and_returns_to_them(cluster, placed):
 
 @pytest.mark.long
 def test_a_standby_takes_over_from_a_killed_leader(cluster, scheduler):
-    kubeconfig = cluster.kubeconfig_for(cluster.token())
+    kubeconfig = cluster.kubeconfig_for()
     second = Scheduler(cluster, kubeconfig, cluster.folder / "second.log")
     try:
         cluster.until(lambda: second.logged("standing by"), "the second one stands by")
@@ -335,10 +338,7 @@ def test_a_standby_takes_over_from_a_killed_leader(cluster, scheduler):
 
 def test_an_account_without_rights_gets_one_line(cluster):
     cluster.create("ServiceAccount", {"metadata": {"name": "nobody"}})
-    wanted = {"spec": {"expirationSeconds": 3600}}
-    path = cluster.path("ServiceAccount", "nobody/token")
-    token = cluster.call("POST", path, wanted)["status"]["token"]
-    done = kubedsm("suggest", "--kubeconfig", cluster.kubeconfig_for(token))
+    done = kubedsm("suggest", "--kubeconfig", cluster.kubeconfig_for("nobody"))
     assert done.returncode == 1
     assert "Traceback" not in done.stderr
     assert "nodes" in done.stderr or "pods" in done.stderr

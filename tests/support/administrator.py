@@ -1,19 +1,15 @@
 """Client of an administrator for end-to-end tests on any cluster, real or emulated."""
 
-import asyncio
 import json
 import time
 import uuid
-from pathlib import Path
 
-import kubernetes_asyncio
-import requests
 import yaml
 
+from kubedsm.kube.client.port import Request
 from kubedsm_lab.bench.watched_api import path_to
 from kubedsm_lab.emulator.api.object_state import is_ready, is_terminating
 from kubedsm_lab.emulator.api.resources import SERVED
-from kubedsm_lab.emulator.http.server import kubeconfig
 from kubedsm_lab.emulator.paper import pod_spec, workload
 from support.processes import PATIENCE
 
@@ -27,58 +23,42 @@ RESOURCES = {resource.kind: resource for resource in SERVED}
 class Administrator:
     """Client of the API server with the rights of a kubeconfig, in a namespace for the tests."""
 
-    def __init__(self, kubeconfig, context, folder, namespace, image):
-        configuration = kubernetes_asyncio.client.Configuration()
-        asyncio.run(
-            kubernetes_asyncio.config.load_kube_config(
-                str(kubeconfig), context, configuration, persist_config=False
-            )
-        )
-        self.url, self.namespace, self.image = configuration.host, namespace, image
-        self.folder, self.ca = folder, configuration.ssl_ca_cert
-        self.session = requests.Session()
-        # not the session's: an environment's REQUESTS_CA_BUNDLE would come before it
-        self.verify = self.ca or configuration.verify_ssl
-        if configuration.cert_file:
-            self.session.cert = (configuration.cert_file, configuration.key_file)
-        for header in configuration.api_key.values():
-            self.session.headers["Authorization"] = header
+    def __init__(self, send, kubeconfig, context, folder, namespace, image):
+        self.send, self.context = send, context
+        self.kubeconfig = yaml.safe_load(kubeconfig.read_text())
+        self.folder, self.namespace, self.image = folder, namespace, image
 
-    def request(self, method, path, body=None, content_type="application/json", token=None):
-        headers = {"Content-Type": content_type}
-        if token:
-            headers["Authorization"] = f"Bearer {token}"
-        data = None if body is None else json.dumps(body)
-        return self.session.request(
-            method, self.url + path, data=data, headers=headers, timeout=30, verify=self.verify
-        )
-
-    def call(self, method, path, body=None, content_type="application/json"):
-        response = self.request(method, path, body, content_type)
-        assert response.ok, f"{method} {path}: {response.status_code} {response.text}"
-        return response.json()
+    def call(self, method, path, body=None, content_type="application/json", *, absent=None):
+        """Return the response; if there is no such object or kind, what is `absent`."""
+        response = self.send(Request(method, path, {}, body, content_type))
+        if response.status == 404 and absent is not None:
+            return absent
+        assert response.status < 400, f"{method} {path}: {response.status} {response.body}"
+        return json.loads(response.body)
 
     def path(self, kind, name=""):
         name, _, subresource = name.partition("/")
         return path_to(RESOURCES[kind], self.namespace, name, subresource)
 
-    def create(self, kind, given):
-        return self.call("POST", self.path(kind), given)
+    def create(self, kind, given, name=""):
+        return self.call("POST", self.path(kind, name), given)
 
     def patch(self, kind, name, change):
         return self.call("PATCH", self.path(kind, name), change, MERGE)
 
     def delete(self, kind, name):
-        response = self.request(
-            "DELETE", self.path(kind, name), {"propagationPolicy": "Background"}
-        )
-        assert response.ok or response.status_code == 404, response.text
+        how = {"propagationPolicy": "Background"}
+        self.call("DELETE", self.path(kind, name), how, absent={})
 
-    def get(self, kind, name):
+    def get(self, kind, name=""):
         return self.call("GET", self.path(kind, name))
 
+    def exists(self, kind, name=""):
+        """Return whether an object exists; without a name, whether the kind is served."""
+        return bool(self.call("GET", self.path(kind, name), absent={}))
+
     def list(self, kind):
-        return self.call("GET", self.path(kind))["items"]
+        return self.get(kind)["items"]
 
     def until(self, condition, aim):
         deadline = time.monotonic() + PATIENCE
@@ -95,7 +75,7 @@ class Administrator:
             "services": {"*": {"qos": 0}, **services},
         }
         given = {"metadata": {"name": "kubedsm"}, "data": {"config.yaml": yaml.dump(document)}}
-        if self.request("GET", self.path("ConfigMap", "kubedsm")).ok:
+        if self.exists("ConfigMap", "kubedsm"):
             self.patch("ConfigMap", "kubedsm", given)
         else:
             self.create("ConfigMap", given)
@@ -128,20 +108,15 @@ class Administrator:
     def reasons(self):
         return {event["reason"] for event in self.list("Event")}
 
-    def token(self):
-        self.until(
-            lambda: self.request("GET", self.path("ServiceAccount", "kubedsm")).ok,
-            "the ServiceAccount exists",
-        )
+    def kubeconfig_for(self, account="kubedsm"):
+        """Write the kubeconfig of a ServiceAccount of the tests, once the account exists."""
+        self.until(lambda: self.exists("ServiceAccount", account), "the ServiceAccount exists")
         wanted = {"spec": {"expirationSeconds": 3600}}
-        return self.call("POST", self.path("ServiceAccount", "kubedsm/token"), wanted)["status"][
-            "token"
-        ]
-
-    def kubeconfig_for(self, token):
-        """Write the kubeconfig of an account that has this token."""
+        token = self.create("ServiceAccount", wanted, f"{account}/token")["status"]["token"]
+        given = self.kubeconfig
+        users = [{"name": each["name"], "user": {"token": token}} for each in given["users"]]
+        current = {"current-context": self.context or given["current-context"], "users": users}
         path = self.folder / f"kubeconfig-{uuid.uuid4()}"
-        ca = Path(self.ca).read_bytes() if self.ca else None
-        path.write_text(json.dumps(kubeconfig(self.url, token, ca)))
+        path.write_text(json.dumps(given | current))
         path.chmod(0o600)
         return path
