@@ -27,7 +27,7 @@ from kubedsm.process.http_limits import (
     listen,
 )
 from kubedsm.terminal.running import raise_file_limit
-from support.waiting import until
+from support.processes import until
 
 pytestmark = pytest.mark.http
 

@@ -43,7 +43,7 @@ from kubedsm_lab.replay.virtual_time import run_in_virtual_time
 from support.any_configurations import configurations, texts
 from support.any_damage import JUNK
 from support.any_objects import nodes, pod_specs, pods
-from support.examples import examples
+from support.drawing import examples
 from support.shown import Shown
 from support.tenants import (
     BOUND,

@@ -22,8 +22,8 @@ from kubedsm_lab.emulator.front import EmulatedFront
 from kubedsm_lab.emulator.paper import node
 from kubedsm_lab.replay.virtual_time import VirtualClock
 from support.command_line import kubedsm
+from support.full_clusters import urgent
 from support.move_scenes import LARGE_CLOUD, is_detached, migrating, open_edge
-from support.preemptions import urgent
 from support.processes import write
 from support.worlds import CLOUD, EDGE, emulated
 

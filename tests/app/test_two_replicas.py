@@ -12,6 +12,7 @@ from kubedsm.execution.orphan_sweep import SWEEP
 from kubedsm.kube.client.port import MIGRATIONS
 from kubedsm_lab.emulator.api.resources import LEASES, NODES, PODS
 from kubedsm_lab.emulator.emulated_cluster import Timing
+from support.full_clusters import HIGHEST
 from support.move_scenes import (
     CONFIGURATION,
     LARGE_CLOUD,
@@ -22,9 +23,9 @@ from support.move_scenes import (
     labelled,
     open_edge,
 )
-from support.preemptions import HIGHEST
-from support.replicas import CLOUD, EDGE, LEASE, replicas
+from support.replicas import LEASE, replicas
 from support.tenants import Tenant, marked
+from support.worlds import CLOUD, EDGE
 
 
 def pod_relists(replica):

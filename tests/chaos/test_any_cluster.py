@@ -18,8 +18,7 @@ from kubedsm_lab.cli.chaos import chaos
 from kubedsm_lab.emulator.api.errors import ApiError
 from kubedsm_lab.emulator.api.object_state import node_of
 from kubedsm_lab.emulator.api.resources import LEASES, NAMESPACES, NODES, PODS
-from support.processes import Server
-from support.waiting import until
+from support.processes import Server, until
 
 pytestmark = pytest.mark.http
 

@@ -39,6 +39,7 @@ from kubedsm_lab.emulator.api.resources import (
 )
 from kubedsm_lab.emulator.front import EmulatedFront
 from support.answering_cluster import AnsweringCluster, refusal
+from support.full_clusters import half_full, in_pieces, large, placed
 from support.manifests import ROOT
 from support.move_scenes import (
     LARGE_CLOUD,
@@ -48,7 +49,6 @@ from support.move_scenes import (
     open_edge,
     settle_on_cloud,
 )
-from support.packings import half_full, in_pieces, large, placed
 from support.proposals import APPROVED, OWN, PROPOSING, config_map, proposing
 from support.rights import ADMIN_TOKEN, install, token_of
 from support.worlds import emulated

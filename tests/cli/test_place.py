@@ -22,7 +22,7 @@ from kubedsm.optimizer.programming.in_order import NO_PROOF, Certificate
 from kubedsm.optimizer.programming.programme import Status
 from support.command_line import kubedsm
 from support.dumps import dump_of, node, pod, replica
-from support.literal_match import literal_fragmentation
+from support.placement_literal import literal_fragmentation
 from support.printed import printed
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from kubedsm.config.documents import DocumentError
 from kubedsm.config.settings import Configuration, dump, list_mistakes, load, schema
 from support.any_configurations import configurations, documents, latencies, objectives
-from support.examples import examples
+from support.drawing import examples
 
 SCHEMA = jsonschema.Draft202012Validator(schema())
 

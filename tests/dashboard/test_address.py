@@ -12,8 +12,7 @@ from kubedsm.dashboard.server.app import read_static_files
 from kubedsm.process.clock import SystemClock
 from support.browser import expect, in_browser, keep, violations
 from support.made_cluster import made_rows
-from support.serving_pages import page_showing, served
-from support.told_scene import ToldScene, page_of, stream_of
+from support.told_scene import ToldScene, page_of, page_showing, served, stream_of
 
 pytestmark = in_browser
 #: nothing answers questions about a cluster that is made up

@@ -18,9 +18,8 @@ from kubedsm.dashboard.server.questions import Questions
 from kubedsm.observability.reading import Leadership
 from kubedsm.process.clock import SystemClock
 from support.answering_cluster import AnsweringCluster
-from support.serving_pages import served
-from support.told_scene import ToldScene, headlines, stream_of
-from support.waiting import until
+from support.processes import until
+from support.told_scene import ToldScene, headlines, served, stream_of
 
 pytestmark = pytest.mark.http
 

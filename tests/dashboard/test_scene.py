@@ -15,8 +15,8 @@ from kubedsm_lab.emulator.api.resources import CONFIGMAPS, DEPLOYMENTS, NODES, S
 from kubedsm_lab.emulator.front import RequestFault
 from kubedsm_lab.emulator.paper import node, workload
 from support.faults import Failing
+from support.full_clusters import SLOW_STOP, preempting, urgent
 from support.move_scenes import LARGE_CLOUD, migrating, open_edge, quiet, settle_on_cloud
-from support.preemptions import SLOW_STOP, preempting, urgent
 from support.sites import GRACE, NORTH, SETTLE, running, two_sites
 from support.viewing import Viewer, viewing
 from support.worlds import CLOUD, EDGE, emulated, small_pod

@@ -17,9 +17,8 @@ from kubedsm.dashboard.server import stream as streams
 from kubedsm.dashboard.server.access import HEADERS, Access, TokenFile
 from kubedsm.process.clock import SystemClock
 from kubedsm.process.http_limits import PAGE, listen
-from support.serving_pages import page_showing
-from support.told_scene import ToldScene, stream_of
-from support.waiting import until
+from support.processes import until
+from support.told_scene import ToldScene, page_showing, stream_of
 
 pytestmark = pytest.mark.http
 #: seconds after which something hangs

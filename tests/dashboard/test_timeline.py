@@ -8,7 +8,7 @@ from aiohttp import web
 from kubedsm.dashboard.server.access import HEADERS
 from kubedsm.dashboard.server.app import read_static_files
 from support.browser import expect, in_browser
-from support.serving_pages import served
+from support.told_scene import served
 
 pytestmark = in_browser
 

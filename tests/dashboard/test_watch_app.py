@@ -24,9 +24,8 @@ from kubedsm.dashboard.terminal.following import (
 from kubedsm.dashboard.terminal.watch_app import WatchApp
 from kubedsm.explain.explanation import Explanation, link
 from kubedsm.process.clock import SystemClock
-from support.serving_pages import page_showing, served
 from support.terminal_scenes import NOW, WHERE, crowded, small
-from support.told_scene import ToldScene, stream_of
+from support.told_scene import ToldScene, page_showing, served, stream_of
 
 pytestmark = pytest.mark.http
 #: nothing listens there

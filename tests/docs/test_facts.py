@@ -18,7 +18,7 @@ from kubedsm_lab.emulator.api.object_state import DISCONNECTED
 from kubedsm_lab.emulator.api.resources import SERVED
 from kubedsm_lab.emulator.http.routes import Routes
 from kubedsm_lab.replay.evaluation import sections
-from support.api_requests import asked
+from support.api_cases import asked
 from support.fixed_clock import FixedClock
 
 ROOT = Path(__file__).parents[2]

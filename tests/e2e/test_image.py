@@ -15,11 +15,10 @@ from kubedsm.process.clock import SystemClock
 from kubedsm_lab.emulator.api.resources import CONFIGMAPS, DEPLOYMENTS, PODS
 from kubedsm_lab.emulator.emulated_cluster import EmulatedCluster
 from kubedsm_lab.emulator.paper import paper_cluster
-from support.in_cluster import secured
 from support.manifests import BASE as MANIFESTS
 from support.manifests import NAMESPACE, arguments, made, pod
 from support.processes import PATIENCE
-from support.rights import ACCOUNT, ADMIN_TOKEN, install
+from support.rights import ACCOUNT, ADMIN_TOKEN, install, secured
 
 PODMAN = shutil.which("podman")
 IMAGE, BASE = os.environ.get("KUBEDSM_IMAGE"), os.environ.get("KUBEDSM_IMAGE_BASE")

@@ -12,10 +12,8 @@ from kubedsm_lab.emulator.api.resources import CONFIGMAPS, DEPLOYMENTS, EVENTS, 
 from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster, Timing
 from kubedsm_lab.emulator.paper import node, pod_spec, workload
 from support.forked import Forked
-from support.in_cluster import secured
-from support.processes import PATIENCE
-from support.rights import ACCOUNT, ADMIN_TOKEN, install
-from support.waiting import until
+from support.processes import PATIENCE, until
+from support.rights import ACCOUNT, ADMIN_TOKEN, install, secured
 
 NODES = (node("e1", "edge", "4", "8Gi"), node("c1", "cloud", "4", "8Gi"))
 CONFIGURATION = """

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from support.metered import total
-from support.processes import PATIENCE, Server
-from support.waiting import wait_until
+from support.processes import PATIENCE, Server, wait_until
 
 pytestmark = pytest.mark.http
 

@@ -14,7 +14,7 @@ from kubedsm_lab.emulator.api.resources import (
     SERVICE_ACCOUNTS,
 )
 from kubedsm_lab.emulator.http.routes import ApiRequest, Routes
-from support.api_requests import asked
+from support.api_cases import asked
 from support.rights import ADMIN_TOKEN
 
 ANN = User("ann", groups=("devs", "system:authenticated"))

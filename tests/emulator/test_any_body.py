@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from kubedsm_lab.emulator.api.api_server import ApiServer
 from kubedsm_lab.emulator.http.routes import Routes
 from support.any_damage import JUNK, places, put
-from support.api_cases import budget, deployment, pod
-from support.api_requests import asked
-from support.examples import examples
+from support.api_cases import asked, budget, deployment, pod
+from support.drawing import examples
 from support.fixed_clock import FixedClock
 
 _NAMESPACED = "namespaces/default"

@@ -25,8 +25,7 @@ from kubedsm_lab.emulator.http.routes import ApiRequest, Routes
 from kubedsm_lab.emulator.paper import workload
 from kubedsm_lab.replay.virtual_time import VirtualClock
 from support.actor_world import NS, emulated, pod_spec
-from support.api_cases import pod
-from support.api_requests import watching
+from support.api_cases import pod, watching
 
 TOKEN = "right"  # noqa: S105 - nobody's
 PATH = "/api/v1/namespaces/default/pods"

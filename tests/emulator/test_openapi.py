@@ -9,7 +9,7 @@ import pytest
 
 from kubedsm_lab.emulator.api.decoding import BODIES, FIELD_TYPES, model_of
 from kubedsm_lab.emulator.api.resources import SERVED
-from support.api_requests import asked
+from support.api_cases import asked
 
 ROOT = Path(__file__).parents[2]
 #: whose models the fields were taken from

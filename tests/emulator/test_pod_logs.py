@@ -7,7 +7,7 @@ from kubedsm_lab.emulator.api.resources import PODS
 from kubedsm_lab.emulator.http.pod_logs import LogStream
 from kubedsm_lab.emulator.http.routes import ApiRequest
 from support.actor_world import NS, emulated
-from support.api_requests import asked
+from support.api_cases import asked
 
 LOG = f"/api/v1/namespaces/{NS}/pods/a/log"
 SAID = (

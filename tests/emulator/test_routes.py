@@ -6,8 +6,7 @@ import pytest
 from kubedsm_lab.emulator.access.access import Access
 from kubedsm_lab.emulator.api.resources import PODS
 from kubedsm_lab.emulator.http.routes import ApiRequest, Routes
-from support.api_cases import pod
-from support.api_requests import JSON, PODS_PATH, asked
+from support.api_cases import JSON, PODS_PATH, asked, pod
 
 TOKEN = "right"  # noqa: S105 - nobody's
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"

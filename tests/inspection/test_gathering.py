@@ -13,7 +13,7 @@ from kubedsm.inspection.overview import PARTS, Scope, summarise
 from kubedsm.kube.calls import leases
 from kubedsm.kube.calls.explained_cluster import ExplainedCluster
 from kubedsm.kube.calls.inspection import list_selected
-from kubedsm.kube.client.port import Invalid, ObjectName, Response, Unreachable
+from kubedsm.kube.client.port import ClusterFront, Invalid, ObjectName, Response, Unreachable
 from kubedsm.model.model import Workload
 from kubedsm.observability.gauges import families
 from kubedsm.observability.health import readiness
@@ -23,13 +23,28 @@ from kubedsm_lab.emulator.api.resources import NODES, SERVICE_ACCOUNTS
 from kubedsm_lab.emulator.front import EmulatedFront
 from support.answering_cluster import AnsweringCluster
 from support.proposals import OWN
-from support.proxied import Proxied
 from support.rights import ADMIN_TOKEN, Right, install, token_of
 from support.viewing import Viewer
 from support.worlds import CLOUD, EDGE, emulated
 
 EVICT = Right("ClusterRole", "", "pods/eviction", "create")
 FORMER = "suggester: {period: 9s, minGain: 0.5}"
+PROXY = "/api/v1/namespaces/kubedsm/pods/kubedsm-0:10271/proxy/"
+
+
+class Proxied(ClusterFront):
+    """Cluster whose API server passes requests on to the scheduler's metrics port, as real ones do;
+    `answer` gives the response of the pod to a path.
+    """
+
+    def __init__(self, cluster, answer):
+        super().__init__(cluster)
+        self.answer = answer
+
+    async def request(self, request, *, timeout):
+        if request.path.startswith(PROXY):
+            return self.answer(request.path.removeprefix(PROXY))
+        return await self.cluster.request(request, timeout=timeout)
 
 
 def gatherer(world, token=ADMIN_TOKEN):

@@ -12,8 +12,7 @@ from kubedsm.kube.client.kubernetes import KubernetesCluster
 from kubedsm.kube.client.port import OutcomeUnknown, Request, Response, Unreachable
 from kubedsm.process.clock import SystemClock
 from support.loopback import POST, config, talking
-from support.processes import PATIENCE
-from support.waiting import until
+from support.processes import PATIENCE, until
 
 pytestmark = pytest.mark.http
 

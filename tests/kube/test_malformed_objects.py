@@ -12,7 +12,7 @@ from kubedsm.kube.wire import decoding
 from kubedsm.kube.wire.errors import WireError
 from kubedsm_lab.bench.watched_pods import watch_line
 from support.any_damage import places, put
-from support.examples import examples
+from support.drawing import examples
 from support.wire_pods import container, made_pod
 
 

@@ -23,9 +23,9 @@ from kubedsm_lab.emulator.api.resources import (
 from kubedsm_lab.emulator.paper import node
 from support.accesses import OWN, Accesses
 from support.faults import OUTCOMES
+from support.full_clusters import filled, preempting, urgent
 from support.image_pulls import AHEAD, LARGE_EDGE, pulling
 from support.move_scenes import LARGE_CLOUD, ONE_PLACE, migrating, open_edge, quiet
-from support.preemptions import filled, preempting, urgent
 from support.sites import two_sites
 from support.volumes import (
     claim,

@@ -5,8 +5,8 @@ import pytest
 from kubedsm.model.model import Resources, Tier
 from kubedsm.objective.fragmentation import Fragmentation, Measure, axes_of, request_mix, rows
 from support import drawing
-from support.literal_match import literal_fragmentation
 from support.placement_instances import GPU, drawn, node, pod, resources, snapshot
+from support.placement_literal import literal_fragmentation
 
 
 @pytest.mark.parametrize("measure", list(Measure))

@@ -12,8 +12,8 @@ from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, PODS
 from kubedsm_lab.emulator.front import Delivery, RequestFault
 from kubedsm_lab.emulator.paper import node
 from support.faults import OUTCOMES, Failing
+from support.full_clusters import filled, preempting, urgent
 from support.metered import metering
-from support.preemptions import filled, preempting, urgent
 from support.worlds import CLOUD, EDGE, emulated
 
 WEB = {"namespace": "default", "kind": "Deployment", "workload": "web"}

@@ -6,8 +6,8 @@ import pytest
 from structlog.testing import capture_logs
 
 from kubedsm_lab.emulator.api.resources import PODS
+from support.full_clusters import Evictions, filled, preempting, urgent
 from support.move_scenes import LARGE_CLOUD, SMALL_EDGE, migrating, open_edge, settle_on_cloud
-from support.preemptions import Evictions, filled, preempting, urgent
 from support.slow_planning import SlowPlanner, cordon_target, pause, switch_off
 
 

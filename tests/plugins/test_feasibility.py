@@ -11,7 +11,7 @@ from kubedsm.model.model import NodeName
 from kubedsm.model.selectors import Requirement
 from kubedsm.plugins.feasibility import Feasibility
 from kubedsm.plugins.fit import TIER
-from support.examples import examples
+from support.drawing import examples
 from support.literal_rules import literal_rule
 from support.rule_instances import HOST, app, cluster, drawn, drawn_pod, near, pod, zoned
 

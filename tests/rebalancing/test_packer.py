@@ -13,7 +13,7 @@ from kubedsm.explain.rendering import render_text
 from kubedsm.planner.requests import NoResponseError
 from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, NODES, PODS
 from support.asked import as_sent
-from support.packings import APPLY, half_full, in_pieces, large, placed, settled
+from support.full_clusters import APPLY, half_full, in_pieces, large, placed, settled
 from support.printed import printed
 from support.slow_planning import slow_migrations
 

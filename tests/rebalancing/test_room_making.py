@@ -9,9 +9,17 @@ from structlog.testing import capture_logs
 
 from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, PODS
 from kubedsm_lab.emulator.emulated_cluster import Timing
+from support.full_clusters import (
+    APPLY,
+    HIGH,
+    Evictions,
+    half_full,
+    in_pieces,
+    large,
+    placed,
+    settled,
+)
 from support.move_scenes import ReadyPods, When, becomes_unready, is_bound, is_detached, is_ready
-from support.packings import APPLY, half_full, in_pieces, large, placed, settled
-from support.preemptions import HIGH, Evictions
 from support.slow_planning import cordon_target, pause, slow_migrations, switch_off
 from support.worlds import scheduled
 

@@ -9,8 +9,7 @@ from contextlib import contextmanager
 import pytest
 
 from support import command_line
-from support.processes import PATIENCE, Process, free_port, kubedsm
-from support.waiting import wait_until
+from support.processes import PATIENCE, Process, free_port, kubedsm, wait_until
 
 pytestmark = pytest.mark.http
 

@@ -9,8 +9,8 @@ from kubedsm.config.settings import load
 from kubedsm.scheduling.planned_batches import Application
 from kubedsm_lab.emulator.api.resources import NODES, PODS
 from kubedsm_lab.emulator.paper import node
+from support.full_clusters import HIGH
 from support.move_scenes import LARGE_CLOUD, SMALL_EDGE, migrating, open_edge, settle_on_cloud
-from support.preemptions import HIGH
 from support.sites import NORTH, two_sites
 from support.slow_planning import hard, slow_batches, slow_migrations
 from support.waiting_pods import HOST, apart, term

@@ -8,8 +8,7 @@ from kubedsm_lab.chaos.faults import answer
 from kubedsm_lab.emulator.api.resources import NODES, POD_DISRUPTION_BUDGETS, PODS, PRIORITY_CLASSES
 from kubedsm_lab.emulator.front import Delivery, Faults, RequestFault
 from kubedsm_lab.emulator.paper import node
-from support.move_scenes import AtRequest
-from support.preemptions import (
+from support.full_clusters import (
     DISABLED,
     DISRUPTION,
     EDGE_TOO,
@@ -23,6 +22,7 @@ from support.preemptions import (
     settled,
     urgent,
 )
+from support.move_scenes import AtRequest
 from support.slow_planning import SlowPlanner
 
 

@@ -15,6 +15,21 @@ from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, EVENTS, NODES, PODS
 from kubedsm_lab.emulator.front import Faults, RequestFault
 from kubedsm_lab.emulator.paper import node
 from support.faults import Failing
+from support.full_clusters import (
+    APPLY,
+    DISRUPTION,
+    ENABLED,
+    HIGH,
+    HIGHEST,
+    SLOW_STOP,
+    filled,
+    half_full,
+    in_pieces,
+    large,
+    placed,
+    preempting,
+    urgent,
+)
 from support.move_scenes import (
     CONFIGURATION,
     LARGE_CLOUD,
@@ -22,17 +37,6 @@ from support.move_scenes import (
     migrating,
     open_edge,
     settle_on_cloud,
-)
-from support.packings import APPLY, half_full, in_pieces, large, placed
-from support.preemptions import (
-    DISRUPTION,
-    ENABLED,
-    HIGH,
-    HIGHEST,
-    SLOW_STOP,
-    filled,
-    preempting,
-    urgent,
 )
 from support.worlds import CLOUD, EDGE, emulated
 

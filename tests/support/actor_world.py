@@ -9,7 +9,7 @@ from kubedsm_lab.emulator.api.object_state import controller_of, find_condition,
 from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, NODES, PODS, REPLICA_SETS
 from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster, Timing
 from kubedsm_lab.replay.virtual_time import VirtualClock
-from support.api_objects import NS, ApiObjects
+from support.api_cases import NS, ApiObjects
 
 NODE_NAMES = ("n1", "n2", "n3")
 #: virtual seconds in which everything that needs no binding has happened

@@ -1,7 +1,6 @@
 """Client of an administrator for end-to-end tests on any cluster, real or emulated."""
 
 import json
-import time
 import uuid
 
 import yaml
@@ -11,7 +10,7 @@ from kubedsm_lab.bench.watched_api import path_to
 from kubedsm_lab.emulator.api.object_state import is_ready, is_terminating
 from kubedsm_lab.emulator.api.resources import SERVED
 from kubedsm_lab.emulator.paper import pod_spec, workload
-from support.processes import PATIENCE
+from support.processes import wait_until
 
 SCHEDULER = "kubedsm-e2e"
 TIER = "e2e.kubedsm.io/tier"
@@ -60,11 +59,7 @@ class Administrator:
     def list(self, kind):
         return self.get(kind)["items"]
 
-    def until(self, condition, aim):
-        deadline = time.monotonic() + PATIENCE
-        while not condition():
-            assert time.monotonic() < deadline, f"waited in vain until {aim}"
-            time.sleep(0.1)
+    until = staticmethod(wait_until)
 
     def configure(self, services, **migration):
         document = {

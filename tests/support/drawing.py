@@ -1,5 +1,5 @@
 """Seeds of drawn instances: a fixed third, or fewer, in a normal run, all and fresh ones in a long
-run.
+run; and how many examples hypothesis draws.
 
 `pytest --long` plays every seed that a test names, and as many fresh ones. If a fresh seed fails,
 it becomes a named case of its test in `tests/counterexamples.json`, which every later run plays.
@@ -11,8 +11,11 @@ import random
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 COUNTEREXAMPLES = Path(__file__).parents[1] / "counterexamples.json"
+#: number of examples of the profile that the suite runs with
+_USUAL = 100
 #: base of the fresh seeds of a long run; unset in a normal one
 LONG = "KUBEDSM_LONG"
 #: last seed that a running test drew, by test
@@ -66,3 +69,14 @@ def _running_test():
 
 def _known_counterexamples(test):
     return json.loads(COUNTEREXAMPLES.read_text()).get(test, ())
+
+
+def examples(number):
+    """Return settings for `number` examples, scaled by the profile; deterministic by default."""
+    profile = settings.default
+    return settings(
+        max_examples=max(1, number * profile.max_examples // _USUAL),
+        derandomize=profile.max_examples == _USUAL,
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+    )

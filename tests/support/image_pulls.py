@@ -35,12 +35,12 @@ LARGE_EDGE = reporting(node("e1", "edge", "4", "8Gi"), OTHER)
 
 
 @asynccontextmanager
-async def pulling(configuration=CONFIGURATION, replicas=1, front=None, **more):
-    """Run a scheduler with replicas of web in the cloud, where nodes pull images at `SPEED`."""
+async def pulling(configuration=CONFIGURATION, front=None, **more):
+    """Run a scheduler with a pod of web in the cloud, where nodes pull images at `SPEED`."""
     timing = attrs.evolve(QUICK, pull_speed=SPEED)
     async with (
         emulated(CLOUD, timing=timing, configuration=configuration, faults=front) as world,
         world.scheduler(**more),
     ):
-        await settle_on_cloud(world, "web", replicas)
+        await settle_on_cloud(world, "web", 1)
         yield world

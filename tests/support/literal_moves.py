@@ -16,9 +16,8 @@ from kubedsm.objective.fragmentation import Fragmentation, Measure, request_mix
 from kubedsm.objective.objective import NANO
 from kubedsm.optimizer.moving.movable import default_movable
 from kubedsm.plugins.fit import shortages
-from support.literal_match import literal_fragmentation
 from support.literal_rules import literal_rule, reasons, static_rejection
-from support.placement_literal import qos_by_priority
+from support.placement_literal import literal_fragmentation, qos_by_priority
 
 #: The cloud as a whole.
 CLOUD = NodeName("the cloud")

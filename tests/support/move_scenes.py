@@ -76,12 +76,12 @@ async def quiet(world, seconds=90):
     await asyncio.sleep(2 * BURST_GAP)  # Events follow
 
 
-async def at_rest(world, seconds=60):
+async def at_rest(world):
     """Wait until nothing is written any more, and check that no migration has ever failed."""
-    await asyncio.sleep(seconds)
+    await asyncio.sleep(60)
     assert cleaned_up(world)
     before = world.invariants.writes
-    await asyncio.sleep(seconds)
+    await asyncio.sleep(60)
     assert world.invariants.writes == before
     assert not world.events("MigrationFailed")
 

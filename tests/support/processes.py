@@ -1,5 +1,6 @@
-"""Commands as child processes."""
+"""Commands as child processes, and waiting for a condition in real time."""
 
+import asyncio
 import json
 import os
 import re
@@ -17,6 +18,22 @@ from support import drawing
 from support.forked import Forked
 
 PATIENCE = 120.0
+
+
+def wait_until(condition, aim=""):
+    """Return the condition's value as soon as it is true."""
+    deadline = time.monotonic() + PATIENCE
+    while not (found := condition()):
+        assert time.monotonic() < deadline, f"waited in vain until {aim}"
+        time.sleep(0.02)
+    return found
+
+
+async def until(condition):
+    """Wait until the condition holds. Raises TimeoutError."""
+    async with asyncio.timeout(PATIENCE):
+        while not condition():  # noqa: ASYNC110 - of any kind, in another process or thread
+            await asyncio.sleep(0.01)
 
 
 def kubedsm(*arguments, timeout=60, **options):
@@ -124,11 +141,7 @@ class Server(Process):
         pods = self.call("GET", "/api/v1/pods")["items"]
         return sum("nodeName" in pod["spec"] for pod in pods)
 
-    def until(self, condition):
-        deadline = time.monotonic() + PATIENCE
-        while not condition():
-            assert time.monotonic() < deadline, f"{self.bound()} bound"
-            time.sleep(0.02)
+    until = staticmethod(wait_until)
 
 
 def free_port():

@@ -10,10 +10,8 @@ from kubedsm.config.settings import Configuration
 from kubedsm_lab.chaos.ledger import Ledger, LedgerCluster
 from kubedsm_lab.chaos.process import LEASE, Process
 from kubedsm_lab.emulator.front import EmulatedFront
-from kubedsm_lab.emulator.paper import node
-from support.worlds import emulated
+from support.worlds import CLOUD, EDGE, emulated
 
-EDGE, CLOUD = node("e1", "edge", "4", "8Gi"), node("c1", "cloud", "20", "40Gi")
 TIMES = LeaseTimes()
 
 

@@ -1,10 +1,16 @@
-"""RBAC permissions of the shipped manifests, enforced by an emulated cluster."""
+"""RBAC permissions of the shipped manifests, enforced by an emulated cluster and used by a pod."""
+
+import os
+from contextlib import asynccontextmanager
+from urllib.parse import urlsplit
 
 import attrs
 
+from kubedsm.kube.client.environment import SERVICE_ACCOUNT_VARIABLE
 from kubedsm_lab.emulator.access.access import AUDIENCE
 from kubedsm_lab.emulator.api.resources import SERVED
 from kubedsm_lab.emulator.http.routes import ApiResponse
+from kubedsm_lab.emulator.http.server import HttpFront, server_tls
 from support.manifests import BASE, documents
 
 ADMIN_TOKEN = "the administrator's"  # noqa: S105 - nobody's
@@ -93,3 +99,36 @@ class Logged:
     def forbidden(self):
         """Return method and path of the requests that were forbidden."""
         return [(asked.method, asked.path) for asked, status in self.requests if status == 403]
+
+
+@attrs.frozen
+class Secured:
+    """HTTPS server of an emulated cluster with enforced access."""
+
+    cluster: object
+    url: str
+    #: PEM
+    ca: bytes
+    log: Logged
+
+    def environment_of(self, folder, namespace, name):
+        """Write a ServiceAccount's mounted files; return the environment variables of a pod."""
+        folder.mkdir()
+        (folder / "token").write_text(token_of(self.cluster, namespace, name))
+        (folder / "ca.crt").write_bytes(self.ca)
+        (folder / "namespace").write_text(namespace)
+        return {
+            "PATH": os.environ["PATH"],
+            "HOME": str(folder),
+            "KUBERNETES_SERVICE_HOST": urlsplit(self.url).hostname,
+            "KUBERNETES_SERVICE_PORT": str(urlsplit(self.url).port),
+            SERVICE_ACCOUNT_VARIABLE: str(folder),
+        }
+
+
+@asynccontextmanager
+async def secured(cluster):
+    """Serve a cluster over HTTPS, and log its requests."""
+    tls, log = server_tls(["127.0.0.1"]), Logged(cluster.routes)
+    async with HttpFront(log, tls=tls.context) as front:
+        yield Secured(cluster, front.url, tls.ca, log)

@@ -43,10 +43,6 @@ def pod(name, version, uid=None, **spec):
     }
 
 
-def node(name, version, uid):
-    return {"metadata": {"name": name, "uid": uid, "resourceVersion": str(version)}}
-
-
 def listed(version, *items, more=""):
     body = {"metadata": {"resourceVersion": str(version), "continue": more}, "items": items}
     return Response(200, json.dumps(body).encode())

@@ -68,7 +68,7 @@ def _drawn_demand(rng):
     return demand_of(weights, rng.choice((0.0, 0.5, 0.8)), pairs.items())
 
 
-def drawn_by_site(seed, most=4, *, uniform=False):
+def drawn_by_site(seed):
     """Draw edge nodes at sites and a cloud, and a batch of workloads with demand."""
     rng = random.Random(seed)
     nodes = [
@@ -85,7 +85,7 @@ def drawn_by_site(seed, most=4, *, uniform=False):
     if rng.random() < 0.4:  # a rollout: its pods are of two classes
         classes[services[0]] = [*classes[services[0]], (drawn_requests(rng), rng.choice(RULES))]
     batch = []
-    for i in range(rng.randint(1, most)):
+    for i in range(rng.randint(1, 4)):
         service = rng.choice(services)
         requests, rules = rng.choice(classes[service])
         batch.append(pod(f"{service}-{i}", service, requests, rules=rules))
@@ -97,7 +97,7 @@ def drawn_by_site(seed, most=4, *, uniform=False):
         name: QosTarget(
             rng.choice((0.3, 0.5, 1.0, 1.0, 1.0)),
             rng.choice((1.0, 1.0, 2.0, 0.5)),
-            demand=demand_of(dict.fromkeys(SITES, 1)) if uniform else _drawn_demand(rng),
+            demand=_drawn_demand(rng),
         )
         for name in services
     }

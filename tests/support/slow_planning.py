@@ -37,12 +37,12 @@ class SlowPlanner:
         pass
 
 
-def hard(monkeypatch, prefix="hard"):
-    """Make immediate decisions fail for pods whose names begin with `prefix`."""
+def hard(monkeypatch):
+    """Make immediate decisions fail for pods whose names begin with `hard`."""
     decide_inline = Scheduler.decide_inline
 
     def hardly(deciding, stage, pods):
-        if any(pod.name.startswith(prefix) for pod in pods):
+        if any(pod.name.startswith("hard") for pod in pods):
             return None
         return decide_inline(deciding, stage, pods)
 

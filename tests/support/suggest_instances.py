@@ -108,7 +108,7 @@ def _small_nodes(rng):
     return found
 
 
-def drawn_case(seed, most=9):
+def drawn_case(seed):
     """Draw a cluster with pods on random feasible nodes, mostly not optimal."""
     rng = random.Random(seed)
     nodes = _small_nodes(rng)
@@ -120,7 +120,7 @@ def drawn_case(seed, most=9):
         classes[services[1]] = [classes[services[0]][0]]
     free = {n.name: n.allocatable for n in nodes}
     pods = []
-    for i in range(rng.randint(most // 2, most)):
+    for i in range(rng.randint(4, 9)):
         service = rng.choice(services)
         requests, rules = rng.choice(classes[service])
         fitting = [n for n in nodes if not shortages(requests, free[n.name])]

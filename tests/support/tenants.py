@@ -66,8 +66,8 @@ class Asked(Faults):
         answer = self._answer(request)
         return None if answer is None else RequestFault(answer)
 
-    def to(self, ending, method="POST"):
-        return [r for r in self.of_tenant if r.method == method and r.path.endswith(f"/{ending}")]
+    def to(self, ending):
+        return [r for r in self.of_tenant if r.method == "POST" and r.path.endswith(f"/{ending}")]
 
 
 def pod(name, scheduler="kubedsm", **metadata):

@@ -1,14 +1,33 @@
-"""Scene of the page with rows set by a test, and its stream."""
+"""Scene of the page with rows set by a test, its stream, and its server on loopback."""
 
 import asyncio
 import json
 from contextlib import asynccontextmanager
 
+from aiohttp import web
+
 from kubedsm.dashboard.rows import Changes, Snapshot, StatusRow
+from kubedsm.dashboard.server.access import Access
+from kubedsm.dashboard.server.app import page_app
 from kubedsm.dashboard.server.stream import Stream
 from kubedsm.process.clock import SystemClock
+from kubedsm.process.http_limits import PAGE, listen
 from kubedsm.process.supervisor import Supervisor
-from support.serving_pages import page_showing, served
+
+
+def page_showing(stream, clock, access=None):
+    return page_app(stream, clock, access or Access())
+
+
+@asynccontextmanager
+async def served(app, port=0):
+    """Serve the application; yield the URL."""
+    runner = web.AppRunner(app, access_log=None, shutdown_timeout=0.1)
+    url = await listen(runner, "127.0.0.1", port, PAGE)
+    try:
+        yield url
+    finally:
+        await runner.cleanup()
 
 
 class ToldScene:

@@ -14,29 +14,30 @@ from support.worlds import small_pod
 
 MERGE = "application/merge-patch+json"
 HOSTNAME = "kubernetes.io/hostname"
+CLASS = "local-path"
 EDGES = tuple(node(name, "edge", "2", "8Gi") for name in ("e1", "e2", "e3"))
 CLOUD = node("c1", "cloud", "20", "40Gi")
 
 
-def storage_class(api, name="local-path", provisioner=LOCAL_PATH, **more):
+def storage_class(api, provisioner=LOCAL_PATH, **more):
     waits = {"provisioner": provisioner, "volumeBindingMode": "WaitForFirstConsumer"}
-    api.create(STORAGE_CLASSES, {"metadata": {"name": name}, **waits, **more})
+    api.create(STORAGE_CLASSES, {"metadata": {"name": CLASS}, **waits, **more})
 
 
-def local_volume(api, name, on, size="1Gi", of="local-path"):
+def local_volume(api, name, on, size="1Gi"):
     """Create a static PersistentVolume on the disk of a node."""
     term = {"matchExpressions": [{"key": HOSTNAME, "operator": "In", "values": [on]}]}
     spec = {
         "capacity": {"storage": size},
         "accessModes": ["ReadWriteOnce"],
-        "storageClassName": of,
+        "storageClassName": CLASS,
         "local": {"path": f"/mnt/{name}"},
         "nodeAffinity": {"required": {"nodeSelectorTerms": [term]}},
     }
     api.create(PERSISTENT_VOLUMES, {"metadata": {"name": name}, "spec": spec})
 
 
-def made_claim(name, size="1Gi", of="local-path", modes=("ReadWriteOnce",)):
+def made_claim(name, size="1Gi", of=CLASS, modes=("ReadWriteOnce",)):
     asked = {"accessModes": list(modes), "resources": {"requests": {"storage": size}}}
     return {"metadata": {"name": name}, "spec": {"storageClassName": of, **asked}}
 
@@ -51,7 +52,7 @@ def mounting(*names):
     return {"volumes": [{"name": n, "persistentVolumeClaim": {"claimName": n}} for n in names]}
 
 
-def stateful_set(api, name, replicas, cpu="1", size="1Gi", parallel=False, **pod_spec):
+def stateful_set(api, name, replicas, cpu="1", parallel=False, **pod_spec):
     """Create a StatefulSet whose pods have a claim of class local-path each."""
     made = workload(
         name,
@@ -60,7 +61,7 @@ def stateful_set(api, name, replicas, cpu="1", size="1Gi", parallel=False, **pod
         "StatefulSet",
         serviceName=name,
         podManagementPolicy="Parallel" if parallel else "OrderedReady",
-        volumeClaimTemplates=[made_claim("data", size)],
+        volumeClaimTemplates=[made_claim("data")],
     )
     api.create(STATEFUL_SETS, made, namespace="default")
 
@@ -79,13 +80,3 @@ def selected_nodes(api):
         if SELECTED_NODE_ANNOTATION in claim["metadata"].get("annotations", {})
         and claim["status"]["phase"] != "Bound"
     }
-
-
-def homes(api):
-    """Return the node of the volume of each bound claim."""
-    nodes = {}
-    for volume in api.list(PERSISTENT_VOLUMES):
-        if volume["status"]["phase"] == "Bound":
-            [term] = volume["spec"]["nodeAffinity"]["required"]["nodeSelectorTerms"]
-            nodes[volume["spec"]["claimRef"]["name"]] = term["matchExpressions"][0]["values"][0]
-    return nodes

@@ -28,7 +28,7 @@ from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster, 
 from kubedsm_lab.emulator.front import EmulatedFront
 from kubedsm_lab.emulator.paper import node, pod_spec, workload
 from kubedsm_lab.replay.virtual_time import VirtualClock
-from support.api_objects import ApiObjects
+from support.api_cases import ApiObjects
 from support.fake_prometheus import DOWN, FakePrometheus
 
 

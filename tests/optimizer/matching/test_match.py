@@ -17,9 +17,9 @@ from kubedsm_lab.bench import instances
 from kubedsm_lab.emulator.paper import SERVICES
 from support import drawing
 from support.drawn_problems import drawn_packing
-from support.literal_match import literal_match
 from support.literal_rules import reasons
 from support.placement_instances import drawn, node, pod, resources, snapshot
+from support.placement_literal import literal_match
 
 #: Edge nodes n2, n3, n4 of the papers, in turn: cores, 10^9 bytes.
 _NODES = ((5, 5), (4, 4), (7, 5))

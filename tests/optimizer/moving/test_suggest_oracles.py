@@ -18,8 +18,8 @@ from kubedsm.optimizer.moving.paper import (
 )
 from kubedsm.optimizer.moving.suggest import suggest
 from support import drawing
-from support.literal_match import literal_fragmentation, literal_match
 from support.literal_moves import LiteralMoves, no_gain, rank_of
+from support.placement_literal import literal_fragmentation, literal_match
 from support.suggest_instances import crowded_case, drawn_case, problem_of
 
 

@@ -13,10 +13,9 @@ from kubedsm.optimizer.placing.immediate import immediate_schedule
 from kubedsm.optimizer.programming.in_order import NO_PROOF, Certificate, Proof
 from kubedsm.optimizer.programming.programme import Status
 from support import drawing
-from support.literal_match import literal_fragmentation
 from support.literal_rules import reasons, rejection
 from support.placement_instances import drawn, node, pod, resources, snapshot
-from support.placement_literal import fragmentation_after, qos_with
+from support.placement_literal import fragmentation_after, literal_fragmentation, qos_with
 from support.rule_instances import drawn_batch
 
 DEFAULT = Objective()

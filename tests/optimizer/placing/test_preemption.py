@@ -15,7 +15,7 @@ from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.placing.preemption import Preemption, PreemptionSearch, makes_room
 from kubedsm.planner.requests import PREEMPTION_BUDGET
 from kubedsm.plugins.feasibility import Feasibility
-from support.examples import examples
+from support.drawing import examples
 from support.literal_rules import literal_rule
 from support.placement_instances import node, resources, snapshot
 from support.pods import made_pod

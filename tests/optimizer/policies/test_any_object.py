@@ -11,7 +11,7 @@ from kubedsm.optimizer.moving.suggestion import SuggestLimits
 from kubedsm.optimizer.policies.kubedsm import KubeDSM
 from kubedsm.plugins.fit import unschedulable_message
 from support.any_objects import objectives, qos_targets, snapshots
-from support.examples import examples
+from support.drawing import examples
 from support.placement_instances import GPU, node, pod, resources, snapshot
 
 NODES = [node("e1", Tier.EDGE), node("e2", Tier.EDGE), node("c", Tier.CLOUD, 64, 64)]
