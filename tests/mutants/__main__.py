@@ -20,7 +20,6 @@ import os
 import re
 import resource
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
@@ -29,6 +28,7 @@ from concurrent.futures import ThreadPoolExecutor
 from importlib.util import cache_from_source
 from pathlib import Path
 from queue import SimpleQueue
+from subprocess import CompletedProcess
 from types import ModuleType
 
 import attrs
@@ -122,28 +122,39 @@ def _copied(to: Path) -> Path:
     return Path(shutil.copytree(ROOT, to, ignore=hidden))
 
 
-def _tested(copy: Path, tests: Sequence[str], patience: int, *options: str) -> tuple[str, str]:
-    """The first test that failed there; or why it is not known whether one would."""
-    limited = ("prlimit", f"--cpu={patience}", sys.executable, "-m", "pytest")
+def _run_python(copy: Path, patience: int, *arguments: str) -> tuple[str, CompletedProcess[str]]:
+    """Run Python in a copy with limited CPU; the reason is empty if it came to its end."""
+    limited = ("prlimit", f"--cpu={patience}", sys.executable)
     try:
         done = subprocess.run(
-            (*limited, "-x", "-q", "-p", "no:cacheprovider", *options, *tests),
+            (*limited, *arguments),
             cwd=copy,
-            env={**os.environ, "PYTHONPATH": str(copy)},
+            env={**os.environ, "PYTHONPATH": f"{copy}:{copy / 'lab'}", "PYTHONHASHSEED": "0"},
             capture_output=True,
             text=True,
             timeout=WAITING * patience,
             check=False,
         )
-    except subprocess.TimeoutExpired:
-        return f"no end after {WAITING * patience} s", ""
-    if done.returncode == -signal.SIGXCPU:
-        return f"no end after {patience} s of CPU", ""
+    except subprocess.TimeoutExpired as late:
+        return f"no end after {late.timeout:.0f} s", CompletedProcess(arguments, -1)
+    return f"no end after {patience} s of CPU" if done.returncode < 0 else "", done
+
+
+def _last_line(done: CompletedProcess[str]) -> str:
+    said = (done.stdout + done.stderr).strip().splitlines()
+    return said[-1] if said else f"ended with {done.returncode}"
+
+
+def _tested(copy: Path, tests: Sequence[str], patience: int, *options: str) -> tuple[str, str]:
+    """The first test that failed there; or why it is not known whether one would."""
+    quietly = ("-m", "pytest", "-x", "-q", "-p", "no:cacheprovider")
+    endless, done = _run_python(copy, patience, *quietly, *options, *tests)
+    if endless:
+        return endless, ""
     if done.returncode in {FAILED, PASSED}:
         found = re.search(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.MULTILINE)
         return (found[1] if found else "a test" if done.returncode else ""), ""
-    said = (done.stdout + done.stderr).strip().splitlines()
-    return "", said[-1] if said else f"pytest ended with {done.returncode}"
+    return "", _last_line(done)
 
 
 #: first test that fails in a copy, or alarm, or why none is known
@@ -177,8 +188,12 @@ def by_all_tests(mutant: Mutant, copy: Path) -> tuple[str, str]:
 
 
 def by_chaos(mutant: Mutant, copy: Path) -> tuple[str, str]:
-    gate = _import_gate()
-    return gate.find_alarm(copy, mutant.name, PATIENCE)
+    endless, done = _run_python(copy, PATIENCE, *_import_gate().list_arguments(mutant.name))
+    if endless:
+        return endless, ""
+    if done.returncode:
+        return "", _last_line(done)
+    return done.stdout.partition("\n")[0], ""
 
 
 def _import_gate() -> ModuleType:

@@ -1,10 +1,5 @@
 """Seeded bugs that chaos runs notice by themselves: `python tests/mutants --chaos`."""
 
-import os
-import subprocess
-import sys
-from pathlib import Path
-
 #: faults at every point; at binds; and those that keep a leader from its Lease
 ANY, BIND, LEASE = "", "create-pods/binding:", "leases-lost|stopped-before|-leases:.*/minute"
 #: workload that reaches the code of each bug, and a pattern of the faults there, and of the second
@@ -86,21 +81,7 @@ for number, injection in enumerate(sorted(chosen, key=lambda each: hash(str(each
 """
 
 
-def find_alarm(copy: Path, bug: str, patience: int) -> tuple[str, str]:
-    """Return the first alarm of chaos runs in a copy of the tree, or why none is known."""
+def list_arguments(bug: str) -> tuple[str, ...]:
+    """Return the arguments of the Python that plays the runs which may notice a bug."""
     workload, *faults = BUGS[bug]
-    limited = ("prlimit", f"--cpu={patience}", sys.executable, "-c", _PLAY)
-    done = subprocess.run(
-        (*limited, workload, str(INJECTIONS), *faults),
-        cwd=copy,
-        env={**os.environ, "PYTHONPATH": f"{copy}:{copy / 'lab'}", "PYTHONHASHSEED": "0"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    if done.returncode < 0:
-        return f"no end after {patience} s of CPU", ""
-    said = (done.stdout + done.stderr).strip().splitlines()
-    if done.returncode:
-        return "", said[-1] if said else f"ended with {done.returncode}"
-    return (said[0] if said else ""), ""
+    return "-c", _PLAY, workload, str(INJECTIONS), *faults
