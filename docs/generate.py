@@ -15,6 +15,7 @@ import sys
 import tomllib
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -134,6 +135,9 @@ def write_queries() -> str:
 ELECTION = "--leader-elect"
 #: module of the commands that check and inspect an installation
 INSPECTING = "kubedsm.cli.installation"
+OPERATING = {"run", "config", "rbac", "completion", "approve", "opt-in", "opt-out", "uninstall"}
+LAB = tomllib.loads((ROOT / "lab" / "pyproject.toml").read_text())["project"]
+LAB_COMMANDS = LAB["entry-points"]["kubedsm.commands"]
 
 
 def list_commands(
@@ -172,29 +176,23 @@ def _prose(text: str) -> str:
     return "\n\n".join(" ".join(each.split()) for each in paragraphs).replace("<", "&lt;")
 
 
-def write_commands(program: click.Command, name: str, chosen: Callable[[str], bool]) -> str:
-    found = [each for each in list_commands(program, name) if chosen(each[0])]
+def write_commands(program: click.Command, name: str, part: str = "") -> str:
+    """Return the options of a program's commands, or of those that belong to one part."""
+    found = [
+        each
+        for each in list_commands(program, name)
+        if not part or find_part(*each[0].split()[1:2]) == part
+    ]
     return "\n".join(write_command(*each) for each in found if each[1].params or each[0] != name)
 
 
-def is_of_lab(name: str) -> bool:
-    lab = tomllib.loads((ROOT / "lab" / "pyproject.toml").read_text())["project"]
-    return name.split()[1:2] != [] and name.split()[1] in lab["entry-points"]["kubedsm.commands"]
-
-
-OPERATING = {"run", "config", "rbac", "completion", "approve", "opt-in", "opt-out", "uninstall"}
-
-
-def is_operating(name: str) -> bool:
-    return name == "kubedsm" or name.split()[1] in OPERATING
-
-
-def is_inspecting(name: str) -> bool:
-    return name != "kubedsm" and MODULES.get(name.split()[1], "").startswith(INSPECTING)
-
-
-def is_bench(name: str) -> bool:
-    return name.startswith("kubedsm bench")
+def find_part(command: str = "") -> str:
+    """Return the part that has a command of `kubedsm`; without a command, the program's own."""
+    if not command or command in OPERATING:
+        return "operate"
+    if command in LAB_COMMANDS:
+        return "bench" if command == "bench" else "lab"
+    return "installation" if MODULES.get(command, "").startswith(INSPECTING) else "inspect"
 
 
 # Metrics
@@ -383,18 +381,11 @@ PARTS: dict[str, Callable[[], str]] = {
     "configuration": write_configuration,
     "queries": write_queries,
     "demand-queries": write_demand_queries,
-    "operate": lambda: write_commands(commands, "kubedsm", is_operating),
-    "inspect": lambda: write_commands(
-        commands,
-        "kubedsm",
-        lambda name: not (is_operating(name) or is_inspecting(name) or is_of_lab(name)),
-    ),
-    "installation": lambda: write_commands(commands, "kubedsm", is_inspecting),
-    "lab": lambda: write_commands(
-        commands, "kubedsm", lambda name: is_of_lab(name) and not is_bench(name)
-    ),
-    "bench": lambda: write_commands(commands, "kubedsm", is_bench),
-    "loadgen": lambda: write_commands(loadgen, "loadgen", lambda _: True),
+    **{
+        part: partial(write_commands, commands, "kubedsm", part)
+        for part in ("operate", "inspect", "installation", "lab", "bench")
+    },
+    "loadgen": partial(write_commands, loadgen, "loadgen"),
     "metrics": write_metrics,
     "health": write_health,
     "rights": write_rights,
