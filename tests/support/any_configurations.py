@@ -30,12 +30,9 @@ texts = st.text(max_size=60) | _NESTED.map(json.dumps)
 documents = texts | st.binary(max_size=30)
 
 
-def nanoseconds(low, high):
-    return st.integers(low, high).map(lambda ns: ns / 1e9)
-
-
 def seconds(low, high):
-    return st.floats(low, high) | nanoseconds(int(low * 1e9), int(high * 1e9))
+    whole = st.integers(int(low * 1e9), int(high * 1e9))
+    return st.floats(low, high) | whole.map(lambda nanoseconds: nanoseconds / 1e9)
 
 
 def of_schema(schema):

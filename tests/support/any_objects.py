@@ -144,6 +144,7 @@ def _containers(name, least=0, most=2, **more):
     )
 
 
+_HUNDRED = st.just([{"name": f"c{at}", "image": "x"} for at in range(100)])
 #: of a pod's spec, beside what every pod has
 _SPECS = {
     "terminationGracePeriodSeconds": st.sampled_from((0, 30, 2**63 - 1)),
@@ -197,16 +198,12 @@ _LABELS = _one_of(
 @st.composite
 def pod_specs(draw):
     chosen = draw(st.sets(st.sampled_from(sorted(_SPECS)), max_size=3))
-    containers = draw(_containers("c", 1, 2) | st.just(100).map(_hundred))
+    containers = draw(_containers("c", 1, 2) | _HUNDRED)
     return {
         "schedulerName": draw(st.sampled_from(("kubedsm", "kubedsm", "kubedsm", "default"))),
         "containers": containers,
         **{field: draw(_SPECS[field]) for field in sorted(chosen)},
     }
-
-
-def _hundred(number):
-    return [{"name": f"c{at}", "image": "x"} for at in range(number)]
 
 
 @st.composite

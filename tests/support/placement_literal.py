@@ -146,13 +146,15 @@ def literal_decision(instance, objective, measure):
         rest = everybody ^ mask
         off = max(m.bit_count() for m, c in enumerate(cloud) if c is not None and not m & ~rest)
         chosen = [pod for i, pod in enumerate(batch) if mask >> i & 1]
-        results.append((mask.bit_count() + off, *worth_with(instance, chosen, objective), -cost))
+        shares = shares_with(instance.snapshot, chosen)
+        value = worth(shares, instance.qos_targets, objective)
+        results.append((mask.bit_count() + off, *value, -cost))
     return max(results)
 
 
-def shares_with(instance, chosen):
+def shares_with(snapshot, chosen):
     """Return the edge shares with the given pods of the batch on the edge."""
-    shares = dict(instance.snapshot.census.shares)
+    shares = dict(snapshot.census.shares)
     for pod in chosen:
         share = shares[pod.workload]
         shares[pod.workload] = Share(share.edge + 1, share.total)
@@ -161,7 +163,7 @@ def shares_with(instance, chosen):
 
 def qos_with(instance, chosen, objective):
     """Return the QoS of the batch's workloads, with the given pods of the batch on the edge."""
-    shares, waiting = shares_with(instance, chosen), {pod.workload for pod in instance.batch}
+    shares, waiting = shares_with(instance.snapshot, chosen), {p.workload for p in instance.batch}
     concerned = {workload: shares[workload] for workload in waiting & shares.keys()}
     return quality(concerned, instance.qos_targets, objective)
 
@@ -184,20 +186,13 @@ def worth(shares, qos_targets, objective):
     return round(quality(shares, qos_targets, objective) / 1e9, 7), -round(uneven, 9)
 
 
-def worth_with(instance, chosen, objective):
-    return worth(shares_with(instance, chosen), instance.qos_targets, objective)
-
-
 def standing(snapshot, batch, homes, qos_targets):
     """Return pods placed by priority, then QoS by the workloads' highest pod priority.
 
     `homes` has the node of each placed pod, by uid.
     """
-    shares = dict(snapshot.census.shares)
-    for p in batch:
-        if p.uid in homes and snapshot.nodes[homes[p.uid]].tier is Tier.EDGE:
-            share = shares[p.workload]
-            shares[p.workload] = Share(share.edge + 1, share.total)
+    edge = {node.name for node in snapshot.of_tier(Tier.EDGE)}
+    shares = shares_with(snapshot, [p for p in batch if homes.get(p.uid) in edge])
     return served(batch, homes), qos_by_priority(batch, shares, qos_targets, Objective())
 
 
