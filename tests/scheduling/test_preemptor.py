@@ -4,13 +4,12 @@ import asyncio
 
 import pytest
 
-from kubedsm_lab.chaos.faults import answer
+from kubedsm_lab.chaos.faults import OUTCOMES, answer
 from kubedsm_lab.emulator.api.resources import NODES, POD_DISRUPTION_BUDGETS, PODS, PRIORITY_CLASSES
 from kubedsm_lab.emulator.front import Delivery, Faults, RequestFault
 from kubedsm_lab.emulator.paper import node
 from support.full_clusters import (
     DISABLED,
-    DISRUPTION,
     EDGE_TOO,
     ENABLED,
     HIGHEST,
@@ -134,8 +133,7 @@ async def test_no_pod_is_evicted_if_its_budget_does_not_allow_all_that_must_go()
 
 async def test_an_eviction_that_is_refused_after_all_is_not_pressed():
     """The budget changed between the question and the eviction."""
-    refusal = answer(429, "TooManyRequests", DISRUPTION)
-    calls = Evictions(RequestFault(refusal), at=0)
+    calls = Evictions(OUTCOMES["429-budget"], at=0)
     nodes = (SMALL, node("e2", "edge", "2", "8Gi"))
     async with preempting(*nodes, faults=calls) as world, world.scheduler():
         await filled(world, 4)

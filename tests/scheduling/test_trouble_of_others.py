@@ -11,13 +11,13 @@ from kubedsm.config.settings import load
 from kubedsm.kube.client.port import Response
 from kubedsm.model.mirror import ReservationError
 from kubedsm.scheduling import scheduling_cycle
+from kubedsm_lab.chaos.faults import OUTCOMES
 from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, EVENTS, NODES, PODS
 from kubedsm_lab.emulator.front import Faults, RequestFault
 from kubedsm_lab.emulator.paper import node
 from support.faults import Failing
 from support.full_clusters import (
     APPLY,
-    DISRUPTION,
     ENABLED,
     HIGH,
     HIGHEST,
@@ -161,7 +161,7 @@ async def test_a_refused_preemption_for_a_pod_that_is_gone_leaves_nothing():
                 return None
             if world.api.list(DEPLOYMENTS, "default", fields="metadata.name=urgent"):
                 world.api.delete(DEPLOYMENTS, "default", "urgent")
-            return RequestFault(Response(429, DISRUPTION), delay=3.0)
+            return attrs.evolve(OUTCOMES["429-budget"], delay=3.0)
 
     async with preempting() as world, world.scheduler(faults=Refusing()) as runtime:
         await filled(world)

@@ -61,11 +61,6 @@ SMALL = node("e1", "edge", "2", "8Gi")
 EDGE_TOO = node("e9", "edge", "1", "8Gi")
 #: pods take most of their grace period to stop
 SLOW_STOP = Timing(start_delay=0.5, stop_delay=15.0)
-DISRUPTION = (
-    b'{"kind": "Status", "status": "Failure", "reason": "TooManyRequests", "code": 429,'
-    b' "message": "Cannot evict pod as it would violate the pod\'s disruption budget.",'
-    b' "details": {"causes": [{"reason": "DisruptionBudget", "message": "no"}]}}'
-)
 
 
 def preempting(*nodes, **world):
