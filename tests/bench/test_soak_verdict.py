@@ -13,6 +13,7 @@ from kubedsm_lab.bench.soak.leftovers import Leftovers
 from kubedsm_lab.bench.soak.pod_watch import PodWatch, Wait
 from kubedsm_lab.bench.soak.tenants import ODD_NAMESPACE
 from kubedsm_lab.bench.soak.verdict import SoakResult
+from support.fixed_clock import FixedClock
 from support.pods import made_pod
 
 #: 100 calm seconds, then 500 with the odd tenant; one pod, one look at the memory a second
@@ -154,14 +155,6 @@ def test_what_in_a_log_counts_as_caught(line, is_kept):
     assert broken(result) == (set() if is_kept else {"caught"})
 
 
-class SetClock:
-    def __init__(self):
-        self.now = 0.0
-
-    def monotonic(self):
-        return self.now
-
-
 def pod(uid, node=None, namespace="shop", **more):
     requests = Resources(cpu=100)
     return PodApplied(made_pod(uid, namespace=namespace, requests=requests, node_name=node, **more))
@@ -169,7 +162,7 @@ def pod(uid, node=None, namespace="shop", **more):
 
 def watched(*events):
     """What was seen that must never be, on a node that has room for two pods."""
-    watch = PodWatch(SetClock())
+    watch = PodWatch(FixedClock())
     watch.handle(NodeApplied(Node("n1", {}, Resources(cpu=200, pods=9))))
     watch.handle(NodeApplied(Node("n2", {}, Resources(cpu=200, pods=9))))
     for event in events:
@@ -210,11 +203,11 @@ def test_no_last_ready_pod_is_moved_away(others, amiss):
 
 
 def test_waits_are_from_the_first_sight_of_a_pod_until_it_is_bound_or_goes():
-    clock = SetClock()
+    clock = FixedClock()
     watch = PodWatch(clock)
 
     def see(now, event):
-        clock.now = now
+        clock.seconds = now
         watch.handle(event)
 
     see(0, pod("bound"))

@@ -5,7 +5,6 @@ import json
 import math
 import random
 
-import attrs
 import pytest
 
 from kubedsm.cli.execution import carry_out
@@ -19,7 +18,7 @@ from kubedsm.kube.calls.leases import Lease
 from kubedsm.model.model import Workload
 from kubedsm_lab.emulator.api.object_state import node_of
 from kubedsm_lab.emulator.api.resources import LEASES, PODS
-from kubedsm_lab.replay.virtual_time import VirtualClock
+from support.fixed_clock import EPOCH, FixedClock
 from support.move_scenes import (
     LARGE_CLOUD,
     SMALL_EDGE,
@@ -42,17 +41,9 @@ EAGER = "price: 0s, drainDelay: 1s, deadline: 10s"
 WINDOW = f"{BASE}migration: {{{EAGER}, windows: {{schedule: 5 0 * * *, duration: 1h}}}}"
 
 
-@attrs.define
-class Clock:
-    now: float = 0.0
-
-    def wall(self):
-        return self.now
-
-
 def deferrals(budget):
     configuration = load(f"migration: {{budget: {{{budget}}}}}", "test")
-    clock = Clock(1e9)
+    clock = FixedClock()
     return Deferrals(CurrentConfiguration(configuration), clock.wall), clock
 
 
@@ -61,14 +52,14 @@ def test_a_budget_of_a_workload_is_free_again_when_the_oldest_is_an_hour_old():
     for _ in range(2):
         assert made.find(WEB) is None
         made.charge([WEB])
-        clock.now += 60
+        clock.seconds += 60
     deferral = made.find(WEB)
-    assert deferral.until == 1e9 + HOUR
+    assert deferral.until == EPOCH + HOUR
     assert str(deferral).endswith("the budget of 2 per workload an hour is spent")
     assert made.find(API) is None
-    clock.now = deferral.until
+    clock.seconds += deferral.until - clock.wall()
     assert made.find(WEB) is None
-    assert made.find(WEB, [WEB, WEB]).until == 1e9 + HOUR + 60
+    assert made.find(WEB, [WEB, WEB]).until == EPOCH + HOUR + 60
 
 
 def test_a_budget_of_the_cluster_counts_all_workloads_and_a_whole_group():
@@ -77,13 +68,13 @@ def test_a_budget_of_the_cluster_counts_all_workloads_and_a_whole_group():
     made.charge([WEB, API])
     assert made.count_left() == 1
     assert made.find(WEB, [WEB]) is None
-    assert made.find(WEB, [WEB, API]).until == 1e9 + HOUR
-    clock.now += HOUR
+    assert made.find(WEB, [WEB, API]).until == EPOCH + HOUR
+    clock.seconds += HOUR
     assert made.count_left() == 2
     made.charge([WEB, WEB])
-    assert made.find(API).until == 1e9 + DAY
+    assert made.find(API).until == EPOCH + DAY
     assert made.find(API, [API] * 5).until == math.inf
-    clock.now += DAY
+    clock.seconds += DAY
     made.charge([])
     assert made.begun == []
 
@@ -95,7 +86,7 @@ def test_a_budget_of_the_cluster_counts_all_workloads_and_a_whole_group():
 def test_a_window_is_known_to_end_within_ten_minutes(minute, closing):
     window = "{windows: {schedule: 5 0 * * *, duration: 1h}}"
     configuration = load(f"services: {{default/web: {window}}}", "test")
-    clock = Clock(VirtualClock().epoch + 60 * minute)
+    clock = FixedClock(60 * minute)
     made = Deferrals(CurrentConfiguration(configuration), clock.wall)
     assert made.is_closing([WEB, API], 600) is closing
 

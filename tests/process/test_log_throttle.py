@@ -1,18 +1,10 @@
-import attrs
 import structlog
 from structlog.testing import capture_logs
 
 from kubedsm.process.log_throttle import MOST_CAUSES, PERIOD, LogThrottle, cause_of
+from support.fixed_clock import FixedClock
 
 log = structlog.get_logger()
-
-
-@attrs.define
-class Clock:
-    now: float = 0.0
-
-    def monotonic(self):
-        return self.now
 
 
 def test_names_numbers_and_times_are_no_causes():
@@ -38,11 +30,11 @@ def test_a_name_that_is_part_of_a_word_is_no_name():
 
 
 def test_a_cause_is_said_at_once_and_then_once_a_period_with_a_count():
-    clock = Clock()
+    clock = FixedClock()
     throttle = LogThrottle(clock)
     with capture_logs() as lines:
         for second in range(int(2 * PERIOD) + 1):
-            clock.now = float(second)
+            clock.seconds = float(second)
             throttle.log(log.warning, "refused", "403 no", pod=f"shop/web-{second}")
     assert [line.get("more") for line in lines] == [None, PERIOD - 1, PERIOD - 1]
     assert lines[0] == {
@@ -54,11 +46,11 @@ def test_a_cause_is_said_at_once_and_then_once_a_period_with_a_count():
 
 
 def test_what_never_repeats_itself_is_bounded_too():
-    clock = Clock()
+    clock = FixedClock()
     throttle = LogThrottle(clock)
     with capture_logs() as lines:
         for number in range(10_000):
-            clock.now = number / 100
+            clock.seconds = number / 100
             throttle.log(log.warning, "refused", "403 " + "x" * (number % 1000))
     assert len(lines) <= 2 * MOST_CAUSES + 2
     assert len(throttle._lines) <= MOST_CAUSES + 1
