@@ -16,15 +16,14 @@ NODE_NAMES = ("n1", "n2", "n3")
 SOON = 0.5
 
 
-def pod_spec(cpu="1", memory="1Gi", *, grace=1):
-    requests = {"cpu": cpu, "memory": memory}
-    spec = paper.pod_spec(requests, terminationGracePeriodSeconds=grace)
+def pod_spec(cpu="1"):
+    spec = paper.pod_spec({"cpu": cpu, "memory": "1Gi"}, terminationGracePeriodSeconds=1)
     spec["containers"][0]["ports"] = [{"name": "http", "containerPort": 8080}]
     return spec
 
 
-def template(name, **spec):
-    return {"metadata": {"labels": {"app": name}}, "spec": pod_spec(**spec)}
+def template(name):
+    return {"metadata": {"labels": {"app": name}}, "spec": pod_spec()}
 
 
 def labelled_workload(kind, name, replicas, **spec):
@@ -122,7 +121,6 @@ def set_node_ready(world, name, status):
 async def emulated(
     *,
     cpu="8",
-    memory="32Gi",
     metrics=None,
     usage=None,
     seed=1,
@@ -139,7 +137,7 @@ async def emulated(
     """
     clock = VirtualClock(VirtualClock().epoch - asyncio.get_running_loop().time())
     spec = ClusterSpec(
-        tuple(paper.node(name, "edge", cpu, memory) for name in NODE_NAMES),
+        tuple(paper.node(name, "edge", cpu, "32Gi") for name in NODE_NAMES),
         Timing(**{"start_delay": 0.2, "stop_delay": 0.1, **timing}),
     )
     rng = random.Random(seed)

@@ -7,7 +7,7 @@ from kubedsm.model.model import Tier, Workload
 WEB = Workload("default", "Deployment", "web")
 
 
-def sample(at, edge=None, cloud=None, *, rates=(10.0, 10.0), window=30.0):
+def sample(at, edge=None, cloud=None, *, rates=(10.0, 10.0)):
     """Return a measurement of response latencies by tier, in ms.
 
     `at` is the Unix time; `rates` are requests per second of both tiers.
@@ -17,7 +17,7 @@ def sample(at, edge=None, cloud=None, *, rates=(10.0, 10.0), window=30.0):
         for tier, milliseconds, rate in zip(Tier, (edge, cloud), rates, strict=True)
         if milliseconds is not None
     }
-    return Measured(at, answers={WEB: answers}, window=window)
+    return Measured(at, answers={WEB: answers}, window=30.0)
 
 
 def tell(world, edge=None, cloud=None, **said):

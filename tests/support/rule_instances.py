@@ -82,8 +82,8 @@ def zoned(name, zone=None, **more):
     return node(name, more.pop("tier", Tier.EDGE), labels=labels, **more)
 
 
-def near(selector, key=ZONE, namespaces=("shop",), **more):
-    return PodAffinityTerm(key, selector, tuple(namespaces), **more)
+def near(selector, key=ZONE, **more):
+    return PodAffinityTerm(key, selector, ("shop",), **more)
 
 
 def evenly(selector, key=ZONE, skew=1, **more):
