@@ -14,9 +14,8 @@ from kubedsm.kube.client.port import ObjectName
 from kubedsm.model.measured import NOTHING_MEASURED, Usage
 from kubedsm_lab.emulator.api.resources import CONFIGMAPS, EVENTS
 from kubedsm_lab.replay.virtual_time import VirtualClock
-from support.fake_prometheus import DOWN, FakePrometheus
 from support.metered import Metered
-from support.worlds import CLOUD, EDGE, emulated
+from support.worlds import CLOUD, DOWN, EDGE, FakePrometheus, emulated
 
 
 def node_series(**values):

@@ -11,7 +11,7 @@ from kubedsm.dashboard.rows import StatusRow, WorkloadRow
 from kubedsm.dashboard.server.app import read_static_files
 from kubedsm.process.clock import SystemClock
 from support.browser import expect, in_browser, keep, violations
-from support.made_cluster import made_rows
+from support.dashboard_rows import made_rows
 from support.told_scene import ToldScene, page_of, page_showing, served, stream_of
 
 pytestmark = in_browser

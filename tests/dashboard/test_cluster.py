@@ -12,7 +12,7 @@ import pytest
 from kubedsm.dashboard.rows import MoveRow, PodRow, StatusRow, WorkloadRow
 from kubedsm.dashboard.server.access import Access, TokenFile
 from support.browser import expect, in_browser, keep, violations
-from support.made_cluster import MOVING, made_rows
+from support.dashboard_rows import MOVING, made_rows
 from support.told_scene import page_of
 from support.watched import all_there_is, watched
 

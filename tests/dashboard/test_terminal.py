@@ -13,8 +13,8 @@ from kubedsm.dashboard.terminal.seen import SPAN, ShareHistory, news_text
 from kubedsm.dashboard.terminal.summary import clock_of
 from kubedsm.dashboard.terminal.views import Scope
 from kubedsm.explain.explanation import Link
+from support.dashboard_rows import HEADLINE, NOW, REFUSED, SITES, WHERE, crowded, small
 from support.printed import printed, spans
-from support.terminal_scenes import HEADLINE, NOW, REFUSED, SITES, WHERE, crowded, small
 
 ELLIPSIS = "\N{HORIZONTAL ELLIPSIS}"
 

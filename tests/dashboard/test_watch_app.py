@@ -24,7 +24,7 @@ from kubedsm.dashboard.terminal.following import (
 from kubedsm.dashboard.terminal.watch_app import WatchApp
 from kubedsm.explain.explanation import Explanation, link
 from kubedsm.process.clock import SystemClock
-from support.terminal_scenes import NOW, WHERE, crowded, small
+from support.dashboard_rows import NOW, WHERE, crowded, small
 from support.told_scene import ToldScene, page_showing, served, stream_of
 
 pytestmark = pytest.mark.http

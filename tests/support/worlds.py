@@ -8,6 +8,7 @@ from contextlib import asynccontextmanager
 import attrs
 
 from kubedsm.app.assembly import Runtime
+from kubedsm.app.prometheus import Failure, Sample
 from kubedsm.config.settings import Configuration
 from kubedsm.observability.measured_cluster import MeasuredCluster
 from kubedsm.process.clock import Clock
@@ -29,7 +30,38 @@ from kubedsm_lab.emulator.front import EmulatedFront
 from kubedsm_lab.emulator.paper import node, pod_spec, workload
 from kubedsm_lab.replay.virtual_time import VirtualClock
 from support.api_cases import ApiObjects
-from support.fake_prometheus import DOWN, FakePrometheus
+
+DOWN = Failure("Connection refused", unreachable=True)
+
+
+@attrs.define
+class FakePrometheus:
+    """Prometheus in this process, with responses set by a test."""
+
+    clock: object
+    #: by query, values by labels; or a failure; what is not here is empty
+    said: dict = attrs.field(factory=dict)
+    #: of all queries
+    failure: Failure = None
+    #: seconds that an answer takes, and by which samples are old
+    delay: float = 0.0
+    age: float = 0.0
+    #: when it was asked, whom, and what
+    asked: list = attrs.field(factory=list)
+
+    async def ask(self, whom, queries, seconds, most, then):
+        self.asked.append((self.clock.monotonic(), whom, dict(queries)))
+        if self.delay:
+            await asyncio.sleep(self.delay)
+        return then({name: self.failure or self._vector(name) for name in queries})
+
+    def _vector(self, name):
+        said = self.said.get(name, {})
+        if isinstance(said, Failure):
+            return said
+        at = self.clock.wall() - self.age
+        series = said.items() if isinstance(said, dict) else said
+        return tuple(Sample(dict(labels), value, at) for labels, value in series)
 
 
 def small_pod(requests, **fields):
