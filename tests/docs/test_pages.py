@@ -26,6 +26,8 @@ TYPED = re.compile(r"\b(kubedsm|loadgen) ((?:[^`\n#|&;>]|\\\n)*)")
 PROGRAMS = {"kubedsm": commands, "loadgen": loadgen}
 OPTION = re.compile(r"(?<!\S)--[a-z][a-z-]*")
 NAME = re.compile(r"`((?:kubedsm|kubedsm_lab|plans|loadgen)(?:\.\w+)+)`")
+#: a module of ours or another that a shown command runs
+RUN = re.compile(r"\bpython3? -m ([\w.]+)")
 PATH = re.compile(
     r"`((?!\S*NAME)(?:kubedsm|lab|plans|loadgen|docs|tests|manifests|k3s-lab)/[\w./-]+)`"
 )
@@ -122,7 +124,7 @@ def test_a_page_has_at_most_200_lines(page):
     assert len(page.read_text().splitlines()) <= 200
 
 
-@pytest.mark.parametrize("name", sorted(set(NAME.findall(TEXTS))))
+@pytest.mark.parametrize("name", sorted({*NAME.findall(TEXTS), *RUN.findall(TEXTS)}))
 def test_a_name_is_found_in_the_code(name):
     pkgutil.resolve_name(name)
 
