@@ -8,7 +8,7 @@ import pytest
 from kubedsm.config.settings import Configuration
 from kubedsm.model.deadline import PATIENT_SHARE, URGENT_SHARE, Deadline
 from kubedsm.optimizer.placing import immediate
-from support.waiting_pods import HOST, spread
+from support.pod_rules import HOST, spread
 from support.worlds import CLOUD, EDGE, emulated
 
 CONFIGURATION = Configuration()

@@ -13,7 +13,7 @@ from support.full_clusters import HIGH
 from support.move_scenes import LARGE_CLOUD, SMALL_EDGE, migrating, open_edge, settle_on_cloud
 from support.sites import NORTH, two_sites
 from support.slow_planning import hard, slow_batches, slow_migrations
-from support.waiting_pods import HOST, apart, term
+from support.pod_rules import HOST, apart, term
 from support.worlds import CLOUD, EDGE, emulated
 
 #: seconds; long enough to be told from everything else
