@@ -11,9 +11,9 @@ from kubedsm_lab.emulator.api.resources import NODES, PODS
 from kubedsm_lab.emulator.paper import node
 from support.full_clusters import HIGH
 from support.move_scenes import LARGE_CLOUD, SMALL_EDGE, migrating, open_edge, settle_on_cloud
+from support.pod_rules import HOST, apart, term
 from support.sites import NORTH, two_sites
 from support.slow_planning import hard, slow_batches, slow_migrations
-from support.pod_rules import HOST, apart, term
 from support.worlds import CLOUD, EDGE, emulated
 
 #: seconds; long enough to be told from everything else
