@@ -25,7 +25,7 @@ def wait_until(condition, aim=""):
     deadline = time.monotonic() + PATIENCE
     while not (found := condition()):
         assert time.monotonic() < deadline, f"waited in vain until {aim}"
-        time.sleep(0.02)
+        time.sleep(0.05)
     return found
 
 
