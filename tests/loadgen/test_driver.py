@@ -1,13 +1,15 @@
-"""Open loop, in virtual time: who is sent when, and what is counted as what."""
+"""Open and closed loop, in virtual time: who is sent when, and what is counted as what."""
 
 import asyncio
 from array import array
+from contextlib import asynccontextmanager
+from itertools import chain
 
 import pytest
 
 from loadgen import measures
 from loadgen.arrivals import Arrival, schedule
-from loadgen.driver import Driver, Limits
+from loadgen.driver import Clients, ClosedLoop, Driver, Limits, ScenarioLoop
 from loadgen.measures import Latency, Outcome, RequestRecorder
 from loadgen.playing import outcomes_file
 from loadgen.scenario import Api, Interval, Scenario
@@ -276,3 +278,91 @@ def test_the_table_has_a_line_for_each_service_and_one_for_all():
         ["b", "0", "0", "0.00", "0.00", *["-"] * 5],
         ["all", "1", "0", "0.50", "0.50", *["62.5"] * 5],
     ]
+
+
+class Service:
+    """Has a connection for each client; client n gets its answers after `delay(n)` seconds."""
+
+    def __init__(self, delay, answer=lambda _: 200):
+        self.delay, self.answer, self.clients = delay, answer, []
+
+    @asynccontextmanager
+    async def connect(self):
+        number = len(self.clients)
+        client = FakeTransport(lambda _: self.delay(number), self.answer)
+        client.started = asyncio.get_running_loop().time()
+        self.clients.append(client)
+        yield client
+
+    @property
+    def sent(self):
+        """Return when each client sent its requests."""
+        return [[at for at, _ in client.sent] for client in self.clients]
+
+
+async def closed(service, clients, *, stop_after=None):
+    outcomes, stop = [], asyncio.Event()
+    recorder = RequestRecorder(["http://a/"], outcomes.append)
+    if stop_after is not None:
+        asyncio.get_running_loop().call_later(stop_after, stop.set)
+    loop = ClosedLoop("http://a/", service.connect, recorder, clients)
+    await loop.drive(stop)
+    assert not any(client.under_way for client in service.clients)
+    return loop, outcomes, recorder.results(clients.seconds, interrupted=stop.is_set()).total
+
+
+async def test_each_client_sends_its_next_request_when_it_has_an_answer():
+    service = Service(lambda number: (0.1, 0.25)[number])
+    _, outcomes, total = await closed(service, Clients(2, 1.0))
+    first, second = service.sent
+    assert first == pytest.approx([n * 0.1 for n in range(10)])
+    assert second == pytest.approx([0.0, 0.25, 0.5, 0.75])
+    assert (total.requests, total.answered) == (14, 14)
+    assert sorted({round(outcome.latency, 6) for outcome in outcomes}) == [0.1, 0.25]
+
+
+async def test_requests_under_way_at_the_end_count_and_those_at_a_stop_are_abandoned():
+    loop, _, total = await closed(Service(lambda _: 0.7), Clients(3, 1.0))
+    assert (total.requests, total.answered, total.unfinished) == (6, 6, 0)
+    assert loop.elapsed == pytest.approx(1.4)
+    service = Service(lambda _: 0.4)
+    loop, _, total = await closed(service, Clients(2, 10.0), stop_after=1.0)
+    assert loop.elapsed == pytest.approx(1.0)
+    assert (total.requests, total.answered, total.unfinished) == (6, 4, 2)
+
+
+async def test_a_request_is_given_up_after_the_timeout_and_the_next_one_sent():
+    service = Service(lambda _: 60.0)
+    loop, outcomes, total = await closed(service, Clients(1, 20.0, timeout=15.0))
+    assert service.sent == [[0.0, 15.0]]
+    assert total.errors == {"timeout": 2}
+    assert [outcome.latency for outcome in outcomes] == [15.0, 15.0]
+    assert loop.elapsed == pytest.approx(30.0)
+
+
+async def test_who_gets_no_answer_or_may_not_sends_no_more_than_that():
+    service = Service(lambda _: 0.0, lambda _: "connection refused")
+    _, _, total = await closed(service, Clients(1, 1.0))
+    assert total.errors == {"connection refused": 10}
+    service = Service(lambda _: 0.0)
+    await closed(service, Clients(4, 2.0, max_rate=10.0))
+    assert sorted(chain(*service.sent)) == pytest.approx([n / 10 for n in range(20)])
+    slow = Service(lambda _: 1.0 if slow.sent == [[0.0]] else 0.0)
+    await closed(slow, Clients(1, 2.0, max_rate=10.0))
+    assert slow.sent == [pytest.approx([0.0, *(1 + n / 10 for n in range(10))])]
+
+
+async def test_a_service_of_a_scenario_has_one_client_that_waits_as_under_drstress():
+    """One request a period at most; a late response delays the next interval."""
+    transport = FakeTransport(lambda _: 0.1 if transport.sent[-1][1] == "http://a/" else 0.8)
+    transport.started = asyncio.get_running_loop().time()
+    intervals = (Interval(500, 2000), Interval(1000, 2500))
+    scenario = Scenario(tuple(Api(name, f"http://{name}/", intervals) for name in "ab"))
+    urls = {api.name: api.endpoint for api in scenario.apis}
+    loop = ScenarioLoop(scenario, urls, transport, RequestRecorder(["a", "b"]), timeout=5.0)
+    await loop.drive(asyncio.Event())
+    at = {api: [moment for moment, url in transport.sent if url == urls[api]] for api in urls}
+    assert at["a"] == pytest.approx([0.5, 1.0, 1.5, 3.0, 4.0])
+    # The second response, at 2.1 s, begins the next interval.
+    assert at["b"] == pytest.approx([0.5, 1.3, 3.1, 4.1])
+    assert loop.elapsed == pytest.approx(4.9)
