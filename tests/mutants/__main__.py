@@ -5,17 +5,16 @@ then the change, as `git diff -U1` prints it. Where it belongs is found by its t
 there once: the numbers of lines are not looked at, so it lasts until the lines that it is about
 change. Then make the bug anew, print it, and take it back.
 
-Each is put into a copy of the tree, where its own tests run, and with `--all` those of the whole
-suite if they pass. What survives is either a test that is missing or code that does nothing.
+Each is put into a copy of the tree, where its own tests run. What survives is either a test that is
+missing or code that does nothing.
 
 `--chaos` judges chaos runs instead of tests: which seeded bugs raise an alarm by themselves.
 
-`--drawn N` draws N mutants per package from those that mutmut makes , and prints survivors as
+`--drawn N` draws N mutants per package from those that mutmut makes, and prints survivors as
 diffs and the share that tests notice.
 """
 
 import ast
-import json
 import os
 import re
 import resource
@@ -145,10 +144,10 @@ def _last_line(done: CompletedProcess[str]) -> str:
     return said[-1] if said else f"ended with {done.returncode}"
 
 
-def _tested(copy: Path, tests: Sequence[str], patience: int, *options: str) -> tuple[str, str]:
+def _tested(copy: Path, tests: Sequence[str], patience: int) -> tuple[str, str]:
     """The first test that failed there; or why it is not known whether one would."""
     quietly = ("-m", "pytest", "-x", "-q", "-p", "no:cacheprovider")
-    endless, done = _run_python(copy, patience, *quietly, *options, *tests)
+    endless, done = _run_python(copy, patience, *quietly, *tests)
     if endless:
         return endless, ""
     if done.returncode in {FAILED, PASSED}:
@@ -178,13 +177,6 @@ def _judged(mutant: Mutant, copy: Path, notice: Noticing) -> Outcome:
 
 def by_own_tests(mutant: Mutant, copy: Path) -> tuple[str, str]:
     return _tested(copy, mutant.tests, PATIENCE)
-
-
-def by_all_tests(mutant: Mutant, copy: Path) -> tuple[str, str]:
-    killer, error = by_own_tests(mutant, copy)
-    if killer or error:
-        return killer, error
-    return _tested(copy, ("tests",), PATIENCE_FOR_ALL, "-n", "auto")
 
 
 def by_chaos(mutant: Mutant, copy: Path) -> tuple[str, str]:
@@ -249,23 +241,19 @@ def print_score(packages: Sequence[str], number: int, seed: int) -> bool:
 @click.command(help=__doc__)
 @click.option("--only", multiple=True, metavar="NAME", help="The beginning of a mutant's name.")
 @click.option("--jobs", type=click.IntRange(min=1), default=os.cpu_count() or 1, show_default=True)
-@click.option("--all", "by_all", is_flag=True, help="Run the whole suite on what survives.")
 @click.option("--chaos", is_flag=True, help="Run drawn faults instead of tests.")
 @click.option("--check", is_flag=True, help="Run nothing: only see whether all of them apply.")
 @click.option("--drawn", type=click.IntRange(min=1), metavar="N", help="Mutants per package.")
 @click.option("--seed", default=1, show_default=True, help="Seed of --drawn.")
 @click.option("--package", "packages", multiple=True, help="Of --drawn, all by default.")
-@click.option("-o", "--output", type=click.Choice(["table", "json"]), default="table")
 def main(
     only: tuple[str, ...],
     jobs: int,
-    by_all: bool,
     chaos: bool,
     check: bool,
     drawn: int | None,
     seed: int,
     packages: tuple[str, ...],
-    output: str,
 ) -> None:
     if drawn is not None:
         sys.exit(not print_score(packages, drawn, seed))
@@ -276,21 +264,17 @@ def main(
     if check:
         click.echo(f"{len(mutants)} mutants apply")
         return
-    notice = by_chaos if chaos else by_all_tests if by_all else by_own_tests
+    notice = by_chaos if chaos else by_own_tests
     if chaos:
         mutants = [mutant for mutant in mutants if mutant.name in _import_gate().BUGS]
     found: list[Outcome] = []
     for outcome in _outcomes(mutants, jobs, notice):
         found.append(outcome)
-        click.echo(f"{outcome.mutant.name:42} {outcome}", err=output == "json")
+        click.echo(f"{outcome.mutant.name:42} {outcome}")
     killed = sum(bool(outcome.killer) for outcome in found)
-    if output == "json":
-        named = {o.mutant.name: o.killer or o.error or None for o in found}
-        click.echo(json.dumps({"mutants": len(found), "killed": killed, "by": named}))
-    else:
-        usage = resource.getrusage(resource.RUSAGE_CHILDREN)
-        seconds = usage.ru_utime + usage.ru_stime
-        click.echo(f"{killed} of {len(found)} killed, in {seconds:.0f} s of CPU")
+    usage = resource.getrusage(resource.RUSAGE_CHILDREN)
+    seconds = usage.ru_utime + usage.ru_stime
+    click.echo(f"{killed} of {len(found)} killed, in {seconds:.0f} s of CPU")
     if chaos:
         missed = _import_gate().NOTICED.keys() & (o.mutant.name for o in found if not o.killer)
         sys.exit(f"no longer noticed: {', '.join(sorted(missed))}" if missed else 0)
