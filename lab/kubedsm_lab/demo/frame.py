@@ -11,12 +11,7 @@ from kubedsm.model.model import Tier
 from kubedsm.objective.objective import count_target_pods
 from kubedsm_lab.demo.setting import QOS_TARGETS
 from kubedsm_lab.emulator.paper import NAMESPACE
-from kubedsm_lab.replay.measures import (
-    Latency,
-    edge_ratio,
-    edge_shares,
-    list_counted_levels,
-)
+from kubedsm_lab.replay.measures import Latency, edge_ratio, edge_shares, list_counted_levels
 from kubedsm_lab.replay.timeline import Timeline
 
 #: state of kube-scheduler's replay

@@ -14,33 +14,18 @@ from kubedsm.model.model import Tiers
 from kubedsm.observability.reading import Leadership
 from kubedsm.process.clock import Clock
 from kubedsm_lab.demo.baseline import Baseline
-from kubedsm_lab.demo.frame import (
-    Frame,
-    SchedulerResult,
-    bind_latency,
-    until,
-)
-from kubedsm_lab.demo.setting import (
-    CYCLE,
-    QOS_TARGETS,
-    STABILIZATION_SECONDS,
-    demo_cluster,
-)
-from kubedsm_lab.emulator import paper
-from kubedsm_lab.emulator.api.resources import (
-    DEPLOYMENTS,
-    HORIZONTAL_POD_AUTOSCALERS,
-    SERVICES,
-)
+from kubedsm_lab.demo.frame import Frame, SchedulerResult, bind_latency, until
+from kubedsm_lab.demo.setting import CYCLE, QOS_TARGETS, STABILIZATION_SECONDS, demo_cluster
 from kubedsm_lab.emulator.emulated_cluster import EmulatedCluster
+from kubedsm_lab.emulator.paper import NAMESPACE
 from kubedsm_lab.replay.measures import lost_pod_seconds
 from kubedsm_lab.replay.recording import TimelineRecorder
+from kubedsm_lab.replay.services import PAPER_SERVICES
 from loadgen.scenario import Scenario
 
 #: seconds after the end of the load in which the last pods become Ready
 SETTLING = 10.0
 FRAME = 0.25
-RESOURCES = {r.kind: r for r in (DEPLOYMENTS, SERVICES, HORIZONTAL_POD_AUTOSCALERS)}
 
 
 @attrs.frozen(eq=False)
@@ -127,26 +112,17 @@ async def demo_world(scenario: Scenario, clock: Clock, rng: random.Random) -> As
 
 
 def create_services(world: World) -> None:
-    for name, demand in paper.SERVICES.items():
-        for obj in paper.service_objects(
-            name,
-            str(demand.cores),
-            demand.memory,
-            stabilization_seconds=STABILIZATION_SECONDS,
-            grace_seconds=1,
-        ):
-            world.cluster.api.create(RESOURCES[obj["kind"]], obj, namespace="default")
+    for service in PAPER_SERVICES:
+        for resource, obj in service.objects(STABILIZATION_SECONDS):
+            world.cluster.api.create(resource, obj, namespace=NAMESPACE)
 
 
 async def watch_demo(
     world: World, runtime: Runtime, show: Callable[[Frame], None], beside: Baseline
 ) -> None:
     """Show four frames a second until the load has ended and its pods are Ready."""
-    while world.elapsed < world.scenario.duration:
-        show(world.frame(runtime, beside))
-        await world.clock.sleep(FRAME)
-    ends = world.scenario.duration + SETTLING
-    while not world.settled and world.elapsed < ends:
+    loaded = world.scenario.duration
+    while (now := world.elapsed) < loaded or (now < loaded + SETTLING and not world.settled):
         show(world.frame(runtime, beside))
         await world.clock.sleep(FRAME)
     show(world.frame(runtime, beside))

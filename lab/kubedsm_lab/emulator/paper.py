@@ -123,27 +123,26 @@ def service_objects(
     replicas: tuple[int, int] = (1, 10),
     target: str = str(TARGET),
     stabilization_seconds: int = 5,
-    grace_seconds: int = 2,
 ) -> tuple[Object, Object, Object]:
     """Return Deployment, Service and HorizontalPodAutoscaler of one service of the paper's
     workload, in order of creation.
 
     `cpu`, `memory` and `target` are quantities, the target in requests/s per pod. The lower of
     `replicas` is the Deployment's initial size. The autoscaler scales at once, except that scaling
-    down waits for the stabilisation window. Pods have `grace_seconds` to stop.
+    down waits for the stabilisation window.
     """
     return (
-        _deployment(name, cpu, memory, replicas[0], grace_seconds),
+        _deployment(name, cpu, memory, replicas[0]),
         _service(name),
         _autoscaler(name, replicas, target, stabilization_seconds),
     )
 
 
-def _deployment(name: str, cpu: str, memory: str, replicas: int, grace_seconds: int) -> Object:
+def _deployment(name: str, cpu: str, memory: str, replicas: int) -> Object:
     spec = pod_spec(
         {"cpu": cpu, "memory": memory},
         schedulerName="kubedsm",
-        terminationGracePeriodSeconds=grace_seconds,
+        terminationGracePeriodSeconds=2,
     )
     [container] = spec["containers"]
     container |= {"name": "server", "image": "registry.k8s.io/pause:3.9"}
