@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import click
 
@@ -34,7 +34,7 @@ cycles_option = click.option(
     "--cycles", type=click.IntRange(1, 100_000), default=12, show_default=True
 )
 cycle_length_option = click.option(
-    "--cycle-length", type=DURATION, default="90s", show_default=True
+    "--cycle-length", "cycle_seconds", type=DURATION, default="90s", show_default=True
 )
 services_option = click.option(
     "--services",
@@ -82,32 +82,14 @@ def generate() -> None:
 @services_option
 @endpoint_option
 @out_option
-def generate_normal(
-    mean: float,
-    sigma: float,
-    *,
-    cycles: int,
-    cycle_length: float,
-    seed: int,
-    services: tuple[str, ...],
-    endpoint: str,
-    out: Path | None,
-) -> None:
+def generate_normal(services: tuple[str, ...], out: Path | None, **given: Any) -> None:
     """Generate random demand: MEAN times the capacity of the paper's edge, deviation SIGMA.
 
     In each cycle the replicas of each service are drawn again; each replica stands for 5 requests a
     second.
     """
-    scenario = generators.normal(
-        mean,
-        sigma,
-        seed=seed,
-        cycles=cycles,
-        cycle_seconds=cycle_length,
-        coefficients=dict(zip(services, PAPER_COEFFICIENTS.values(), strict=False)),
-        endpoint=endpoint,
-    )
-    _write_scenario(scenario, out)
+    coefficients = dict(zip(services, PAPER_COEFFICIENTS.values(), strict=False))
+    _write_scenario(generators.normal(coefficients=coefficients, **given), out)
 
 
 @generate.command("wavy")
@@ -122,6 +104,7 @@ def generate_normal(
 )
 @click.option(
     "--edge",
+    "edge_total",
     type=TOTALS,
     default=_format_totals(PAPER_EDGE_TOTAL),
     show_default=True,
@@ -129,6 +112,7 @@ def generate_normal(
 )
 @click.option(
     "--cluster",
+    "cluster_total",
     type=TOTALS,
     default=_format_totals(PAPER_CLUSTER_TOTAL),
     show_default=True,
@@ -138,35 +122,15 @@ def generate_normal(
 @endpoint_option
 @out_option
 def generate_wavy(
-    base: float,
-    waves: int,
-    *,
-    cycles: int,
-    cycle_length: float,
-    max_step: int | None,
-    edge: Mapping[str, float],
-    cluster: Mapping[str, float],
-    services: tuple[str, ...],
-    endpoint: str,
-    out: Path | None,
+    base: float, waves: int, services: tuple[str, ...], out: Path | None, **given: Any
 ) -> None:
     """Generate demand of BASE times the edge's capacity, and waves of the first SERVICES services.
 
     One service after another ramps up linearly to what the cluster holds, at most 10 replicas, and
     back; the others stay at their base. No part is random, so there is no seed.
     """
-    scenario = generators.wavy(
-        base,
-        waves,
-        cycles=cycles,
-        cycle_seconds=cycle_length,
-        max_step=max_step,
-        edge_total=edge,
-        cluster_total=cluster,
-        requests=dict(zip(services, PAPER_REQUESTS.values(), strict=False)),
-        endpoint=endpoint,
-    )
-    _write_scenario(scenario, out)
+    requests = dict(zip(services, PAPER_REQUESTS.values(), strict=False))
+    _write_scenario(generators.wavy(base, waves, requests=requests, **given), out)
 
 
 def _write_scenario(scenario: Scenario, out: Path | None) -> None:

@@ -16,6 +16,7 @@ import requests
 
 from kubedsm.config.settings import Configuration, load_file
 from kubedsm.terminal.echo import echo
+from kubedsm_lab.emulator.api.object_state import is_ready, is_terminating
 
 PATIENCE = 30
 #: tolerated proportion of failed requests: those in flight to a terminated pod
@@ -40,17 +41,12 @@ def fetch(url: str, **parameters: str) -> Any:
     return answer.json()
 
 
-def is_ready(pod: dict[str, Any]) -> bool:
-    conditions = pod["status"].get("conditions", ())
-    return any(c["type"] == "Ready" and c["status"] == "True" for c in conditions)
-
-
 def check_pods(server: str) -> Iterator[Check]:
     """Check that all pods are Ready, waiting for replicas that an autoscaler has just created."""
     ends = time.monotonic() + PATIENCE
     while True:
         pods = fetch(f"{server}/api/v1/namespaces/lab/pods")["items"]
-        staying = [pod for pod in pods if "deletionTimestamp" not in pod["metadata"]]
+        staying = [pod for pod in pods if not is_terminating(pod)]
         ready = sum(map(is_ready, staying))
         if 0 < ready == len(staying) or time.monotonic() > ends:
             break
