@@ -1,18 +1,25 @@
-"""Chaos on a cluster over HTTP: the same oracles and incidents, and nothing left behind."""
+"""Chaos on real sockets: the same oracles and incidents on a cluster over HTTP, with nothing left
+behind, and hostile clients, which notice a listener without limits or that logs each request.
+"""
 
 import asyncio
+import math
 import random
 import uuid
 from pathlib import Path
 
+import attrs
 import pytest
 from click.testing import CliRunner
 
 from kubedsm.kube.client.kubernetes import KubernetesCluster
+from kubedsm.observability import server as metrics_server
+from kubedsm.process import http_limits, log_throttle
 from kubedsm.process.clock import SystemClock
 from kubedsm_lab.bench.watched_api import WatchedApiServer, connect_blocking
-from kubedsm_lab.chaos import any_cluster
+from kubedsm_lab.chaos import any_cluster, hostile_connections
 from kubedsm_lab.chaos.hands import MERGE
+from kubedsm_lab.chaos.hostile_connections import attack
 from kubedsm_lab.chaos.oracles import Invariants
 from kubedsm_lab.cli.chaos import chaos
 from kubedsm_lab.emulator.api.errors import ApiError
@@ -141,3 +148,25 @@ def test_without_consent_nothing_is_created(server, monkeypatch):
     done = CliRunner().invoke(chaos, ["--kubeconfig", str(server.kubeconfig)], input="n\n")
     assert done.exit_code == 1
     assert "Aborted" in done.output
+
+
+# `kubedsm chaos`, which .ci/run runs, does the same.
+@pytest.mark.long
+def test_a_scheduler_keeps_its_lease_and_binds_pods_among_hostile_clients():
+    assert attack() == []
+
+
+@pytest.mark.long
+def test_a_listener_without_limits_is_noticed(monkeypatch):
+    endless = attrs.evolve(http_limits.METRICS, connections=10_000, per_address=10_000)
+    monkeypatch.setattr(metrics_server, "METRICS", endless)
+    monkeypatch.setattr(hostile_connections, "_PATIENCE", 2.0)
+    monkeypatch.setattr(hostile_connections, "_EACH", 45)
+    assert "metrics: more than 128 connections" in attack()
+
+
+@pytest.mark.long
+def test_a_line_for_each_request_is_noticed(monkeypatch):
+    monkeypatch.setattr(log_throttle, "PERIOD", -math.inf)
+    monkeypatch.setattr(hostile_connections, "_EACH", 10)
+    assert any("lines into the log" in violation for violation in attack())
