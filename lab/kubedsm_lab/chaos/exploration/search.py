@@ -4,9 +4,11 @@ checked at each transition and liveness checked on the whole graph.
 
 from array import array
 from collections.abc import Collection, Hashable, Iterable, Iterator, Sequence
+from itertools import compress
 from typing import Any, NamedTuple, Protocol
 
 import attrs
+import networkx as nx
 
 
 class Edge(NamedTuple):
@@ -140,53 +142,14 @@ def _find_restless(model: Model, graph: _Graph) -> tuple[str, int]:
 def _find_endless(model: Model, graph: _Graph) -> tuple[str, int]:
     """Return an obligation that lasts in a cycle in which the clock advances, and a state of it."""
     obligations = [frozenset(model.list_obligations(state)) for state in graph.states]
-    after: list[list[int]] = [[] for _ in graph.states]
-    ticks = []
-    for source, target, flags in zip(graph.sources, graph.targets, graph.flags, strict=True):
-        if obligations[source] & obligations[target]:
-            after[source].append(target)
-            if flags & _TICK:
-                ticks.append((source, target))
     for name in sorted(frozenset[str]().union(*obligations)):
-        component = _label_components(after, [name in held for held in obligations])
-        for source, target in ticks:
-            if name in obligations[source] and component[source] == component[target]:
+        held = [name in names for names in obligations]
+        lasting = [held[s] and held[t] for s, t in zip(graph.sources, graph.targets, strict=True)]
+        edges = zip(graph.sources, graph.targets, strict=True)
+        components = nx.strongly_connected_components(nx.DiGraph(compress(edges, lasting)))
+        component = {state: number for number, states in enumerate(components) for state in states}
+        steps = zip(graph.sources, graph.targets, graph.flags, strict=True)
+        for source, target, flags in compress(steps, lasting):
+            if flags & _TICK and component[source] == component[target]:
                 return f"liveness: {name} never ends", source
     return "", 0
-
-
-def _label_components(after: Sequence[Sequence[int]], included: Sequence[bool]) -> list[int]:
-    """Return the number of each state's strongly connected component, -1 for states that are not
-    included. Kosaraju's algorithm, O(V+E).
-    """
-    before: list[list[int]] = [[] for _ in after]
-    for source, targets in enumerate(after):
-        for target in targets:
-            before[target].append(source)
-    component = [-1] * len(after)
-    for root in reversed(_list_postorder(after, included)):
-        stack = [root]
-        while stack:
-            state = stack.pop()
-            if component[state] < 0 and included[state]:
-                component[state] = root
-                stack += before[state]
-    return component
-
-
-def _list_postorder(after: Sequence[Sequence[int]], included: Sequence[bool]) -> list[int]:
-    """Return the included states in the order in which a depth-first search leaves them."""
-    order, visited = list[int](), [not wanted for wanted in included]
-    for root in range(len(after)):
-        stack = [] if visited[root] else [(root, iter(after[root]))]
-        visited[root] = True
-        while stack:
-            state, following = stack[-1]
-            target = next((each for each in following if not visited[each]), None)
-            if target is None:
-                order.append(state)
-                stack.pop()
-            else:
-                visited[target] = True
-                stack.append((target, iter(after[target])))
-    return order
