@@ -43,10 +43,9 @@ def apply(kubectl, folder, *objects):
 
 def schedulers(server, app):
     """Count the pods by scheduler and by having a node."""
-    pods = server.call("GET", f"/api/v1/namespaces/shop/pods?labelSelector=app%3D{app}")["items"]
     return Counter(
         (pod["spec"]["schedulerName"], "nodeName" in pod["spec"])
-        for pod in pods
+        for pod in server.pods(app)
         if "deletionTimestamp" not in pod["metadata"]
     )
 

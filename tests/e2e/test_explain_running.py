@@ -3,14 +3,12 @@
 import json
 import signal
 import socket
-import urllib.error
-import urllib.request
 
 import pytest
 
 from kubedsm.kube.calls.writes import CONTROLLER
 from support.command_line import kubedsm
-from support.processes import PATIENCE, Scheduler, free_port
+from support.processes import Scheduler, fetch, free_port
 
 pytestmark = pytest.mark.http
 NAMES = "name one of pod, node, workload, migration, decision"
@@ -25,14 +23,9 @@ class Explaining(Scheduler):
         self.url = self.said[-1]["diagnostics"]
 
     def get(self, path):
-        with urllib.request.urlopen(self.url + path, timeout=PATIENCE) as answer:
-            return json.load(answer)
-
-    def refusal(self, path):
-        with pytest.raises(urllib.error.HTTPError) as refused:
-            self.get(path)
-        with refused.value as answer:
-            return answer.code, answer.read().decode()
+        status, text = fetch(self.url + path)
+        assert status == 200, text
+        return json.loads(text)
 
 
 @pytest.fixture(scope="module")
@@ -52,8 +45,7 @@ def events(server):
 
 
 def names(server, app):
-    pods = server.call("GET", f"/api/v1/pods?labelSelector=app%3D{app}")["items"]
-    return [pod["metadata"]["name"] for pod in pods]
+    return [pod["metadata"]["name"] for pod in server.pods(app)]
 
 
 def explained(*arguments):
@@ -94,7 +86,7 @@ def test_decisions_are_served_newest_first(server, scheduler):
     ],
 )
 def test_bad_questions_get_one_line(scheduler, path, code, says):
-    assert scheduler.refusal(path) == (code, f"{says}\n")
+    assert fetch(scheduler.url + path) == (code, f"{says}\n")
 
 
 def test_nodes_workloads_migrations_and_decisions_are_explained_by_the_running_scheduler(
@@ -173,7 +165,7 @@ def test_a_scheduler_that_knows_nothing_of_the_pod_is_not_the_end(server, schedu
     with Explaining(server) as another:
         another.until("standing by")
         name = names(server, "web")[0]
-        assert another.refusal(f"/decisions/explain?pod={name}")[0] == 404
+        assert fetch(f"{another.url}/decisions/explain?pod={name}")[0] == 404
         cluster = ("--server", another.url, "--kubeconfig", server.kubeconfig, "-o", "json")
         done = kubedsm("explain", name, *cluster)
         assert json.loads(done.stdout)["summary"]

@@ -35,7 +35,7 @@ def another():
     with Server() as server:
         server.configure()
         server.deploy("db", 1)
-        server.until(lambda: server.call("GET", "/api/v1/pods")["items"])
+        server.until(server.pods)
         yield server
 
 
@@ -137,7 +137,7 @@ DOCS = Path(__file__).parents[2] / "docs"
 
 
 def pod_of(server):
-    [pod] = server.call("GET", "/api/v1/pods")["items"]
+    [pod] = server.pods()
     return pod["metadata"]["name"]
 
 

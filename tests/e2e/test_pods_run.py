@@ -3,23 +3,17 @@
 import json
 import os
 import signal
-import urllib.request
 from pathlib import Path
 
 import pytest
 
 from support.metered import total
-from support.processes import PATIENCE, Server, wait_until
+from support.processes import PATIENCE, Server, fetch, wait_until
 
 pytestmark = pytest.mark.http
 
 NAMESPACE = "/api/v1/namespaces/default"
 NODE = {"name": "e1", "tier": "edge", "cpu": 4, "memory": "4Gi"}
-
-
-def get(url):
-    with urllib.request.urlopen(url, timeout=PATIENCE) as answer:
-        return answer.read().decode()
 
 
 class Lab(Server):
@@ -52,9 +46,9 @@ class Lab(Server):
         return json.loads((self.folder / f"{name}.json").read_text())
 
     def metric(self, name, **labels):
-        return total(get(f"{self.said['metrics']}/metrics"), name, **labels)
+        return total(fetch(f"{self.said['metrics']}/metrics")[1], name, **labels)
 
-    def pods(self):
+    def processes(self):
         """The processes of pods: forked by one that the emulator started."""
         return [pod for child in children(self.process.pid) for pod in children(child)]
 
@@ -86,8 +80,8 @@ def test_a_pod_is_a_process_that_is_reached_measured_started_again_and_gone_with
 
         cart = lab.file("services")["default/cart"]
         for _ in range(3):
-            assert get(cart) == "x" * 2000
-        assert total(get(f"http://{target}/metrics"), "http_requests_total") == 3
+            assert fetch(cart)[1] == "x" * 2000
+        assert total(fetch(f"http://{target}/metrics")[1], "http_requests_total") == 3
         of = {"namespace": "default", "pod": "p"}
         clients = {**of, "tier": "edge", "service": "cart"}
         assert lab.metric("kubedsm_lab_request_duration_seconds_count", **clients) == 3
@@ -98,14 +92,14 @@ def test_a_pod_is_a_process_that_is_reached_measured_started_again_and_gone_with
         assert lab.metric("node_cpu_seconds_total", instance="e1") >= 0.09
         assert lab.metric("node_memory_MemTotal_bytes", instance="e1") == 4 * 2**30
 
-        (pid,) = lab.pods()
+        (pid,) = lab.processes()
         os.kill(pid, signal.SIGKILL)
         wait_until(lambda: lab.container()["ready"] and lab.container()["restartCount"] == 1)
         assert lab.metric("node_cpu_seconds_total", instance="e1") >= 0.09
 
         lab.call("DELETE", f"{NAMESPACE}/pods/p")
-        wait_until(lambda: lab.call("GET", "/api/v1/pods")["items"] == [])
-        assert lab.pods() == []
+        wait_until(lambda: lab.pods() == [])
+        assert lab.processes() == []
         wait_until(lambda: lab.file("targets") == [])
 
 
@@ -114,7 +108,7 @@ def test_no_process_outlives_the_emulator(number, tmp_path):
     with Lab(tmp_path) as lab:
         lab.run("p")
         wait_until(lambda: lab.container()["ready"])
-        started = children(lab.process.pid) + lab.pods()
+        started = children(lab.process.pid) + lab.processes()
         assert len(started) >= 2
         lab.process.send_signal(number)
         lab.process.wait(PATIENCE)

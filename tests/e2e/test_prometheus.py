@@ -22,16 +22,11 @@ from support.command_line import kubedsm
 from support.dashboard import PANELS, queries
 from support.manifests import MONITORING, made
 from support.metered import total
-from support.processes import PATIENCE, Process, Scheduler, Server, free_port
+from support.processes import PATIENCE, Process, Scheduler, Server, fetch, free_port
 
 PROGRAMS = ("prometheus", "prometheus-node-exporter")
 MISSING = [program for program in PROGRAMS if shutil.which(program) is None]
 real = pytest.mark.skipif(bool(MISSING), reason=f"not installed: {', '.join(MISSING)} (Debian's)")
-
-
-def get(url):
-    with urllib.request.urlopen(url, timeout=PATIENCE) as answer:
-        return answer.status, answer.headers["Content-Type"], answer.read().decode()
 
 
 def instances(target):
@@ -87,13 +82,10 @@ class Prometheus(Program):
         )
 
     def ask(self, query):
-        try:
-            text = get(f"{self.url}/api/v1/query?{urllib.parse.urlencode({'query': query})}")[2]
-        except urllib.error.HTTPError as error:
-            with error:
-                if error.code == 503:
-                    raise urllib.error.URLError("it starts") from None
-                pytest.fail(f"{query}: {error.read().decode()}")
+        status, text = fetch(f"{self.url}/api/v1/query?{urllib.parse.urlencode({'query': query})}")
+        if status == 503:
+            raise urllib.error.URLError("it starts")
+        assert status == 200, f"{query}: {text}"
         return json.loads(text)["data"]["result"]
 
     def until(self, query, holds):
@@ -146,18 +138,17 @@ def scheduler(server):
 
 def test_health_readiness_and_metrics_are_served_where_asked(server, scheduler):
     for path in ("healthz", "livez", "readyz"):
-        assert get(f"{scheduler.url}/{path}")[::2] == (200, "ok")
-    assert "[+]synced ok\n" in get(f"{scheduler.url}/readyz?verbose")[2]
-    status, kind, text = get(f"{scheduler.url}/metrics")
-    assert (status, kind) == (200, "text/plain; version=0.0.4; charset=utf-8")
+        assert fetch(f"{scheduler.url}/{path}") == (200, "ok")
+    assert "[+]synced ok\n" in fetch(f"{scheduler.url}/readyz?verbose")[1]
+    with urllib.request.urlopen(f"{scheduler.url}/metrics", timeout=PATIENCE) as response:
+        assert response.headers["Content-Type"] == "text/plain; version=0.0.4; charset=utf-8"
+        text = response.read().decode()
     assert total(text, "scheduler_schedule_attempts_total", result="scheduled") == 3
     assert total(text, "process_cpu_seconds_total") > 0
     host = server.url.removeprefix("http://")
     bound = total(text, "rest_client_requests_total", method="POST", code="201", host=host)
     assert bound >= 3
-    with pytest.raises(urllib.error.HTTPError, match="404") as refused:
-        get(f"{scheduler.url}/decisions")
-    refused.value.close()
+    assert fetch(f"{scheduler.url}/decisions")[0] == 404
 
 
 def test_an_address_that_is_taken_ends_it_only_if_it_was_asked_for(server, scheduler):
@@ -184,12 +175,10 @@ def test_a_scheduler_that_cannot_reach_its_server_yet_is_alive_and_not_ready(ser
         "--diagnostics-port", "0", "-o", "json",
     ) as waiting:  # fmt: skip
         assert "trying again" in json.loads(waiting.line())["event"]
-        assert get(f"http://127.0.0.1:{port}/healthz")[0] == 200
-        with pytest.raises(urllib.error.HTTPError) as refused:
-            get(f"http://127.0.0.1:{port}/readyz")
-        with refused.value as answer:
-            assert answer.code == 503
-            assert "[-]joined failed: waits for an API server" in answer.read().decode()
+        assert fetch(f"http://127.0.0.1:{port}/healthz")[0] == 200
+        status, text = fetch(f"http://127.0.0.1:{port}/readyz")
+        assert status == 503
+        assert "[-]joined failed: waits for an API server" in text
         code, _, err = waiting.stop(signal.SIGTERM)
         assert (code, err) == (0, "")
 
@@ -250,7 +239,7 @@ def ask_everything(server, scheduler, prometheus):
         prometheus.ask(alert["expr"])
         for name in re.findall(r"([a-z_]+)\{", alert["expr"]):
             assert prometheus.ask(f'{name}{{job="kubedsm"}}'), name
-    rules = json.loads(get(f"{prometheus.url}/api/v1/rules")[2])["data"]["groups"][0]["rules"]
+    rules = json.loads(fetch(f"{prometheus.url}/api/v1/rules")[1])["data"]["groups"][0]["rules"]
     assert [(rule["name"], rule["health"]) for rule in rules] == [
         (alert["alert"], "ok") for alert in ALERTS
     ]
@@ -290,7 +279,7 @@ def pods_measured(server):
     began = time.monotonic()
 
     def text():
-        for pod in server.call("GET", "/api/v1/namespaces/default/pods")["items"]:
+        for pod in server.pods():
             labels = f'{{namespace="default",pod="{pod["metadata"]["name"]}",container="c"}}'
             for name, each in COUNTED.items():
                 yield f"{name}{labels} {each * (time.monotonic() - began)}\n"
@@ -333,7 +322,7 @@ class Measuring(Scheduler):
         self.url, self.diagnostics = said["metrics"], said["diagnostics"]
 
     def metric(self, name, **labels):
-        return total(get(f"{self.url}/metrics")[2], name, **labels)
+        return total(fetch(f"{self.url}/metrics")[1], name, **labels)
 
     def knows(self, nodes):
         return self.metric("kubedsm_load_nodes") == nodes

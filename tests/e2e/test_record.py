@@ -7,23 +7,12 @@ from datetime import UTC, datetime
 
 import pytest
 
-from kubedsm_lab.emulator.api.object_state import is_ready
 from loadgen.scenario import Api, Interval, Scenario, dumps
 from support.processes import PATIENCE, Process, Server, write
 
 pytestmark = pytest.mark.http
 HOW = "recorded on an emulated cluster (Kubernetes v1.36.2), over its API"
 LATENCY = dict.fromkeys(("mean", "p50", "p95", "p99", "max"), 40.0)
-
-
-def bind(server, pod, node):
-    target = {"apiVersion": "v1", "kind": "Node", "name": node}
-    binding = {"metadata": {"name": pod}, "target": target}
-    server.call("POST", f"/api/v1/namespaces/default/pods/{pod}/binding", binding)
-
-
-def ready(server, pod):
-    return is_ready(server.call("GET", f"/api/v1/namespaces/default/pods/{pod}"))
 
 
 def load_report(pod, began, ended):
@@ -52,12 +41,13 @@ def test_it_ends_with_the_load_or_when_it_is_told_to(tmp_path):
                 assert line == "kubedsm: recording web in namespace default\n"
             began = datetime.now(UTC)
             server.deploy("web", 1)
-            server.until(lambda: server.call("GET", "/api/v1/pods")["items"])
-            pod = server.call("GET", "/api/v1/pods")["items"][0]["metadata"]["name"]
-            bind(server, pod, "n2")
-            server.until(lambda: ready(server, pod))
+            server.until(server.pods)
+            [pod] = server.pods()
+            server.bind(pod, "n2")
+            server.until(server.ready)
             time.sleep(1)  # until the recording sees it, too
-            write(tmp_path, "requests.json", json.dumps(load_report(pod, began, datetime.now(UTC))))
+            report = load_report(pod["metadata"]["name"], began, datetime.now(UTC))
+            write(tmp_path, "requests.json", json.dumps(report))
             with_load, errors = ends.process.communicate(timeout=PATIENCE)
             assert (ends.process.returncode, errors) == (0, "")
             code, without, errors = stopped.stop(signal.SIGTERM)

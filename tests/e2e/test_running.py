@@ -3,16 +3,14 @@
 import json
 import signal
 import time
-import urllib.error
 import urllib.request
 
 import pytest
 
 from kubedsm.kube.calls.writes import CONTROLLER
-from kubedsm_lab.emulator.api.object_state import is_ready
 from kubedsm_lab.emulator.paper import node
 from support.command_line import kubedsm
-from support.processes import PATIENCE, Scheduler, Server, write
+from support.processes import PATIENCE, Scheduler, Server, fetch, write
 
 pytestmark = pytest.mark.http
 
@@ -38,11 +36,10 @@ def cloud(tmp_path):
     """With Ready pods in the cloud, and room on the edge."""
     with Server("--cluster", write(tmp_path, "cluster.yaml", CLOUD_ONLY)) as server:
         server.deploy("web", 2)
-        server.until(lambda: len(pods(server)) == 2)
-        for pod in pods(server):
-            path = f"/api/v1/namespaces/default/pods/{pod['metadata']['name']}/binding"
-            server.call("POST", path, {"metadata": {}, "target": {"kind": "Node", "name": "c1"}})
-        server.until(lambda: len(ready(server)) == 2)
+        server.until(lambda: len(server.pods()) == 2)
+        for pod in server.pods():
+            server.bind(pod, "c1")
+        server.until(lambda: len(server.ready()) == 2)
         server.call("POST", "/api/v1/nodes", node("e1", "edge", "4", "8Gi"))
         yield server
 
@@ -53,17 +50,8 @@ def scheduler(server, tmp_path):
     return Scheduler(server, "--config", path, *quick)
 
 
-def pods(server):
-    return server.call("GET", "/api/v1/pods")["items"]
-
-
-def ready(server):
-    """Return the nodes of the Ready pods."""
-    return [pod["spec"].get("nodeName") for pod in pods(server) if is_ready(pod)]
-
-
 def moving(server):
-    return [pod for pod in pods(server) if MIGRATING in pod["metadata"]["labels"]]
+    return [pod for pod in server.pods() if MIGRATING in pod["metadata"]["labels"]]
 
 
 def test_a_second_signal_ends_at_once_what_the_first_would_wait_for(cloud, tmp_path):
@@ -100,18 +88,18 @@ def test_first_nothing_is_done_then_the_leader_does_what_it_is_asked_for(tmp_pat
             assert {each["reportingComponent"] for each in reported}.isdisjoint({CONTROLLER})
             with Scheduler(server, "--config", config, *QUICK) as leader:
                 leader.until("leading")
-                server.until(lambda: ready(server) == ["c1"])
+                server.until(lambda: server.ready() == ["c1"])
                 server.call("POST", "/api/v1/nodes", node("e1", "edge", "4", "8Gi"))
                 apply = ("suggest", "--apply", "--kubeconfig", server.kubeconfig)
                 refused = kubedsm(*apply, "--server", at)
-                assert (refused.returncode, ready(server)) == (1, ["c1"])
+                assert (refused.returncode, server.ready()) == (1, ["c1"])
                 assert "is a dry run, which accepts no requests" in refused.stderr
                 done = kubedsm(*apply)
                 assert done.returncode == 0, done.stderr
                 *_, taken, moved = done.stderr.splitlines()
                 assert taken.startswith("kubedsm: the running scheduler has accepted request ")
                 assert moved.endswith(" to e1 completed")
-                assert ready(server) == ["e1"]
+                assert server.ready() == ["e1"]
             code, _, _ = dry.stop(signal.SIGTERM)
             assert code == 0
 
@@ -121,16 +109,11 @@ def test_it_is_served_beside_the_decisions_and_ends_with_its_viewers(server):
         said = scheduler.until("connected")
         assert said["page"] == said["diagnostics"]
 
-        def asked(path, **headers):
-            request = urllib.request.Request(said["page"] + path, headers=headers)
-            return urllib.request.urlopen(request, timeout=PATIENCE)
-
-        assert b'<script type="module" src="page/live.js">' in asked("/").read()
-        assert json.load(asked("/decisions")) == {"decisions": []}
-        with pytest.raises(urllib.error.HTTPError, match="421") as refused:
-            asked("/decisions", Host="evil.example")
-        refused.value.close()
-        with asked("/page/stream") as stream:
+        page = said["page"]
+        assert '<script type="module" src="page/live.js">' in fetch(page)[1]
+        assert json.loads(fetch(f"{page}/decisions")[1]) == {"decisions": []}
+        assert fetch(f"{page}/decisions", Host="evil.example")[0] == 421
+        with urllib.request.urlopen(f"{page}/page/stream", timeout=PATIENCE) as stream:
             assert stream.readline().startswith(b'data: {"type":"snapshot"')
             code, _, _ = scheduler.stop(signal.SIGTERM)
         assert code == 0
@@ -155,12 +138,6 @@ SHORT = (
 )
 
 
-def bound(server, app):
-    return sum(
-        "nodeName" in pod["spec"] for pod in pods(server) if pod["metadata"]["labels"]["app"] == app
-    )
-
-
 def holder(server):
     return server.call("GET", LEASE)["spec"]["holderIdentity"]
 
@@ -177,19 +154,19 @@ def test_a_scheduler_that_is_killed_or_paused_or_told_to_stop_is_replaced(server
         with Scheduler(server, *SHORT, "--metrics-address", "127.0.0.1:0") as other:
             url = other.until("connected")["metrics"]
             assert other.until("standing by")["holder"] == leader
-            server.until(lambda: said_at(f"{url}/readyz")[0] == 200)
-            assert f"[+]leader-election ok: {leader} leads\n" in said_at(f"{url}/readyz")[1]
+            server.until(lambda: fetch(f"{url}/readyz")[0] == 200)
+            assert f"[+]leader-election ok: {leader} leads\n" in fetch(f"{url}/readyz")[1]
             first.process.kill()
             second = led_by_another(server, leader)
-            server.until(lambda: said_at(f"{url}/readyz") == (200, "ok"))
+            server.until(lambda: fetch(f"{url}/readyz") == (200, "ok"))
             server.deploy("after-the-kill", 3)
-            server.until(lambda: bound(server, "after-the-kill") == 3)
+            server.until(lambda: server.bound("after-the-kill") == 3)
             with Scheduler(server, *SHORT) as third:
                 third.until("standing by")
                 other.process.send_signal(signal.SIGSTOP)
                 server.deploy("after-the-stop", 3)
                 leader = led_by_another(server, second)
-                server.until(lambda: bound(server, "after-the-stop") == 3)
+                server.until(lambda: server.bound("after-the-stop") == 3)
                 other.process.send_signal(signal.SIGCONT)
                 _, err = other.process.communicate(timeout=60)
                 assert other.process.returncode == 1
@@ -201,15 +178,6 @@ def test_a_scheduler_that_is_killed_or_paused_or_told_to_stop_is_replaced(server
                     assert fourth.until("leading")["transitions"] >= 1
                     assert fourth.stop(signal.SIGINT)[0] == 0
     assert holder(server) == ""
-
-
-def said_at(url):
-    try:
-        with urllib.request.urlopen(url, timeout=PATIENCE) as answer:
-            return answer.status, answer.read().decode()
-    except urllib.error.HTTPError as answer:
-        with answer:
-            return answer.code, answer.read().decode()
 
 
 def test_without_the_namespace_of_the_lease_it_says_so(server):

@@ -20,12 +20,12 @@ from loadgen.generators import PAPER_REQUESTS, normal, wavy
 from loadgen.scenario import load, loads
 from loadgen.urls import url_problem
 from support.manifests import BASE, MANIFESTS, documents
+from support.processes import PATIENCE, fetch
 
 EXAMPLES = " such as 500ms, 90s or 2m"
 DIFFERENT = " are not different names with commas between"
 NO_URL = " is not a URL such as http://cart.shop/"
 URL = "http://127.0.0.1:1/"
-PATIENCE = 60
 
 
 def run(*arguments):
@@ -328,37 +328,28 @@ def process_serving(*options):
             process.kill()
 
 
-def get(url):
-    try:
-        with urllib.request.urlopen(url, timeout=PATIENCE) as response:
-            return response.status, response.read()
-    except urllib.error.HTTPError as error:
-        with error:
-            return error.code, error.read()
-
-
 @pytest.mark.http
 def test_it_answers_counts_and_finishes_what_it_accepted():
     local = ("--host", "127.0.0.1", "--port", "0", "--drain", "0s")
     work = ("--service-time", "500ms", "--cpu", "1", "--cpu-limit", "500m", "--net", "10KB")
     with process_serving(*local, *work) as (process, url):
-        assert get(f"{url}/readyz") == (200, b"ok\n")
-        assert get(f"{url}/healthz") == (200, b"ok\n")
-        assert get(f"{url}/any/path") == (200, b"x" * 10_000)
-        lines = get(f"{url}/metrics")[1].decode().splitlines()
+        assert fetch(f"{url}/readyz") == (200, "ok\n")
+        assert fetch(f"{url}/healthz") == (200, "ok\n")
+        assert fetch(f"{url}/any/path") == (200, "x" * 10_000)
+        lines = fetch(f"{url}/metrics")[1].splitlines()
         assert "http_requests_total 1.0" in lines
         assert "http_request_duration_seconds_count 1.0" in lines
         answers = []
-        request = threading.Thread(target=lambda: answers.append(get(url)))
+        request = threading.Thread(target=lambda: answers.append(fetch(url)))
         request.start()
-        while "http_requests_in_flight 1.0" not in get(f"{url}/metrics")[1].decode().splitlines():
+        while "http_requests_in_flight 1.0" not in fetch(f"{url}/metrics")[1].splitlines():
             pass
         process.send_signal(signal.SIGTERM)
         request.join()
-        assert answers == [(200, b"x" * 10_000)]
+        assert answers == [(200, "x" * 10_000)]
         assert process.wait(PATIENCE) == 0
         with pytest.raises(urllib.error.URLError):
-            get(url)
+            fetch(url)
 
 
 @pytest.mark.http
@@ -368,10 +359,10 @@ def test_it_is_not_ready_while_it_drains_and_answers_still():
         with urllib.request.urlopen(url, timeout=PATIENCE) as response:
             assert response.headers["X-Served-By"] == socket.gethostname()
         process.send_signal(signal.SIGTERM)
-        while get(f"{url}/readyz")[0] == 200:
+        while fetch(f"{url}/readyz")[0] == 200:
             pass
-        assert get(f"{url}/readyz") == (503, b"stopping\n")
-        assert get(url) == (200, b"cart\n")
+        assert fetch(f"{url}/readyz") == (503, "stopping\n")
+        assert fetch(url) == (200, "cart\n")
 
 
 CONFIG_MAP, JOB = documents(MANIFESTS / "loadgen-job.yaml")

@@ -12,6 +12,7 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
+from kubedsm_lab.emulator.api.object_state import is_ready
 from kubedsm_lab.emulator.http.server import kubeconfig
 from kubedsm_lab.emulator.paper import pod_spec, workload
 from support import drawing
@@ -137,11 +138,34 @@ class Server(Process):
         made = {"metadata": {"name": "kubedsm"}, "data": {"config.yaml": ""}}
         self.call("POST", "/api/v1/namespaces/kubedsm/configmaps", made)
 
-    def bound(self):
-        pods = self.call("GET", "/api/v1/pods")["items"]
-        return sum("nodeName" in pod["spec"] for pod in pods)
+    def pods(self, app=None):
+        """Return all pods, or those whose label `app` is this."""
+        selected = "" if app is None else f"?labelSelector=app%3D{app}"
+        return self.call("GET", f"/api/v1/pods{selected}")["items"]
+
+    def bound(self, app=None):
+        return sum("nodeName" in pod["spec"] for pod in self.pods(app))
+
+    def ready(self):
+        """Return the nodes of the Ready pods."""
+        return [pod["spec"]["nodeName"] for pod in self.pods() if is_ready(pod)]
+
+    def bind(self, pod, node):
+        path = f"/api/v1/namespaces/default/pods/{pod['metadata']['name']}/binding"
+        self.call("POST", path, {"metadata": {}, "target": {"kind": "Node", "name": node}})
 
     until = staticmethod(wait_until)
+
+
+def fetch(url, **headers):
+    """Return status and text of a response, of an error's as well."""
+    request = urllib.request.Request(url, headers=headers)
+    try:
+        with urllib.request.urlopen(request, timeout=PATIENCE) as response:
+            return response.status, response.read().decode()
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, error.read().decode()
 
 
 def free_port():
