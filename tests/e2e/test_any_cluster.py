@@ -19,6 +19,7 @@ import yaml
 
 from kubedsm.kube.client.port import Request
 from kubedsm_lab.bench.watched_api import connect_blocking
+from kubedsm_lab.chaos.oracles import is_detached
 from support.administrator import MERGE, SCHEDULER, TIER, Administrator
 from support.command_line import kubedsm
 from support.manifests import BASE, MANIFESTS, documents
@@ -156,12 +157,7 @@ def migrated(cluster, scheduler, placed):
     cluster.configure({cluster.key("web"): {"qos": 0.5}})
     cluster.until(half_migrated, "2 of 4 pods are on the edge")
     cluster.until(
-        lambda: (
-            not any(
-                "kubedsm.io/migrating" in pod["metadata"]["labels"] for pod in cluster.list("Pod")
-            )
-        ),
-        "no label of a migration is left",
+        lambda: not any(map(is_detached, cluster.list("Pod"))), "no label of a migration is left"
     )
     cluster.until(lambda: len(cluster.list("Pod")) == 4, "the pods that migrated are gone")
     return ready
@@ -187,9 +183,13 @@ def test_a_migration_without_a_replacement_is_rolled_back(cluster, migrated):
     """A quota forbids the replacement: the old pod stays, and is its ReplicaSet's again."""
     full = {"metadata": {"name": "full"}, "spec": {"hard": {"pods": "4"}}}
     cluster.create("ResourceQuota", full)
+    # A migration that spreads the other two pods may have begun.
     cluster.until(
-        lambda: cluster.get("ResourceQuota", "full").get("status", {}).get("used"),
-        "the quota counts",
+        lambda: (
+            cluster.get("ResourceQuota", "full").get("status", {}).get("used") == {"pods": "4"}
+            and not any(map(is_detached, cluster.list("Pod")))
+        ),
+        "the quota counts 4 pods",
     )
     before = sorted(pod["metadata"]["uid"] for pod in cluster.list("Pod"))
     cluster.configure({cluster.key("web"): {"qos": 1}}, deadline="5s")
@@ -202,8 +202,9 @@ def test_a_migration_without_a_replacement_is_rolled_back(cluster, migrated):
         ),
         "the Deployment has its 4 pods again",
     )
-    assert sorted(pod["metadata"]["uid"] for pod in cluster.list("Pod")) == before
+    after = sorted(pod["metadata"]["uid"] for pod in cluster.list("Pod"))
     cluster.delete("ResourceQuota", "full")
+    assert after == before
 
 
 def test_explain_and_the_page_know_the_pods(cluster, scheduler, placed):
