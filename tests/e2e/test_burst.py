@@ -55,7 +55,7 @@ def test_scale_measures_the_cost_while_pods_come_and_go():
     assert running["churn"]["podEventsPerSecond"] > 0
     assert running["churn"]["cpuPercentOfACore"] > 0
     assert running["residentMB"] > 10
-    assert running["loopLag"]["looks"] > 0
+    assert min(lag["looks"] for lag in running["loopLag"]) > 0
 
 
 #: the promises that do not depend on how busy this machine is
