@@ -2,10 +2,10 @@
 
 import json
 import stat
-from pathlib import Path
 
 import pytest
 
+from kubedsm_lab.emulator.http.server import kubeconfig
 from support.command_line import kubedsm
 from support.kubectl import Kubectl, needs_kubectl
 from support.processes import Server, fetch, write
@@ -61,9 +61,8 @@ def test_the_emulated_cluster_lets_in_holders_of_the_token_of_the_file_alone(tmp
         server.headers["Authorization"] = f"Bearer {token}"
         assert server.call("GET", "/api/v1/nodes")["items"]
         assert kubedsm("suggest", "--kubeconfig", server.kubeconfig).returncode == 0
-        config = json.loads(Path(server.kubeconfig).read_text())
-        config["users"][0]["user"] = {"token": "wrong"}
-        done = kubedsm("run", "--kubeconfig", write(tmp_path, "k", json.dumps(config)))
+        wrong = write(tmp_path, "k", json.dumps(kubeconfig(server.url, "wrong")))
+        done = kubedsm("run", "--kubeconfig", wrong)
     assert done.returncode == 1
     [line] = done.stderr.splitlines()
     assert line.startswith("kubedsm: error: 401 Unauthorized")

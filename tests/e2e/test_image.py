@@ -6,18 +6,18 @@ import os
 import random
 import shutil
 import subprocess
-import time
 
 import pytest
 
 from kubedsm.kube.client.environment import SERVICE_ACCOUNT
 from kubedsm.process.clock import SystemClock
+from kubedsm_lab.emulator.api.object_state import node_of
 from kubedsm_lab.emulator.api.resources import CONFIGMAPS, DEPLOYMENTS, PODS
 from kubedsm_lab.emulator.emulated_cluster import EmulatedCluster
-from kubedsm_lab.emulator.paper import paper_cluster
+from kubedsm_lab.emulator.paper import paper_cluster, pod_spec, workload
 from support.manifests import BASE as MANIFESTS
 from support.manifests import NAMESPACE, arguments, made, pod
-from support.processes import PATIENCE
+from support.processes import PATIENCE, until
 from support.rights import ACCOUNT, ADMIN_TOKEN, install, secured
 
 PODMAN = shutil.which("podman")
@@ -26,21 +26,6 @@ IMAGE, BASE = os.environ.get("KUBEDSM_IMAGE"), os.environ.get("KUBEDSM_IMAGE_BAS
 #: bytes more than its base
 MOST = 110_000_000
 BURST = 40
-CONTAINER = {
-    "name": "c",
-    "image": "pause",
-    "resources": {"requests": {"cpu": "100m", "memory": "32Mi"}},
-}
-TEMPLATE = {
-    "metadata": {"labels": {"app": "web"}},
-    "spec": {"schedulerName": "kubedsm", "containers": [CONTAINER]},
-}
-SELECTOR = {"matchLabels": {"app": "web"}}
-WEB = {
-    "metadata": {"name": "web"},
-    "spec": {"replicas": BURST, "selector": SELECTOR, "template": TEMPLATE},
-}
-
 pytestmark = [
     pytest.mark.http,
     pytest.mark.skipif(IMAGE is None, reason=".ci/image builds the image and runs this"),
@@ -163,7 +148,8 @@ async def test_it_binds_a_burst_as_the_manifests_start_it(tmp_path):
         install(cluster)
         configmap = made(MANIFESTS)["ConfigMap", "kubedsm"]
         cluster.api.create(CONFIGMAPS, configmap, namespace=NAMESPACE)
-        cluster.api.create(DEPLOYMENTS, WEB, namespace="default")
+        web = workload("web", BURST, pod_spec({"cpu": "100m", "memory": "32Mi"}))
+        cluster.api.create(DEPLOYMENTS, web, namespace="default")
         options = ("--network=host", *restrictions(), *given_by_the_kubelet(tmp_path, server))
         # Another scheduler may have the default ports of this machine.
         ports = ("--diagnostics-port=0", "--metrics-address=127.0.0.1:0")
@@ -171,7 +157,7 @@ async def test_it_binds_a_burst_as_the_manifests_start_it(tmp_path):
         # In threads, as the cluster is to answer meanwhile.
         name = await asyncio.to_thread(podman, "run", "--detach", *options, *command)
         try:
-            await until_bound(cluster)
+            await until(lambda: sum(map(bool, map(node_of, cluster.api.list(PODS)))) == BURST)
             await asyncio.to_thread(podman, "stop", "--time=60", name)
             code = podman("inspect", "--format={{.State.ExitCode}}", name)
         finally:
@@ -179,10 +165,3 @@ async def test_it_binds_a_burst_as_the_manifests_start_it(tmp_path):
             await asyncio.to_thread(podman, "rm", "--force", name)
     assert (code, server.log.forbidden) == ("0", [])
     say(f"{BURST} pods bound by {IMAGE}, {' '.join(restrictions())}")
-
-
-async def until_bound(cluster):
-    deadline = time.monotonic() + PATIENCE
-    while (bound := sum("nodeName" in pod["spec"] for pod in cluster.api.list(PODS))) < BURST:
-        assert time.monotonic() < deadline, f"{bound} bound"
-        await asyncio.sleep(0.05)

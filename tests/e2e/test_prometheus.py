@@ -12,7 +12,6 @@ import urllib.parse
 import urllib.request
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from pathlib import Path
 
 import pytest
 import yaml
@@ -22,7 +21,7 @@ from support.command_line import kubedsm
 from support.dashboard import PANELS, queries
 from support.manifests import MONITORING, made
 from support.metered import total
-from support.processes import PATIENCE, Process, Scheduler, Server, fetch, free_port
+from support.processes import PATIENCE, Process, Scheduler, Server, fetch, free_port, unreachable
 
 PROGRAMS = ("prometheus", "prometheus-node-exporter")
 MISSING = [program for program in PROGRAMS if shutil.which(program) is None]
@@ -165,13 +164,10 @@ def test_an_address_that_is_taken_ends_it_only_if_it_was_asked_for(server, sched
         assert first.stop(signal.SIGTERM)[0] == second.stop(signal.SIGTERM)[0] == 0
 
 
-def test_a_scheduler_that_cannot_reach_its_server_yet_is_alive_and_not_ready(server, tmp_path):
-    config = json.loads(Path(server.kubeconfig).read_text())
-    config["clusters"][0]["cluster"]["server"] = f"http://127.0.0.1:{free_port()}"
-    path, port = tmp_path / "kubeconfig", free_port()
-    path.write_text(json.dumps(config))
+def test_a_scheduler_that_cannot_reach_its_server_yet_is_alive_and_not_ready(tmp_path):
+    port = free_port()
     with Process(
-        "run", "--kubeconfig", path, "--metrics-address", f"127.0.0.1:{port}",
+        "run", "--kubeconfig", unreachable(tmp_path), "--metrics-address", f"127.0.0.1:{port}",
         "--diagnostics-port", "0", "-o", "json",
     ) as waiting:  # fmt: skip
         assert "trying again" in json.loads(waiting.line())["event"]

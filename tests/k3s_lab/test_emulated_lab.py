@@ -3,7 +3,6 @@
 import os
 import signal
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from emulated_lab import check
 from kubedsm.config.settings import load
 from support.lab import LAB, lab
 from support.processes import PATIENCE
+from support.waiting import wait_until
 
 CONFIG = LAB / "emulated_lab" / "config.yaml"
 NODES = "n2 edge 1250 1250\nn5 cloud 5500 4250\n"
@@ -49,10 +49,8 @@ def test_one_that_is_stopped_leaves_no_process_and_no_file(there):
     for program in ("prometheus", "prometheus-node-exporter"):
         there.stand_in(program, "echo $$ >>$WORLD/pids; exec sleep 60")
     running = there.begin("emulated")
-    noted, ends = there.path / "pids", time.monotonic() + PATIENCE
-    while not noted.exists() or len(noted.read_text().splitlines()) < 2:
-        assert time.monotonic() < ends
-        time.sleep(0.02)
+    noted = there.path / "pids"
+    wait_until(lambda: noted.exists() and len(noted.read_text().splitlines()) == 2)
     running.send_signal(signal.SIGTERM)
     running.communicate(timeout=PATIENCE)
     assert running.returncode == 130
