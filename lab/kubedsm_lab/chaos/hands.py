@@ -183,12 +183,16 @@ class Hands:
         self.api.delete(NODES, "", name)
         return node
 
-    def lose_node(self, name: str) -> None:
-        """Set the node's Ready condition to Unknown, as for an unreachable kubelet."""
-        self._set_ready(name, "Unknown")
-
-    def regain_node(self, name: str) -> None:
-        self._set_ready(name, "True")
+    def lose_node(self, name: str, *, lost: bool = True) -> None:
+        """Set the node's Ready condition to Unknown, as for an unreachable kubelet, or to True."""
+        if not self.api.exists(NODES, "", name):
+            return
+        node = self.api.get(NODES, "", name)
+        others = [c for c in conditions_of(node["status"]) if c["type"] != "Ready"]
+        ready, now = "Unknown" if lost else "True", self.api.store.now()
+        condition = {"type": "Ready", "status": ready, "lastTransitionTime": now}
+        status = node["status"] | {"conditions": [*others, condition]}
+        self.api.update(NODES, {**node, "status": status}, subresource="status")
 
     def cordon_node(self, name: str, *, cordoned: bool = True) -> None:
         self._patch(NODES, name, {"spec": {"unschedulable": cordoned}}, "")
@@ -208,31 +212,16 @@ class Hands:
         spec = make_pod_spec(requests, nodeName=name, schedulerName="default-scheduler")
         self._create(PODS, filler, spec=spec)
 
-    def _set_ready(self, name: str, ready: str) -> None:
-        if not self.api.exists(NODES, "", name):
-            return
-        node = self.api.get(NODES, "", name)
-        others = [c for c in conditions_of(node["status"]) if c["type"] != "Ready"]
-        now = self.api.store.now()
-        condition = {"type": "Ready", "status": ready, "lastTransitionTime": now}
-        status = node["status"] | {"conditions": [*others, condition]}
-        self.api.update(NODES, {**node, "status": status}, subresource="status")
-
     # Controllers.
 
-    def stop_controllers(self) -> None:
-        """Pause kube-controller-manager. Raises ApiError on a cluster that is not emulated."""
-        self._emulated.stop_controllers()
-
-    def start_controllers(self) -> None:
-        """Resume kube-controller-manager; see `stop_controllers`."""
-        self._emulated.start_controllers()
-
-    @property
-    def _emulated(self) -> EmulatedCluster:
+    def stop_controllers(self, *, stopped: bool = True) -> None:
+        """Pause or resume kube-controller-manager. Raises ApiError unless emulated."""
         if self._cluster is None:
             raise errors.bad_request("no client can pause the controllers of a cluster")
-        return self._cluster
+        if stopped:
+            self._cluster.stop_controllers()
+        else:
+            self._cluster.start_controllers()
 
     # The scheduler's configuration.
 

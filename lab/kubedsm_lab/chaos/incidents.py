@@ -94,7 +94,7 @@ _BUDGETS: dict[str, Callable[[Here], object]] = {
 INCIDENTS: dict[str, Incident] = {
     "node-lost": Incident(
         lambda here: here.hands.lose_node(here.node),
-        lambda here, _: here.hands.regain_node(here.node),
+        lambda here, _: here.hands.lose_node(here.node, lost=False),
     ),
     "node-deleted": Incident(
         lambda here: here.hands.remove_node(here.node),
@@ -137,7 +137,7 @@ INCIDENTS: dict[str, Incident] = {
     # No replacement is created, and no condition says why.
     "controllers-stopped": Incident(
         lambda here: here.hands.stop_controllers(),
-        lambda here, _: here.hands.start_controllers(),
+        lambda here, _: here.hands.stop_controllers(stopped=False),
         must_end=True,
     ),
     "quota": Incident(

@@ -1,7 +1,7 @@
 """Workloads of chaos runs: scripted user actions, independent of the scheduler's decisions."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -87,9 +87,12 @@ async def _scale_up_and_down(stage: Stage) -> None:
     stage.hands.scale_workload("web", 1)
 
 
-async def _open_edge_later(stage: Stage) -> None:
-    """Add an edge node after all pods have been bound to cloud nodes."""
-    stage.hands.create_workload("web", 2)
+async def _open_edge_later(stage: Stage, replicas: int = 2) -> None:
+    """Add an edge node after all pods have been bound to cloud nodes.
+
+    A single replica must stay available throughout.
+    """
+    stage.hands.create_workload("web", replicas)
     await _open_edge(stage)
 
 
@@ -123,12 +126,6 @@ async def _create_valuable_pods(stage: Stage) -> None:
     stage.hands.create_workload("web", 4)
     await stage.clock.sleep(4.0)
     stage.hands.create_workload("shop", 3)
-
-
-async def _migrate_single_replica(stage: Stage) -> None:
-    """Migrate the only replica of a workload, which must stay available throughout."""
-    stage.hands.create_workload("web", 1)
-    await _open_edge(stage)
 
 
 async def _migrate_stateful_set(stage: Stage) -> None:
@@ -182,17 +179,12 @@ async def _migrate_with_budgets(stage: Stage) -> None:
     stage.hands.delete_workload("bank")
 
 
-async def _migrate_with_finalizer(stage: Stage) -> None:
-    """Migrate a tenant's pods whose finalizers delay the completion of their deletion."""
-    _deploy_tenant(stage)
-    await stage.clock.sleep(1.0)
-    _hold_pods(stage)
-    await _migrate_neighbours(stage)
+async def _migrate_with_finalizer(stage: Stage, grace: int = 1) -> None:
+    """Migrate a tenant's pods whose finalizers delay the completion of their deletion.
 
-
-async def _migrate_slow_pods(stage: Stage) -> None:
-    """Migrate a tenant's pods, which ignore SIGTERM for ten minutes."""
-    _deploy_tenant(stage, terminationGracePeriodSeconds=600)
+    With a long grace period (seconds), the pods ignore SIGTERM as well.
+    """
+    _deploy_tenant(stage, terminationGracePeriodSeconds=grace)
     await stage.clock.sleep(1.0)
     _hold_pods(stage)
     await _migrate_neighbours(stage)
@@ -276,30 +268,22 @@ async def _time_migration(stage: Stage, name: str) -> float:
     return stage.clock.monotonic() - began
 
 
-async def _lose_node(stage: Stage) -> None:
-    """Make one of two edge nodes unreachable for 20 s, so its pods are replaced elsewhere."""
+async def _lose_nodes(stage: Stage, names: Sequence[str]) -> None:
+    """Make edge nodes unreachable for 20 s: one, so its pods are replaced elsewhere, or all of a
+    site, as in a network partition.
+    """
     stage.hands.create_workload("web", 2)
     stage.hands.create_workload("shop", 1)
+    await _partition_nodes(stage, names)
+
+
+async def _partition_nodes(stage: Stage, names: Sequence[str]) -> None:
     await stage.clock.sleep(4.0)
-    stage.hands.lose_node("e2")
-    await stage.clock.sleep(20.0)
-    stage.hands.regain_node("e2")
-
-
-async def _lose_site(stage: Stage) -> None:
-    """Make all edge nodes of a site unreachable for 20 s, as in a network partition."""
-    stage.hands.create_workload("web", 2)
-    stage.hands.create_workload("shop", 1)
-    await _partition_site(stage)
-
-
-async def _partition_site(stage: Stage) -> None:
-    await stage.clock.sleep(4.0)
-    for name in ("e1", "e2"):
+    for name in names:
         stage.hands.lose_node(name)
     await stage.clock.sleep(20.0)
-    for name in ("e1", "e2"):
-        stage.hands.regain_node(name)
+    for name in names:
+        stage.hands.lose_node(name, lost=False)
 
 
 async def _serve_sites(stage: Stage) -> None:
@@ -309,7 +293,7 @@ async def _serve_sites(stage: Stage) -> None:
     stage.hands.write_configuration({"services": services})
     stage.hands.create_workload("web", 4)
     stage.hands.create_workload("shop", 2)
-    await _partition_site(stage)
+    await _partition_nodes(stage, ("e1", "e2"))
     await stage.clock.sleep(20.0)
     for each in NEW_SITE:
         stage.hands.add_node(each)
@@ -479,7 +463,12 @@ WORKLOADS = {
             {"web": Placed(0, 1), "camera": Placed(1)},
             nodes=(CLOUD,),
         ),
-        Workload("single-replica", _migrate_single_replica, {"web": Placed(1)}, nodes=(CLOUD,)),
+        Workload(
+            "single-replica",
+            partial(_open_edge_later, replicas=1),
+            {"web": Placed(1)},
+            nodes=(CLOUD,),
+        ),
         Workload("stateful-set", _migrate_stateful_set, {"db": Placed(2)}, nodes=(CLOUD,)),
         Workload("volumes", _provision_volumes, {"db": Placed(3)}, nodes=(*TWO, CLOUD)),
         Workload("rollout", _roll_out_meanwhile, WEB, nodes=(CLOUD,)),
@@ -488,12 +477,17 @@ WORKLOADS = {
             "budgeted", _migrate_with_budgets, {"web": Placed(2), "shop": Placed(2)}, nodes=(CLOUD,)
         ),
         Workload("finalizer", _migrate_with_finalizer, WEB | NEIGHBOURS, nodes=(CLOUD,)),
-        Workload("slow-termination", _migrate_slow_pods, WEB | NEIGHBOURS, nodes=(CLOUD,)),
+        Workload(
+            "slow-termination",
+            partial(_migrate_with_finalizer, grace=600),
+            WEB | NEIGHBOURS,
+            nodes=(CLOUD,),
+        ),
         Workload("namespace-deleted", _delete_namespace_meanwhile, NEIGHBOURS, nodes=(CLOUD,)),
-        Workload("node-loss", _lose_node, WEB | SHOP, nodes=(*TWO, CLOUD)),
+        Workload("node-loss", partial(_lose_nodes, names=("e2",)), WEB | SHOP, nodes=(*TWO, CLOUD)),
         Workload(
             "site-loss",
-            _lose_site,
+            partial(_lose_nodes, names=("e1", "e2")),
             {"web": _at(north=2), "shop": _at(north=1)},
             nodes=(*SITE, CLOUD),
             unhurried=False,
