@@ -1,6 +1,7 @@
-"""Results of the demo in figures, sentences and pictures."""
+"""Results of the demo, with kube-scheduler's beside them, in figures, sentences and pictures."""
 
 import io
+import multiprocessing
 
 import attrs
 import msgspec
@@ -11,6 +12,8 @@ from kubedsm.dashboard.rows import MoveRow, NodeRow, PodRow, StatusRow, Workload
 from kubedsm.dashboard.state.headline import describe_migration
 from kubedsm.dashboard.terminal.seen import TypedSnapshot
 from kubedsm.model.model import Tier
+from kubedsm_lab.demo import setting
+from kubedsm_lab.demo.baseline import baseline, replay_baseline
 from kubedsm_lab.demo.frame import Frame, SchedulerResult, until
 from kubedsm_lab.demo.results import as_json, ending
 from kubedsm_lab.demo.view import LineByLine, render, summary
@@ -190,3 +193,30 @@ def test_line_by_line_every_move_is_told_once_and_the_rest_now_and_then():
     assert [line.split()[0] for line in lines] == ["12.0", "41.0", "42.0", "47.0"]
     assert lines[1].endswith(describe_migration(MOVE))
     assert "came to 0.60 and 50%" in lines[3]
+
+
+def test_kube_scheduler_is_measured_as_the_demo_is_and_moves_nothing():
+    timeline = replay_baseline(1, 2)
+    assert (timeline.end, timeline.moves) == (10.0, ())
+    assert set(timeline.services) == set(setting.QOS_TARGETS)
+    whole, early = (
+        SchedulerResult.of(until(timeline, end), setting.QOS_TARGETS) for end in (60, 5)
+    )
+    assert 0 < whole.edge_share < 1
+    assert 0 < whole.kept < 1
+    assert early != whole
+
+
+@pytest.fixture
+def expected():
+    return replay_baseline(1, 1)
+
+
+@pytest.mark.http
+async def test_the_process_of_kube_scheduler_answers_and_one_that_is_left_is_ended(expected):
+    async with baseline(1, 1) as beside:
+        assert await beside == expected
+    async with baseline(1, 60) as beside:
+        assert len(multiprocessing.active_children()) == 1
+    assert beside.result() is None
+    assert multiprocessing.active_children() == []
