@@ -107,9 +107,8 @@ def test_first_nothing_is_done_then_the_leader_does_what_it_is_asked_for(tmp_pat
 def test_it_is_served_beside_the_decisions_and_ends_with_its_viewers(server):
     with Scheduler(server, "--leader-elect=false", "--page") as scheduler:
         said = scheduler.until("connected")
-        assert said["page"] == said["diagnostics"]
-
         page = said["page"]
+        assert page == said["diagnostics"]
         assert '<script type="module" src="page/live.js">' in fetch(page)[1]
         assert json.loads(fetch(f"{page}/decisions")[1]) == {"decisions": []}
         assert fetch(f"{page}/decisions", Host="evil.example")[0] == 421
