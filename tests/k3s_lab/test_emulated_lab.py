@@ -10,8 +10,7 @@ import pytest
 from emulated_lab import check
 from kubedsm.config.settings import load
 from support.lab import LAB, lab
-from support.processes import PATIENCE
-from support.waiting import wait_until
+from support.processes import PATIENCE, wait_until
 
 CONFIG = LAB / "emulated_lab" / "config.yaml"
 NODES = "n2 edge 1250 1250\nn5 cloud 5500 4250\n"
