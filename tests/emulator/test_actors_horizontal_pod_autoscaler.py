@@ -85,16 +85,19 @@ async def test_scaling_down_waits_for_the_highest_recommendation_to_age():
         assert replicas(world) == 2
 
 
-async def test_by_default_it_grows_by_four_pods_or_doubles_a_period():
+@pytest.mark.parametrize(
+    ("behavior", "expected"), [(None, [4, 8, 16, 32]), ({"scaleUp": {}}, [5, 10, 20, 40])]
+)
+async def test_a_sync_doubles_the_replicas_and_only_with_a_behavior_adds_four(behavior, expected):
     async with emulated(metrics=Load(web=500.0)) as world:
         world.deployment("web", replicas=1)
         await world.pass_time()
-        autoscaler(world, maxReplicas=40)
+        autoscaler(world, behavior=behavior, maxReplicas=40)
         grown = []
         for _ in range(4):
             await world.pass_time(15.0)
             grown.append(replicas(world))
-        assert grown == [5, 10, 20, 40]
+        assert grown == expected
 
 
 async def test_a_detached_pod_does_not_change_what_is_wanted():
@@ -175,6 +178,13 @@ def test_what_was_added_in_the_period_counts_towards_its_limit():
     history = ScalingHistory().scaled(10.0, 3)
     assert limited(history, behavior, 50.0, 5, 10, (1, 10)).replicas == 6
     assert limited(history, behavior, 71.0, 5, 10, (1, 10)).replicas == 9
+
+
+@pytest.mark.parametrize(("behavior", "expected"), [(None, 20), ({}, 4)])
+def test_without_a_behavior_a_higher_recommendation_of_late_is_followed(behavior, expected):
+    history = ScalingHistory().recommended(0.0, 20)
+    assert stabilized(history, Behavior.of(behavior), 299.0, 4, 3).replicas == expected
+    assert stabilized(history, Behavior.of(behavior), 301.0, 4, 3).replicas == 3
 
 
 def test_a_scale_up_window_takes_the_lowest_recommendation():

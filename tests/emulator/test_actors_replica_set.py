@@ -1,8 +1,9 @@
 import pytest
 
 from kubedsm_lab.emulator.actors.kubelet import NEVER_READY
-from kubedsm_lab.emulator.actors.replica_set import DELETION_COST
+from kubedsm_lab.emulator.actors.replica_set import DELETION_COST, deletion_order
 from kubedsm_lab.emulator.api.resources import EVENTS, PODS, REPLICA_SETS, RESOURCE_QUOTAS
+from kubedsm_lab.emulator.api.values import rfc3339
 from support.actor_world import NS, condition, emulated, labelled_workload, owner_of
 
 
@@ -117,6 +118,21 @@ async def test_a_scale_down_deletes_in_the_order_of_kubernetes(prepare, kept):
 
     async with emulated(start_delay=2.0) as world:
         assert await scaled_to_one(world, prepared) == kept
+
+
+def ready_pod(uid, since, restarts):
+    ready = {"type": "Ready", "status": "True", "lastTransitionTime": rfc3339(since)}
+    containers = [{"restartCount": restarts}]
+    status = {"phase": "Running", "conditions": [ready], "containerStatuses": containers}
+    metadata = {"uid": uid, "creationTimestamp": rfc3339(0.0)}
+    return {"metadata": metadata, "spec": {"nodeName": "n1"}, "status": status}
+
+
+@pytest.mark.parametrize(("since", "first"), [(700.0, "b"), (701.0, "a"), (900.0, "a")])
+def test_the_uid_decides_between_pods_that_are_ready_for_about_as_long(since, first):
+    """Restarts count only between pods that became Ready in the same second."""
+    pods = [ready_pod("a", since, restarts=0), ready_pod("b", 700.0, restarts=1)]
+    assert deletion_order(pods, {"n1": 2}, 1000.0)[0]["metadata"]["uid"] == first
 
 
 @pytest.mark.parametrize("alone", [0, 1, 2])

@@ -2,7 +2,8 @@
 
 Conditions, reasons and their order are those of
 k8s.io/kubernetes/pkg/controller/podautoscaler/horizontal.go, scaling behavior that of
-`HorizontalPodAutoscalerBehavior` in the documentation of autoscaling/v2.
+`HorizontalPodAutoscalerBehavior` in the documentation of autoscaling/v2. Without `behavior` the
+rules are older ones: a sync at most doubles the replicas.
 """
 
 import math
@@ -37,6 +38,8 @@ from kubedsm_lab.emulator.api.store import ObjectChange
 _SCALED = {(r.group, r.kind): r for r in SERVED if "scale" in r.subresources}
 #: window for scaling down where none is given, in seconds
 _DOWN_WINDOW = 300.0
+#: replicas that one sync may reach from any smaller number, without `behavior`
+_SMALL = 4
 #: retention of recommendations and events beyond every window, in seconds
 _HORIZON = 3600.0
 
@@ -68,6 +71,8 @@ class Rules(msgspec.Struct, rename="camel"):
 class Behavior(msgspec.Struct, rename="camel"):
     scale_up: Rules
     scale_down: Rules
+    #: whether the autoscaler has a `behavior`
+    given: bool
 
     @classmethod
     def of(cls, given: Object | None) -> "Behavior":
@@ -76,6 +81,7 @@ class Behavior(msgspec.Struct, rename="camel"):
         filled = {
             "scaleUp": SCALE_UP | ((given or {}).get("scaleUp") or {}),
             "scaleDown": SCALE_DOWN | window | ((given or {}).get("scaleDown") or {}),
+            "given": given is not None,
         }
         try:
             return msgspec.convert(filled, cls)
@@ -292,7 +298,7 @@ def stabilized(
 
     floor = min(desired, min(list_since(behavior.scale_up), default=desired))
     ceiling = max(desired, max(list_since(behavior.scale_down), default=desired))
-    replicas = min(max(current, floor), ceiling)
+    replicas = min(max(current, floor), ceiling) if behavior.given else ceiling
     if replicas == desired:
         return Verdict(desired, False, "ReadyForNewScale", "recommended size matches current size")
     direction, compared, which = ("Down", "higher", "highest")
@@ -321,6 +327,8 @@ def limited(
         within, nearer, bound = (max, min, bounds[1]) if up else (min, max, bounds[0])
         rules = behavior.scale_up if up else behavior.scale_down
         allowed = within(current, _limit(history, rules, now, current, up=up))
+        if up and not behavior.given:
+            allowed = max(2 * current, _SMALL)
         replicas = nearer(desired, bound, allowed)
         if replicas == bound != desired:
             message = (

@@ -11,6 +11,7 @@ response. Sources: `slowStartBatch` of k8s.io/kubernetes/pkg/controller/replicas
 import math
 import random
 from collections.abc import Iterable, Mapping
+from functools import cmp_to_key
 
 import attrs
 
@@ -228,7 +229,13 @@ def deletion_order(pods: Iterable[Object], on_node: Mapping[str, int], now: floa
             metadata["uid"],
         )
 
-    return sorted(pods, key=rank)
+    def compare(first: Object, second: Object) -> int:
+        one, other = rank(first), rank(second)
+        if one[:6] == other[:6] and ready_since(first) != ready_since(second):
+            one, other = one[-1:], other[-1:]
+        return -1 if one < other else 1
+
+    return sorted(pods, key=cmp_to_key(compare))
 
 
 def _deletion_cost(pod: Object) -> int:
