@@ -158,10 +158,6 @@ def required(field: str, why: str = "") -> FieldError:
     return FieldError("FieldValueRequired", field, "Required value" + (f": {why}" if why else ""))
 
 
-def duplicate(field: str, value: object) -> FieldError:
-    return FieldError("FieldValueDuplicate", field, f"Duplicate value: {_format_value(value)}")
-
-
 def not_supported(field: str, value: object, supported: Iterable[str]) -> FieldError:
     choices = ", ".join(_format_value(choice) for choice in supported)
     message = f"Unsupported value: {_format_value(value)}: supported values: {choices}"

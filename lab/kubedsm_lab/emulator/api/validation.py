@@ -12,13 +12,10 @@ from kubedsm_lab.emulator.api import limits
 from kubedsm_lab.emulator.api.defaulting import (
     PREEMPTION_POLICIES,
     RBAC_GROUP,
-    SYSTEM_PRIORITIES,
-    qos_class,
 )
 from kubedsm_lab.emulator.api.errors import (
     FieldError,
     Verbatim,
-    duplicate,
     invalid,
     invalid_value,
     may_not,
@@ -69,7 +66,6 @@ _RFC1123_LABEL = (
 )
 _RESTART_POLICIES = ("Always", "OnFailure", "Never")
 _PULL_POLICIES = ("Always", "IfNotPresent", "Never")
-_EFFECTS = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _NOT_NEGATIVE = "must be greater than or equal to 0"
 _CHANGE = (
     "pod updates may not change fields other than `spec.containers[*].image`,"
@@ -87,7 +83,6 @@ _STATEFUL_SET_CHANGE = (
     "'minReadySeconds' are forbidden"
 )
 _ROLES = {"RoleBinding": ("Role", "ClusterRole"), "ClusterRoleBinding": ("ClusterRole",)}
-_HIGHEST_USER_PRIORITY = 1_000_000_000
 
 
 def validate_new(resource: Resource, obj: Object) -> None:
@@ -109,11 +104,9 @@ def validate_change(
         errors += limits.metadata_errors(obj["metadata"])
     spec, before = obj.get("spec"), previous.get("spec")
     if spec is not before or "spec" not in obj or resource.kind == "Node":
-        if subresource == "resize":
-            errors += pod_resize_errors(spec or {}, before or {})
-        elif resource.kind == "Event" and resource.group:
+        if resource.kind == "Event" and resource.group:
             errors += limits.newer_event_change(obj, previous)
-        elif resource.kind in _CHANGES:
+        elif resource.kind in _CHANGES and subresource != "resize":
             errors += _CHANGES[resource.kind](obj, previous)
         errors += _errors(resource, obj)
     _raise(resource, obj, errors)
@@ -140,8 +133,6 @@ def _metadata_errors(resource: Resource, obj: Object) -> Errors:
         yield required("metadata.name", "name or generateName is required")
     elif why := _name_error(resource, name):
         yield invalid_value("metadata.name", name, why)
-    if metadata.get("namespace") and not resource.namespaced:
-        yield may_not("metadata.namespace", "not allowed on this type")
     yield from _label_errors(metadata)
     yield from limits.metadata_errors(metadata)
 
@@ -152,8 +143,6 @@ def _name_error(resource: Resource, name: str) -> str:
             return "" if _is_label(name) and name[0].isalpha() else _RFC1035_LABEL
         return "" if _is_label(name) else _RFC1123_LABEL
     if resource.group == RBAC_GROUP:
-        if name in (".", ".."):
-            return f"may not be '{name}'"
         return next((f"may not contain '{part}'" for part in "/%" if part in name), "")
     if len(name) > LONGEST_SUBDOMAIN:
         return f"must be no more than {LONGEST_SUBDOMAIN} characters"
@@ -218,10 +207,9 @@ def port_errors(port: Object, path: str, field: str) -> Errors:
 
 def pod_spec_errors(spec: Object, path: str) -> Errors:
     yield from missing_fields(spec, path, "containers")
-    names: set[str] = set()
     for field in ("initContainers", "containers"):
         for index, container in enumerate(spec.get(field) or ()):
-            yield from _container_errors(container, f"{path}.{field}[{index}]", names)
+            yield from _container_errors(container, f"{path}.{field}[{index}]")
     yield from check_choice(spec, path, "restartPolicy", _RESTART_POLICIES)
     yield from negative_fields(spec, path, "terminationGracePeriodSeconds")
     for index, toleration in enumerate(spec.get("tolerations") or ()):
@@ -244,12 +232,6 @@ def pod_change_errors(spec: Object, before: Object) -> Errors:
     if any(toleration not in kept for toleration in _items(before, "tolerations")):
         why = "existing toleration can not be modified except its tolerationSeconds"
         yield may_not("spec.tolerations", why)
-
-
-def pod_resize_errors(spec: Object, before: Object) -> Errors:
-    if qos_class(spec) != qos_class(before):
-        why = "Pod QOS Class may not change as a result of resizing"
-        yield invalid_value("spec", qos_class(spec), why)
 
 
 def _items(spec: Object, field: str) -> list[Object]:
@@ -280,14 +262,11 @@ def _differences(spec: Object, before: Object) -> str:
     return "\n".join(lines)
 
 
-def _container_errors(container: Object, path: str, names: set[str]) -> Errors:
+def _container_errors(container: Object, path: str) -> Errors:
     name = container.get("name") or ""
     yield from missing_fields(container, path, "name", "image")
     if name and not _is_label(name):
         yield invalid_value(f"{path}.name", name, _RFC1123_LABEL)
-    elif name and name in names:
-        yield duplicate(f"{path}.name", name)
-    names.add(name)
     yield from check_choice(container, path, "imagePullPolicy", _PULL_POLICIES)
     for index, port in enumerate(container.get("ports") or ()):
         yield from port_errors(port, f"{path}.ports[{index}]", "containerPort")
@@ -310,24 +289,12 @@ def _resource_errors(resources: Mapping[str, Any], path: str) -> Errors:
 
 def _toleration_errors(toleration: Object, path: str) -> Errors:
     operator = toleration.get("operator") or "Equal"
-    effect = toleration.get("effect") or ""
     if not toleration.get("key") and operator != "Exists":
         why = (
             'operator must be Exists when `key` is empty, which means "match all values and '
             'all keys"'
         )
         yield invalid_value(f"{path}.operator", operator, why)
-    if operator not in ("Equal", "Exists", "Lt", "Gt"):
-        yield not_supported(f"{path}.operator", operator, ("Equal", "Exists"))
-    if operator == "Exists" and toleration.get("value"):
-        shown = Verbatim(toleration["value"])
-        why = "value must be empty when `operator` is 'Exists'"
-        yield invalid_value(f"{path}.operator", shown, why)
-    if effect and effect not in _EFFECTS:
-        yield not_supported(f"{path}.effect", effect, _EFFECTS)
-    if toleration.get("tolerationSeconds") is not None and effect not in ("", "NoExecute"):
-        why = "effect must be 'NoExecute' when `tolerationSeconds` is set"
-        yield invalid_value(f"{path}.effect", effect, why)
 
 
 def _spread_errors(spread: Object, path: str) -> Errors:
@@ -352,11 +319,11 @@ def _int_or_percent_errors(holder: Object, path: str, *fields: str) -> Errors:
     yield from negative_fields(holder, path, *fields)
 
 
-def _selector_of(spec: Object) -> LabelSelector | FieldError:
+def _selector_of(given: Object, path: str = "spec.selector") -> LabelSelector | FieldError:
     try:
-        return label_selector_of(spec["selector"])
+        return label_selector_of(given)
     except SelectorError as error:
-        return invalid_value("spec.selector", spec["selector"], str(error))
+        return invalid_value(path, given, str(error))
 
 
 def _workload_errors(workload: Object) -> Errors:
@@ -372,7 +339,7 @@ def _workload_errors(workload: Object) -> Errors:
     metadata = template.get("metadata") or {}
     if spec.get("selector") is None:
         yield required("spec.selector")
-    elif isinstance(selector := _selector_of(spec), FieldError):
+    elif isinstance(selector := _selector_of(spec["selector"]), FieldError):
         yield selector
     elif not selector.requirements:
         why = "empty selector is invalid for this kind"
@@ -382,9 +349,6 @@ def _workload_errors(workload: Object) -> Errors:
         yield invalid_value("spec.template.metadata.labels", metadata.get("labels") or {}, why)
     yield from _label_errors(metadata, "spec.template.metadata")
     yield from pod_spec_errors(template["spec"], "spec.template.spec")
-    policy = template["spec"]["restartPolicy"]
-    if policy in ("OnFailure", "Never"):
-        yield not_supported("spec.template.spec.restartPolicy", policy, ["Always"])
 
 
 def _job_errors(job: Object) -> Errors:
@@ -393,9 +357,6 @@ def _job_errors(job: Object) -> Errors:
     yield from negative_fields(spec, "spec", *counts)
     yield from check_choice(spec, "spec", "completionMode", ["NonIndexed"])
     yield from pod_spec_errors(template, "spec.template.spec")
-    if template["restartPolicy"] not in ("OnFailure", "Never"):
-        why = 'valid values: "OnFailure", "Never"'
-        yield required("spec.template.spec.restartPolicy", why)
 
 
 def _cron_job_errors(cron: Object) -> Errors:
@@ -416,14 +377,7 @@ def _autoscaler_errors(autoscaler: Object) -> Errors:
     yield from missing_fields(
         spec.get("scaleTargetRef") or {}, "spec.scaleTargetRef", "kind", "name"
     )
-    least, most = spec["minReplicas"], spec.get("maxReplicas") or 0
-    if least < 1:
-        yield invalid_value("spec.minReplicas", least, "must be greater than or equal to 1")
-    if most < 1:
-        yield invalid_value("spec.maxReplicas", most, "must be greater than 0")
-    elif most < least:
-        why = "must be greater than or equal to `minReplicas`"
-        yield invalid_value("spec.maxReplicas", most, why)
+    yield from missing_fields(spec, "spec", "maxReplicas")
 
 
 def _budget_errors(budget: Object) -> Errors:
@@ -432,7 +386,8 @@ def _budget_errors(budget: Object) -> Errors:
         shown = Verbatim(f"minAvailable={spec['minAvailable']}")
         yield invalid_value("spec", shown, "minAvailable and maxUnavailable cannot be both set")
     yield from _int_or_percent_errors(spec, "spec", "minAvailable", "maxUnavailable")
-    if spec.get("selector") is not None and isinstance(error := _selector_of(spec), FieldError):
+    selector = spec.get("selector")
+    if selector is not None and isinstance(error := _selector_of(selector), FieldError):
         yield error
 
 
@@ -445,8 +400,6 @@ def _service_errors(service: Object) -> Errors:
         yield required("spec.ports")
     for index, port in enumerate(ports):
         yield from port_errors(port, f"spec.ports[{index}]", "port")
-        if len(ports) > 1:
-            yield from missing_fields(port, f"spec.ports[{index}]", "name")
 
 
 def _node_errors(node: Object) -> Errors:
@@ -472,29 +425,9 @@ def _lease_errors(lease: Object) -> Errors:
 def _role_errors(role: Object) -> Errors:
     selectors = (role.get("aggregationRule") or {}).get("clusterRoleSelectors") or ()
     for index, given in enumerate(selectors):
-        try:
-            label_selector_of(given)
-        except SelectorError as error:
-            path = f"aggregationRule.clusterRoleSelectors[{index}]"
-            yield invalid_value(path, given, str(error))
-    namespaced = bool(role["metadata"].get("namespace"))
-    for index, rule in enumerate(role.get("rules") or ()):
-        path = f"rules[{index}]"
-        if not rule.get("verbs"):
-            yield required(f"{path}.verbs", "verbs must contain at least one value")
-        if urls := rule.get("nonResourceURLs"):
-            why = "rules cannot apply to both regular resources and non-resource URLs"
-            if namespaced:
-                why = "namespaced rules cannot apply to non-resource URLs"
-            mixed = any(rule.get(f) for f in ("apiGroups", "resources", "resourceNames"))
-            if mixed or namespaced:
-                yield invalid_value(f"{path}.nonResourceURLs", urls, why)
-            continue
-        if not rule.get("apiGroups"):
-            why = "resource rules must supply at least one api group"
-            yield required(f"{path}.apiGroups", why)
-        if not rule.get("resources"):
-            yield required(f"{path}.resources", "resource rules must supply at least one resource")
+        selector = _selector_of(given, f"aggregationRule.clusterRoleSelectors[{index}]")
+        if isinstance(selector, FieldError):
+            yield selector
 
 
 def _binding_errors(binding: Object) -> Errors:
@@ -514,25 +447,6 @@ def _binding_errors(binding: Object) -> Errors:
         yield from errors[:1]
 
 
-def _priority_class_errors(priority_class: Object) -> Errors:
-    name, value = priority_class["metadata"].get("name", ""), priority_class["value"]
-    if name.startswith("system-"):
-        why = ""
-        if name not in SYSTEM_PRIORITIES:
-            why = f"{name} is not a known system priority class"
-        elif value != SYSTEM_PRIORITIES[name]:
-            why = f"value of {name} PriorityClass must be {SYSTEM_PRIORITIES[name]}"
-        elif priority_class.get("globalDefault"):
-            why = f"globalDefault of {name} PriorityClass must be false"
-        if why:
-            reserved = "priority class names with 'system-' prefix are reserved for system use only"
-            yield may_not("metadata.name", f"{reserved}. error: {why}")
-    elif value > _HIGHEST_USER_PRIORITY:
-        why = f"maximum allowed value of a user defined priority is {_HIGHEST_USER_PRIORITY}"
-        yield may_not("value", why)
-    yield from check_choice(priority_class, "", "preemptionPolicy", PREEMPTION_POLICIES)
-
-
 # Validation of updates: immutable fields.
 
 
@@ -547,32 +461,6 @@ def _stateful_set_change(stateful_set: Object, before: Object) -> Errors:
     changed = {key for key in spec.keys() | old.keys() if spec.get(key) != old.get(key)}
     if not changed <= _STATEFUL_SET_MUTABLE:
         yield may_not("spec", _STATEFUL_SET_CHANGE)
-
-
-def _service_change(service: Object, before: Object) -> Errors:
-    address, old = service["spec"].get("clusterIP"), before["spec"].get("clusterIP")
-    if old and service["spec"].get("type") != "ExternalName" and address != old:
-        shown = Verbatim(f'["{address}"]')
-        yield invalid_value("spec.clusterIPs[0]", shown, "may not change once set")
-
-
-def _job_change(job: Object, before: Object) -> Errors:
-    for field in ("completions", "selector", "template"):
-        if job["spec"].get(field) != before["spec"].get(field):
-            yield invalid_value(f"spec.{field}", Verbatim("<...>"), IMMUTABLE)
-
-
-def _binding_change(binding: Object, before: Object) -> Errors:
-    if binding["roleRef"] != before["roleRef"]:
-        yield invalid_value("roleRef", binding["roleRef"], "cannot change roleRef")
-
-
-def _priority_class_change(priority_class: Object, before: Object) -> Errors:
-    if priority_class["value"] != before["value"]:
-        yield may_not("value", "may not be changed in an update.")
-    policy = priority_class["preemptionPolicy"]
-    if policy != before["preemptionPolicy"]:
-        yield invalid_value("preemptionPolicy", policy, IMMUTABLE)
 
 
 _CHECKS: Mapping[str, Callable[[Object], Errors]] = {
@@ -594,7 +482,7 @@ _CHECKS: Mapping[str, Callable[[Object], Errors]] = {
     "ClusterRole": _role_errors,
     "RoleBinding": _binding_errors,
     "ClusterRoleBinding": _binding_errors,
-    "PriorityClass": _priority_class_errors,
+    "PriorityClass": lambda each: check_choice(each, "", "preemptionPolicy", PREEMPTION_POLICIES),
 }
 _CHANGES: Mapping[str, Callable[[Object, Object], Errors]] = {
     "Pod": lambda pod, before: pod_change_errors(pod["spec"], before["spec"]),
@@ -602,9 +490,4 @@ _CHANGES: Mapping[str, Callable[[Object, Object], Errors]] = {
     "Deployment": _selector_change,
     "ReplicaSet": _selector_change,
     "StatefulSet": _stateful_set_change,
-    "Service": _service_change,
-    "Job": _job_change,
-    "RoleBinding": _binding_change,
-    "ClusterRoleBinding": _binding_change,
-    "PriorityClass": _priority_class_change,
 }
