@@ -20,7 +20,6 @@ from kubedsm_lab.emulator.actors.endpoints import EndpointsController
 from kubedsm_lab.emulator.actors.garbage_collection import GarbageCollector
 from kubedsm_lab.emulator.actors.horizontal_pod_autoscaler import HorizontalPodAutoscalerController
 from kubedsm_lab.emulator.actors.housekeeping import (
-    ClusterRoleAggregationController,
     EventExpiry,
     NamespaceController,
     ResourceQuotaController,
@@ -107,10 +106,7 @@ class EmulatedCluster:
         ]
         self._kubelet = kubelet
         if self.access.is_enforced:
-            self._actors += [
-                ServiceAccountsController(cache),
-                ClusterRoleAggregationController(cache),
-            ]
+            self._actors.append(ServiceAccountsController(cache))
         if default_scheduler:
             # Imported on demand: it loads numpy.
             from kubedsm_lab.emulator.actors.default_scheduler import (  # noqa: PLC0415

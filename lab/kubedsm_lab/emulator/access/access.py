@@ -21,7 +21,7 @@ from kubedsm_lab.emulator.access.rbac import (
 )
 from kubedsm_lab.emulator.api.api_server import ApiServer
 from kubedsm_lab.emulator.api.errors import ApiError
-from kubedsm_lab.emulator.api.resources import SERVICE_ACCOUNTS, Object
+from kubedsm_lab.emulator.api.resources import SERVICE_ACCOUNTS
 from kubedsm_lab.emulator.api.store import Store
 
 #: audience of tokens for this API server
@@ -119,9 +119,8 @@ class Access:
 
     def check(self, user: User, request: Attributes) -> None:
         """Authorize a request by RBAC. Raises ApiError (403) if it is not allowed."""
-        decision = self.decide(user, request)
-        if not decision.allowed:
-            raise rbac.refusal(user, request, decision)
+        if not self.decide(user, request).allowed:
+            raise rbac.refusal(user, request)
 
     def impersonate(self, user: User, name: str, groups: tuple[str, ...]) -> User:
         """Return the user that `user` may impersonate by name and groups. Raises ApiError (403)."""
@@ -136,9 +135,3 @@ class Access:
         for group in groups:
             self.check(user, Attributes("impersonate", resource="groups", name=group))
         return impersonated
-
-    def rules_of(self, user: User, namespace: str) -> list[Object]:
-        """Return all RBAC rules that apply to the user in the namespace."""
-        if self.users is None:
-            return list(bootstrap.EVERYTHING)
-        return rbac.rules_of(user, namespace, self.tokens.store)

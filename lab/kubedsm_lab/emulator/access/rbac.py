@@ -76,62 +76,42 @@ class Attributes:
 @attrs.frozen
 class Decision:
     allowed: bool
-    #: matching rule, or missing roles; often empty
+    #: matching rule; empty without one
     reason: str = ""
 
 
 @attrs.frozen
 class _Grant:
-    """Role granted to a user: the binding, the matching subject, and the role if present."""
+    """Role granted to a user: the binding, the matching subject, and the role."""
 
     binding: Object
     subject: Object
-    #: None if the role does not exist
-    role: Object | None
+    role: Object
 
 
 def decide(user: User, request: Attributes, store: Store) -> Decision:
     """Authorize a request by RBAC: allowed if a rule of any role bound to the user matches."""
     if MASTERS in user.groups:
         return Decision(allowed=True)
-    missing: list[str] = []
     for grant in _list_grants(user, request.namespace, store):
-        if grant.role is None:
-            reference = grant.binding["roleRef"]
-            kind = f"{reference['kind'].lower()}.rbac.authorization.k8s.io"
-            missing.append(f'{kind} "{reference["name"]}" not found')
-        elif any(_rule_allows(rule, request) for rule in grant.role.get("rules") or ()):
+        if any(_rule_allows(rule, request) for rule in grant.role.get("rules") or ()):
             return Decision(allowed=True, reason=f"RBAC: allowed by {_describe_rule(grant)}")
-    if not missing:
-        return Decision(allowed=False)
-    listed = missing[0] if len(missing) == 1 else f"[{', '.join(missing)}]"
-    return Decision(allowed=False, reason=f"RBAC: {listed}")
+    return Decision(allowed=False)
 
 
-def rules_of(user: User, namespace: str, store: Store) -> list[Object]:
-    """Return all RBAC rules granted to the user in the namespace."""
-    return [
-        rule
-        for grant in _list_grants(user, namespace, store)
-        if grant.role is not None
-        for rule in grant.role.get("rules") or ()
-    ]
-
-
-def refusal(user: User, request: Attributes, decision: Decision) -> ApiError:
+def refusal(user: User, request: Attributes) -> ApiError:
     """Return the 403 (Forbidden) error for a request that RBAC denies, in
     kube-apiserver's words.
     """
-    why = f": {decision.reason}" if decision.reason else ""
     subject = f'User "{user.name}" cannot {request.verb}'
     if request.path:
-        return ApiError(403, "Forbidden", f'forbidden: {subject} path "{request.path}"{why}', {})
+        return ApiError(403, "Forbidden", f'forbidden: {subject} path "{request.path}"', {})
     scope = "at the cluster scope"
     if request.namespace:
         scope = f'in the namespace "{request.namespace}"'
     target = f'resource "{request.described}" in API group "{request.group}"'
     resource = Resource(request.group, "", request.resource, "")
-    return forbidden(resource, request.name, f"{subject} {target} {scope}{why}")
+    return forbidden(resource, request.name, f"{subject} {target} {scope}")
 
 
 def _list_grants(user: User, namespace: str, store: Store) -> Iterator[_Grant]:
@@ -143,7 +123,8 @@ def _list_grants(user: User, namespace: str, store: Store) -> Iterator[_Grant]:
                 reference = binding["roleRef"]
                 scope = where if reference["kind"] == "Role" else ""
                 role = store.get(ROLES if scope else CLUSTER_ROLES, scope, reference["name"])
-                yield _Grant(binding, subject, role)
+                if role is not None:
+                    yield _Grant(binding, subject, role)
 
 
 def _is_subject(user: User, subject: Object, namespace: str) -> bool:

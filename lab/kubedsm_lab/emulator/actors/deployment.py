@@ -6,8 +6,6 @@ Implementation follows k8s.io/kubernetes/pkg/controller/deployment (sync.go, pro
 import math
 from collections.abc import Sequence
 
-import attrs
-
 from kubedsm_lab.emulator.actors import rollout
 from kubedsm_lab.emulator.actors.cache import Key
 from kubedsm_lab.emulator.actors.controller import Controller, Requeue
@@ -59,11 +57,8 @@ class DeploymentController(Controller):
             self._report_counts(key)
             return
         family = self._read_family(deployment)
-        family = attrs.evolve(family, deployment=self._record_pause(deployment))
-        if deployment["spec"].get("paused") or rollout.is_scaled(family):
+        if rollout.is_scaled(family):
             self._scale(family)
-            if deployment["spec"].get("paused"):
-                self._delete_history(self._read_family(self._read(key)))
             self._report_counts(key)
             return
         if rollout.is_rolling(deployment):
@@ -137,9 +132,7 @@ class DeploymentController(Controller):
                 collided = {**status, "collisionCount": status.get("collisionCount", 0) + 1}
                 self.write_status(DEPLOYMENTS, deployment, collided)
                 raise
-            # A quota, or a name too long for a hash suffix: the condition reports the reason.
-            reason, message = "ReplicaSetCreateError", error.message
-            self._write_conditions(deployment, self._progress(deployment, "False", reason, message))
+            # A quota, or a name too long for a hash suffix.
             raise Requeue from error
         if size:
             self._note_scaling(deployment, made, 0, size)
@@ -193,18 +186,6 @@ class DeploymentController(Controller):
             subresource="status",
         )
 
-    def _record_pause(self, deployment: Object) -> Object:
-        """Update the reason of the Progressing condition when the rollout is paused or resumed."""
-        reason = reason_of(condition_of(deployment, "Progressing"))
-        paused = bool(deployment["spec"].get("paused"))
-        if reason == "ProgressDeadlineExceeded" or paused == (reason == "DeploymentPaused"):
-            return deployment
-        reason, message = "DeploymentResumed", "Deployment is resumed"
-        if paused:
-            reason, message = "DeploymentPaused", "Deployment is paused"
-        conditions = self._progress(deployment, "Unknown", reason, message)
-        return self._write_conditions(deployment, conditions)
-
     def _progress(self, deployment: Object, status: str, reason: str, message: str) -> list[Object]:
         """Return the Deployment's conditions with a new Progressing condition.
 
@@ -214,12 +195,6 @@ class DeploymentController(Controller):
         if "progressDeadlineSeconds" not in deployment["spec"]:
             return before
         return set_condition(before, "Progressing", status, self.now(), reason, message)
-
-    def _write_conditions(self, deployment: Object, conditions: list[Object]) -> Object:
-        if conditions == conditions_of(deployment["status"]):
-            return deployment
-        status = {**deployment["status"], "conditions": conditions}
-        return self.write_status(DEPLOYMENTS, deployment, status)
 
     # Their sizes.
 

@@ -1,5 +1,4 @@
-"""Namespace, ServiceAccount, ResourceQuota and ClusterRole aggregation controllers, and the expiry
-of Events.
+"""Namespace, ServiceAccount and ResourceQuota controllers, and the expiry of Events.
 
 Source: k8s.io/kubernetes/pkg/controller, packages of these names.
 """
@@ -9,16 +8,13 @@ from kubedsm_lab.emulator.actors.controller import Controller
 from kubedsm_lab.emulator.api.admission import usage
 from kubedsm_lab.emulator.api.object_state import is_finished, is_terminating, key_of
 from kubedsm_lab.emulator.api.resources import (
-    CLUSTER_ROLES,
     EVENTS,
     NAMESPACES,
     PODS,
     RESOURCE_QUOTAS,
     SERVED,
     SERVICE_ACCOUNTS,
-    Object,
 )
-from kubedsm_lab.emulator.api.selectors import label_selector_of
 from kubedsm_lab.emulator.api.store import ObjectChange
 from kubedsm_lab.emulator.api.values import format_quantity, seconds
 
@@ -136,30 +132,3 @@ class EventExpiry(Controller):
         last = last or event["metadata"]["creationTimestamp"]
         if self.has_passed(seconds(last) + _EVENT_TTL, key):
             self.api.delete(EVENTS, *key)
-
-
-class ClusterRoleAggregationController(Controller):
-    """Controller that copies the rules of selected ClusterRoles into an aggregated ClusterRole."""
-
-    def subscribe(self) -> None:
-        self.cache.on(CLUSTER_ROLES, lambda _change: self._enqueue_all())
-        self._enqueue_all()
-
-    def _enqueue_all(self) -> None:
-        for role in self.api.list(CLUSTER_ROLES):
-            if role.get("aggregationRule"):
-                self.enqueue(key_of(role))
-
-    def reconcile(self, key: Key) -> None:
-        role = self.cache.get(CLUSTER_ROLES, key)
-        if role is None or not role.get("aggregationRule"):
-            return
-        rules: list[Object] = []
-        for given in role["aggregationRule"].get("clusterRoleSelectors") or ():
-            selector = label_selector_of(given)
-            for part in self.api.list(CLUSTER_ROLES):
-                matching = selector.matches(part["metadata"].get("labels") or {})
-                if matching and key_of(part) != key:
-                    rules += [rule for rule in part.get("rules") or () if rule not in rules]
-        if rules != (role.get("rules") or []):
-            self.api.update(CLUSTER_ROLES, {**role, "rules": rules})

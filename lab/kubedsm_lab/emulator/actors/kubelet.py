@@ -199,8 +199,6 @@ class Kubelet(Controller):
             **status,
             "conditions": update_condition(kept, {**ready, "lastHeartbeatTime": now}),
         }
-        if "allocatable" not in status and "capacity" in status:
-            reported["allocatable"] = status["capacity"]
         self.write_status(NODES, node, reported)
 
     # Pod lifecycle.

@@ -7,8 +7,7 @@ k8s.io/kubernetes/pkg/registry/core/service/storage/alloc.go for one IPv4 family
 """
 
 import ipaddress
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterable
 
 from kubedsm_lab.emulator.api.defaulting import (
     PREEMPTION_POLICIES,
@@ -17,7 +16,7 @@ from kubedsm_lab.emulator.api.defaulting import (
     with_defaults,
     with_initial_status,
 )
-from kubedsm_lab.emulator.api.errors import ApiError, FieldError, forbidden, not_found
+from kubedsm_lab.emulator.api.errors import FieldError, forbidden, not_found
 from kubedsm_lab.emulator.api.object_state import annotations_of, is_finished
 from kubedsm_lab.emulator.api.policies import mutate_new
 from kubedsm_lab.emulator.api.resources import (
@@ -181,10 +180,7 @@ def _with_storage_class(claim: Object, classes: list[Object]) -> Object:
 
 
 def with_addresses(service: Object, others: Iterable[Object], previous: Object | None) -> Object:
-    """Return the Service with clusterIP and nodePorts: kept, requested, or newly allocated.
-
-    Raises ApiError (500).
-    """
+    """Return the Service with clusterIP and nodePorts: kept, requested, or newly allocated."""
     spec = service["spec"]
     kind = spec["type"]
     if kind == "ExternalName":
@@ -196,7 +192,7 @@ def with_addresses(service: Object, others: Iterable[Object], previous: Object |
         offsets = range(_FIRST_OFFSET, _CLUSTER_NETWORK.num_addresses - 1)
         taken = {other.get("clusterIP") for other in used}
         addresses = (str(_CLUSTER_NETWORK[offset]) for offset in offsets)
-        address = _take_first((a for a in addresses if a not in taken), "cluster IP")
+        address = next(a for a in addresses if a not in taken)
     addressed = {
         **spec,
         "clusterIP": address,
@@ -211,20 +207,11 @@ def with_addresses(service: Object, others: Iterable[Object], previous: Object |
         addressed["ports"] = [
             {
                 **port,
-                "nodePort": port.get("nodePort")
-                or own.get(port.get("port"))
-                or _take_first(free, "node port"),
+                "nodePort": port.get("nodePort") or own.get(port.get("port")) or next(free),
             }
             for port in spec["ports"]
         ]
     return {**service, "spec": addressed}
-
-
-def _take_first(candidates: Iterator[Any], what: str) -> Any:
-    found = next(candidates, None)
-    if found is None:
-        raise ApiError(500, "InternalError", f"Internal error occurred: every {what} is taken")
-    return found
 
 
 # Quotas: consumption is counted from the store, so it is never stale.
@@ -236,7 +223,6 @@ def _check_quotas(store: Store, resource: Resource, obj: Object) -> None:
     for quota in store.list(RESOURCE_QUOTAS, metadata["namespace"]):
         hard = (quota.get("spec") or {}).get("hard") or {}
         name = quota["metadata"]["name"]
-        _check_specified(resource, obj, name, hard)
         #: requested, used and limit by constraint
         exceeded: dict[str, tuple[int, int, int]] = {}
         for constraint in sorted(hard):
@@ -282,19 +268,3 @@ def usage(resource: Resource, objects: Iterable[Object], constraint: str) -> int
         )
         for pod in live
     )
-
-
-def _check_specified(resource: Resource, obj: Object, quota: str, hard: Object) -> None:
-    """Raise ApiError (403) for a pod without a request or limit that a quota requires."""
-    if resource.qualified != PODS.qualified:
-        return
-    missing: dict[str, list[str]] = {}
-    for constraint in sorted(set(hard) & set(_COMPUTE)):
-        kind, name = _COMPUTE[constraint]
-        for container in obj["spec"]["containers"]:
-            if name not in (container["resources"].get(kind) or {}):
-                missing.setdefault(constraint, []).append(container["name"])
-    if missing:
-        listed = "; ".join(f"{key} for: {','.join(names)}" for key, names in missing.items())
-        why = f"failed quota: {quota}: must specify {listed}"
-        raise forbidden(resource, obj["metadata"]["name"], why)

@@ -304,8 +304,6 @@ def _container(container: Object, host_network: bool) -> Object:
     for name in _PROBES:
         if container.get(name):
             filled[name] = _fill_probe(container[name])
-    if container.get("env"):
-        filled["env"] = [_fill_variable(variable) for variable in container["env"]]
     return filled
 
 
@@ -327,14 +325,6 @@ def _fill_probe(probe: Object) -> Object:
     if probe.get("httpGet"):
         filled["httpGet"] = {"path": "/", "scheme": "HTTP", **probe["httpGet"]}
     return filled
-
-
-def _fill_variable(variable: Object) -> Object:
-    source = variable.get("valueFrom")
-    if not source or not source.get("fieldRef"):
-        return variable
-    field = {"apiVersion": "v1", **source["fieldRef"]}
-    return {**variable, "valueFrom": {**source, "fieldRef": field}}
 
 
 def _fill_volume(volume: Object) -> Object:

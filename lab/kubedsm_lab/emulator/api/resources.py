@@ -164,10 +164,6 @@ SELF_SUBJECT_ACCESS_REVIEWS = Resource(
     "authorization.k8s.io", "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview",
     namespaced=False, verbs=_ANSWERED,
 )  # fmt: skip
-SELF_SUBJECT_RULES_REVIEWS = Resource(
-    "authorization.k8s.io", "v1", "selfsubjectrulesreviews", "SelfSubjectRulesReview",
-    namespaced=False, verbs=_ANSWERED,
-)  # fmt: skip
 #: stored as core/v1 events
 NEW_EVENTS = Resource(
     "events.k8s.io", "v1", "events", "Event", short_names=("ev",), alias_of=EVENTS,
@@ -176,7 +172,6 @@ NEW_EVENTS = Resource(
 #: access reviews: answered and never stored
 REVIEWS = (
     SELF_SUBJECT_REVIEWS, SUBJECT_ACCESS_REVIEWS, SELF_SUBJECT_ACCESS_REVIEWS,
-    SELF_SUBJECT_RULES_REVIEWS,
 )  # fmt: skip
 SERVED = (
     CONFIGMAPS, ENDPOINTS, EVENTS, NAMESPACES, NODES, PERSISTENT_VOLUME_CLAIMS,

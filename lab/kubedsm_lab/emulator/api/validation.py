@@ -319,11 +319,11 @@ def _int_or_percent_errors(holder: Object, path: str, *fields: str) -> Errors:
     yield from negative_fields(holder, path, *fields)
 
 
-def _selector_of(given: Object, path: str = "spec.selector") -> LabelSelector | FieldError:
+def _selector_of(given: Object) -> LabelSelector | FieldError:
     try:
         return label_selector_of(given)
     except SelectorError as error:
-        return invalid_value(path, given, str(error))
+        return invalid_value("spec.selector", given, str(error))
 
 
 def _workload_errors(workload: Object) -> Errors:
@@ -422,14 +422,6 @@ def _lease_errors(lease: Object) -> Errors:
     yield from negative_fields(spec, "spec", "leaseTransitions")
 
 
-def _role_errors(role: Object) -> Errors:
-    selectors = (role.get("aggregationRule") or {}).get("clusterRoleSelectors") or ()
-    for index, given in enumerate(selectors):
-        selector = _selector_of(given, f"aggregationRule.clusterRoleSelectors[{index}]")
-        if isinstance(selector, FieldError):
-            yield selector
-
-
 def _binding_errors(binding: Object) -> Errors:
     reference = binding["roleRef"]
     yield from check_choice(reference, "roleRef", "apiGroup", [RBAC_GROUP])
@@ -478,8 +470,6 @@ _CHECKS: Mapping[str, Callable[[Object], Errors]] = {
     "Node": _node_errors,
     "Lease": _lease_errors,
     "Event": limits.event_errors,
-    "Role": _role_errors,
-    "ClusterRole": _role_errors,
     "RoleBinding": _binding_errors,
     "ClusterRoleBinding": _binding_errors,
     "PriorityClass": lambda each: check_choice(each, "", "preemptionPolicy", PREEMPTION_POLICIES),

@@ -11,7 +11,7 @@ from kubedsm_lab.emulator.api.errors import invalid, invalid_value
 from kubedsm_lab.emulator.api.resources import SELF_SUBJECT_ACCESS_REVIEWS, Object, Resource
 from kubedsm_lab.emulator.api.values import rfc3339
 
-_LEAST_SECONDS, _USUAL_SECONDS, _MOST_SECONDS = 600, 3600, 2**32
+_USUAL_SECONDS = 3600
 
 
 def reviewed(resource: Resource, obj: Any, user: User, access: Access) -> Object:
@@ -33,8 +33,6 @@ def reviewed(resource: Resource, obj: Any, user: User, access: Access) -> Object
                 "metadata": {"creationTimestamp": now},
                 "status": {"userInfo": user.info},
             }
-        case "SelfSubjectRulesReview":
-            return {**answer, "status": _rules(access, user, spec.get("namespace") or "")}
         case "SelfSubjectAccessReview":
             pass
         case _:
@@ -54,16 +52,10 @@ def warning_with(resource: Resource, access: Access) -> str:
 
 
 def token_for(account: Object, obj: Any, access: Access) -> Object:
-    """Return a TokenRequest with a new token of the ServiceAccount. Raises ApiError: 400, 422."""
+    """Return a TokenRequest with a new token of the ServiceAccount. Raises ApiError (400)."""
     spec = decoding.check_types(decoding.TOKEN_REQUEST, obj).get("spec") or {}
     seconds = spec.get("expirationSeconds")
     seconds = _USUAL_SECONDS if seconds is None else seconds
-    if not _LEAST_SECONDS <= seconds <= _MOST_SECONDS:
-        short = seconds < _LEAST_SECONDS
-        bound = "less than 10 minutes" if short else "larger than 2^32 seconds"
-        why = f"may not specify a duration {bound}"
-        error = invalid_value("spec.expirationSeconds", seconds, why)
-        raise invalid("TokenRequest", "authentication.k8s.io", "", [error])
     audiences = spec.get("audiences") or [AUDIENCE]
     metadata, now = account["metadata"], access.tokens.clock.wall()
     token = access.tokens.issue(
@@ -91,20 +83,3 @@ def _read_attributes(resource: Resource, spec: Object) -> Attributes:
         raise invalid(resource.kind, resource.group, "", [error])
     fields = ("verb", "group", "resource", "subresource", "namespace", "name")
     return Attributes(**{field: of_resource.get(field) or "" for field in fields})
-
-
-def _rules(access: Access, user: User, namespace: str) -> Object:
-    rules = access.rules_of(user, namespace)
-    return {
-        "resourceRules": [
-            {key: value for key, value in rule.items() if key != "nonResourceURLs"}
-            for rule in rules
-            if "resources" in rule
-        ],
-        "nonResourceRules": [
-            {"verbs": rule["verbs"], "nonResourceURLs": rule["nonResourceURLs"]}
-            for rule in rules
-            if rule.get("nonResourceURLs")
-        ],
-        "incomplete": False,
-    }
