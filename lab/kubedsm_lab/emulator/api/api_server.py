@@ -1,7 +1,7 @@
 """In-memory API server: the verbs of kube-apiserver as synchronous methods.
 
 Every method either commits the whole request, or raises ApiError and changes nothing. Objects are
-never changed in place.
+never changed in place. Returned objects have the stored API version.
 """
 
 import random
@@ -83,12 +83,11 @@ class ApiServer:
                 break
             if given.get("name") or not attempts_left:
                 raise errors.already_exists(resource, name)
-        stored = admitted if dry_run else self.store.put(resource, admitted)
-        return to_requested_form(resource, stored)
+        return admitted if dry_run else self.store.put(resource, admitted)
 
     def get(self, resource: Resource, namespace: str, name: str) -> Object:
         """Return the object with this namespace and name. Raises ApiError (404)."""
-        return to_requested_form(resource, self._current(resource, namespace, name))
+        return self._current(resource, namespace, name)
 
     def list(
         self, resource: Resource, namespace: str = "", *, labels: str = "", fields: str = ""
@@ -99,11 +98,7 @@ class ApiServer:
         """
         wanted = selection(resource, namespace, labels, fields)
         found = self.store.list(resource, namespace)
-        if wanted.selective:
-            found = [obj for obj in found if wanted.matches(obj)]
-        if resource.alias_of:
-            found = [to_requested_form(resource, obj) for obj in found]
-        return found
+        return [obj for obj in found if wanted.matches(obj)] if wanted.selective else found
 
     def update(
         self,
@@ -184,7 +179,7 @@ class ApiServer:
                     last = self.store.put(resource, plan.update)
                 if plan.remove:
                     last = self.store.remove(resource, namespace, name)
-        return Deletion(to_requested_form(resource, last), gone=plan.remove)
+        return Deletion(last, gone=plan.remove)
 
     def bind(self, namespace: str, name: str, binding: Object, *, dry_run: bool = False) -> Object:
         """Bind a pod to a node.
@@ -325,4 +320,4 @@ class ApiServer:
                 self.store.remove(resource, *key_of(current))
             elif not dry_run:
                 after = self.store.put(resource, after)
-        return to_requested_form(resource, after)
+        return after

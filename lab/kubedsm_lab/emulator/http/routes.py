@@ -20,8 +20,7 @@ from kubedsm_lab.emulator.api.resources import REVIEWS, Object, Resource
 from kubedsm_lab.emulator.http import bodies, discovery, listing, reviews
 from kubedsm_lab.emulator.http.paths import Target, attributes_of, check_emulated, target_of
 from kubedsm_lab.emulator.http.pod_logs import LogStream, Output, read_log
-from kubedsm_lab.emulator.http.tables import as_table
-from kubedsm_lab.emulator.http.watching import Form, WatchHub, WatchStream, metadata_of
+from kubedsm_lab.emulator.http.watching import Form, WatchHub, WatchStream
 
 __all__ = ["ApiRequest", "ApiResponse", "Routes", "Stream", "WatchStream"]
 
@@ -160,8 +159,7 @@ class Routes:
 
     def _list(self, target: Target, request: ApiRequest) -> Answer:
         resource, query = target.resource, request.query
-        table = bodies.parse_table_request(request.accept, query)
-        form = Form(resource, table, partial=bodies.wants_metadata(request.accept))
+        form = _form_of(target, request)
         wanted = listing.parse_selection(resource, target.namespace, query)
         store = self._api.store
         if listing.is_watch(query):
@@ -291,14 +289,15 @@ class Routes:
     def _respond(
         self, status: int, target: Target, request: ApiRequest, obj: Object
     ) -> ApiResponse:
-        table = bodies.parse_table_request(request.accept, request.query)
-        if bodies.wants_metadata(request.accept) and obj["kind"] == target.resource.kind:
-            obj = metadata_of(obj)
-        elif table is not None and obj["kind"] == target.resource.kind:
-            version = {"resourceVersion": obj["metadata"]["resourceVersion"]}
-            now = self._api.clock.wall()
-            obj = as_table(target.resource, [obj], version, now=now, include=table)
+        if obj["kind"] == target.resource.kind:
+            obj = _form_of(target, request).single(obj, self._api.clock.wall())
         return _json(status, obj)
+
+
+def _form_of(target: Target, request: ApiRequest) -> Form:
+    """Return the form of objects that the request accepts. Raises ApiError (400, 406)."""
+    table = bodies.parse_table_request(request.accept, request.query)
+    return Form(target.resource, table, partial=bodies.wants_metadata(request.accept))
 
 
 def _serve_document(request: ApiRequest) -> ApiResponse:

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import attrs
 
 from kubedsm_lab.emulator.api.admission import DEFAULT_CLASS
+from kubedsm_lab.emulator.api.forms import to_requested_form
 from kubedsm_lab.emulator.api.object_state import annotations_of
 from kubedsm_lab.emulator.api.resources import Object, Resource
 from kubedsm_lab.emulator.api.selectors import label_selector_of
@@ -97,7 +98,7 @@ def _select_included(resource: Resource, obj: Object, include: Include) -> Objec
     if include == "None":
         return {}
     if include == "Object":
-        return {"object": {"kind": resource.kind, "apiVersion": resource.api_version, **obj}}
+        return {"object": to_requested_form(resource, obj)}
     partial = {"kind": "PartialObjectMetadata", "apiVersion": _META}
     return {"object": {**partial, "metadata": obj["metadata"]}}
 
@@ -324,37 +325,28 @@ def _ports(service: Object) -> str:
     return _join_values([port_of(port) for port in service["spec"].get("ports", ())])
 
 
-def _first_of(event: Object, *fields: str) -> Any:
-    """Return the first nonempty field of an Event, as core/v1 and events.k8s.io name the same field
-    differently.
-    """
-    return next((event[field] for field in fields if event.get(field)), None)
-
-
 def _first_seen(event: Object, now: float) -> str:
-    first = _first_of(event, "firstTimestamp", "deprecatedFirstTimestamp", "eventTime")
-    return _age(first, now)
+    return _age(event.get("firstTimestamp") or event.get("eventTime"), now)
 
 
 def _last_seen(event: Object, now: float) -> str:
-    last = (event.get("series") or {}).get("lastObservedTime")
-    last = last or _first_of(event, "lastTimestamp", "deprecatedLastTimestamp")
+    last = (event.get("series") or {}).get("lastObservedTime") or event.get("lastTimestamp")
     return _age(last, now) if last else _first_seen(event, now)
 
 
-def _event_object(event: Object) -> Object:
-    return _first_of(event, "involvedObject", "regarding") or {}
-
-
 def _event_source(event: Object) -> str:
-    source = _first_of(event, "source", "deprecatedSource") or {}
-    component = source.get("component") or event.get("reportingController")
+    source = event.get("source") or {}
+    component = source.get("component") or event.get("reportingComponent")
     return ", ".join(filter(None, (component, source.get("host"))))
+
+
+def _event_object(event: Object) -> str:
+    return _format_reference(event.get("involvedObject") or {}, str.lower)
 
 
 def _event_count(event: Object) -> int:
     series = (event.get("series") or {}).get("count")
-    return int(series or _first_of(event, "count", "deprecatedCount") or 1)
+    return int(series or event.get("count") or 1)
 
 
 def _format_modes(modes: Iterable[str] | None) -> str:
@@ -475,10 +467,12 @@ _COLUMNS: Mapping[str, tuple[Column, ...]] = {
         Column("Last Seen", _last_seen),
         Column("Type", _field("type")),
         Column("Reason", _field("reason")),
-        Column("Object", lambda obj, _: _format_reference(_event_object(obj), str.lower)),
-        Column("Subobject", lambda obj, _: _event_object(obj).get("fieldPath", ""), wide=True),
+        Column(
+            "Object", _ignore_clock(_event_object)
+        ),
+        Column("Subobject", _field("involvedObject.fieldPath"), wide=True),
         Column("Source", _ignore_clock(_event_source), wide=True),
-        Column("Message", lambda obj, _: (_first_of(obj, "message", "note") or "").strip()),
+        Column("Message", lambda obj, _: (obj.get("message") or "").strip()),
         Column("First Seen", _first_seen, wide=True),
         Column("Count", _ignore_clock(_event_count), "integer", wide=True),
         Column("Name", _field("metadata.name"), wide=True),

@@ -64,8 +64,7 @@ class Form:
             kind = f"{_PARTIAL['kind']}List"
             return {**_PARTIAL, "kind": kind, "metadata": list_metadata, "items": items}
         if self.table is not None:
-            shown = [to_requested_form(resource, obj) for obj in objects]
-            return as_table(resource, shown, list_metadata, now=now, include=self.table)
+            return as_table(resource, objects, list_metadata, now=now, include=self.table)
         items = [
             {k: v for k, v in to_requested_form(resource, obj).items() if k not in _TYPE_FIELDS}
             for obj in objects
