@@ -1,16 +1,17 @@
 """JSON patch (RFC 6902), merge patch (RFC 7386) and strategic merge patch.
 
 A patch never changes the object that it is applied to; unchanged parts are shared. Source of
-strategic merge patch: k8s.io/apimachinery/pkg/util/strategicpatch, with the lists of `list_types`;
-`$setElementOrder` is ignored: new items come last.
+strategic merge patch: k8s.io/apimachinery/pkg/util/strategicpatch; `$setElementOrder` is ignored:
+new items come last.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
+import attrs
+
 from kubedsm_lab.emulator.api.errors import ApiError, bad_request, unsupported_media_type
-from kubedsm_lab.emulator.api.list_types import Fields, ListType, fields_of
 from kubedsm_lab.emulator.api.resources import Object, Resource
 from kubedsm_lab.emulator.api.values import check_depth
 
@@ -188,6 +189,64 @@ def _are_same(left: Any, right: Any) -> bool:
     if isinstance(left, list) and isinstance(right, list):
         return len(left) == len(right) and all(map(_are_same, left, right))
     return bool(left == right)
+
+
+# Strategic merge patch: rules of lists, from the patchStrategy and patchMergeKey tags of k8s.io/api.
+# A patch replaces any other list, such as tolerations and taints.
+
+#: rules by field name; a field without rule merges as in a JSON merge patch
+Fields = Mapping[str, "Fields | ListType"]
+
+
+@attrs.frozen
+class ListType:
+    """Strategic-merge rule of a list, whose items are identified by a key field, such as `name`;
+    without key the list is merged as a set of plain values.
+    """
+
+    key: str = ""
+    item: Fields = attrs.field(factory=dict)
+
+
+_SET, _BY_NAME = ListType(), ListType("name")
+_METADATA: Fields = {"finalizers": _SET, "ownerReferences": ListType("uid")}
+_CONTAINERS = ListType(
+    "name",
+    {
+        "env": _BY_NAME,
+        "ports": ListType("containerPort"),
+        "volumeMounts": ListType("mountPath"),
+        "volumeDevices": ListType("devicePath"),
+    },
+)
+_POD_SPEC: Fields = {
+    **dict.fromkeys(("containers", "initContainers", "ephemeralContainers"), _CONTAINERS),
+    **dict.fromkeys(("volumes", "imagePullSecrets", "schedulingGates", "resourceClaims"), _BY_NAME),
+    "hostAliases": ListType("ip"),
+    "topologySpreadConstraints": ListType("topologyKey"),
+}
+_STATUS: Fields = {"conditions": ListType("type")}
+_WORKLOAD: Fields = {"spec": {"template": {"metadata": _METADATA, "spec": _POD_SPEC}}}
+#: merge rules by kind, in addition to those of metadata and conditions
+_OF_KIND: Mapping[str, Fields] = {
+    "Pod": {
+        "spec": _POD_SPEC,
+        "status": {**_STATUS, "podIPs": ListType("ip"), "hostIPs": ListType("ip")},
+    },
+    **dict.fromkeys(("Deployment", "ReplicaSet", "StatefulSet", "Job"), _WORKLOAD),
+    "Node": {
+        "spec": {"podCIDRs": _SET},
+        "status": {**_STATUS, "addresses": ListType("type")},
+    },
+    "Service": {"spec": {"ports": ListType("port")}},
+    "ServiceAccount": {"secrets": _BY_NAME},
+    "CSINode": {"spec": {"drivers": _BY_NAME}},
+}
+
+
+def fields_of(resource: Resource) -> Fields:
+    """Return the strategic-merge rules for the fields of the resource's kind."""
+    return {"metadata": _METADATA, "status": _STATUS, **_OF_KIND.get(resource.kind, {})}
 
 
 _DIRECTIVE = "$patch"

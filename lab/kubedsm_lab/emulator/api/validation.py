@@ -1,14 +1,14 @@
 """Validation of objects by kind, after defaulting: metadata, specs, and immutable fields.
 
-Source: k8s.io/kubernetes/pkg/apis/*/validation. Pod specs are validated as far as fields matter to
-scheduling or are required.
+Sources: k8s.io/kubernetes/pkg/apis/*/validation, and objectmeta.go of
+k8s.io/apimachinery/pkg/api/validation. Pod specs are validated as far as fields matter to scheduling
+or are required.
 """
 
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from kubedsm_lab.emulator.api import limits
 from kubedsm_lab.emulator.api.defaulting import (
     PREEMPTION_POLICIES,
     RBAC_GROUP,
@@ -21,14 +21,7 @@ from kubedsm_lab.emulator.api.errors import (
     may_not,
     not_supported,
     required,
-)
-from kubedsm_lab.emulator.api.limits import (
-    IMMUTABLE,
-    LABEL,
-    LONGEST_LABEL,
-    LONGEST_SUBDOMAIN,
-    SUBDOMAIN,
-    is_qualified_name,
+    too_long,
 )
 from kubedsm_lab.emulator.api.resources import Object, Resource
 from kubedsm_lab.emulator.api.selectors import LabelSelector, SelectorError, label_selector_of
@@ -36,10 +29,30 @@ from kubedsm_lab.emulator.api.values import thousandths
 
 Errors = Iterator[FieldError]
 
+_LABEL = "[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_SUBDOMAIN = rf"{_LABEL}(\.{_LABEL})*"
+_LONGEST_SUBDOMAIN, _LONGEST_LABEL = 253, 63
+_IMMUTABLE = "field is immutable"
+_QUALIFIED_NAME = re.compile(
+    rf"(?:{_SUBDOMAIN}/)?[A-Za-z0-9](?:[-A-Za-z0-9_.]{{0,61}}[A-Za-z0-9])?", re.ASCII
+)
+_LONGEST_KEY = _LONGEST_SUBDOMAIN + len("/") + _LONGEST_LABEL
+#: bytes of all annotations together, and of the data of a ConfigMap
+_LARGEST_NOTES, _LARGEST_DATA = 256 << 10, 1 << 20
+_STANDARD_FINALIZERS = frozenset({"kubernetes", "orphan", "foregroundDeletion"})
+_DATA_KEY = re.compile(r"[-._a-zA-Z0-9]{1,253}", re.ASCII)
+_BAD_DATA_KEY = (
+    "a valid config key must consist of alphanumeric characters, '-', '_' or '.' (e.g. "
+    "'key.name',  or 'KEY_NAME',  or 'key-name', regex used for validation is '[-._a-zA-Z0-9]+')"
+)
+#: longest texts of an Event of events.k8s.io/v1, by field
+_EVENT_TEXTS = {"message": 1024, "reason": 128, "action": 128, "reportingInstance": 128}
+_SHORTEST_SERIES = 2
+
 _RFC1123_SUBDOMAIN = (
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or "
     "'.', and must start and end with an alphanumeric character (e.g. 'example.com', regex used "
-    rf"for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.{LABEL})*')"
+    rf"for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.{_LABEL})*')"
 )
 _RFC1035_LABEL = (
     "a DNS-1035 label must consist of lower case alphanumeric characters or '-', start with an "
@@ -101,11 +114,11 @@ def validate_change(
     if obj["metadata"] is not previous["metadata"]:
         errors += _label_errors(obj["metadata"])
         errors += _finalizer_errors(obj["metadata"], previous["metadata"])
-        errors += limits.metadata_errors(obj["metadata"])
+        errors += _size_errors(obj["metadata"])
     spec, before = obj.get("spec"), previous.get("spec")
     if spec is not before or "spec" not in obj or resource.kind == "Node":
         if resource.kind == "Event" and resource.group:
-            errors += limits.newer_event_change(obj, previous)
+            errors += _newer_event_change(obj, previous)
         elif resource.kind in _CHANGES and subresource != "resize":
             errors += _CHANGES[resource.kind](obj, previous)
         errors += _errors(resource, obj)
@@ -119,7 +132,7 @@ def _raise(resource: Resource, obj: Object, errors: list[FieldError]) -> None:
 
 def _errors(resource: Resource, obj: Object) -> Errors:
     if resource.kind == "Event" and resource.group:
-        return limits.newer_event_errors(obj)
+        return _newer_event_errors(obj)
     return _CHECKS[resource.kind](obj) if resource.kind in _CHECKS else iter(())
 
 
@@ -134,7 +147,7 @@ def _metadata_errors(resource: Resource, obj: Object) -> Errors:
     elif why := _name_error(resource, name):
         yield invalid_value("metadata.name", name, why)
     yield from _label_errors(metadata)
-    yield from limits.metadata_errors(metadata)
+    yield from _size_errors(metadata)
 
 
 def _name_error(resource: Resource, name: str) -> str:
@@ -144,23 +157,23 @@ def _name_error(resource: Resource, name: str) -> str:
         return "" if _is_label(name) else _RFC1123_LABEL
     if resource.group == RBAC_GROUP:
         return next((f"may not contain '{part}'" for part in "/%" if part in name), "")
-    if len(name) > LONGEST_SUBDOMAIN:
-        return f"must be no more than {LONGEST_SUBDOMAIN} characters"
-    return "" if re.fullmatch(SUBDOMAIN, name) else _RFC1123_SUBDOMAIN
+    if len(name) > _LONGEST_SUBDOMAIN:
+        return f"must be no more than {_LONGEST_SUBDOMAIN} characters"
+    return "" if re.fullmatch(_SUBDOMAIN, name) else _RFC1123_SUBDOMAIN
 
 
 def _is_label(name: str) -> bool:
-    return len(name) <= LONGEST_LABEL and re.fullmatch(LABEL, name) is not None
+    return len(name) <= _LONGEST_LABEL and re.fullmatch(_LABEL, name) is not None
 
 
 def _label_errors(metadata: Object, path: str = "metadata") -> Errors:
     for key, value in (metadata.get("labels") or {}).items():
-        if not is_qualified_name(key):
+        if not _is_qualified_name(key):
             yield invalid_value(f"{path}.labels", key, _BAD_LABEL_KEY)
         if not _LABEL_VALUE.fullmatch(value):
             yield invalid_value(f"{path}.labels", value, _BAD_LABEL_VALUE)
     for key in metadata.get("annotations") or {}:
-        if not is_qualified_name(key.lower()):
+        if not _is_qualified_name(key.lower()):
             yield invalid_value(f"{path}.annotations", key, _BAD_LABEL_KEY)
 
 
@@ -175,6 +188,29 @@ def _finalizer_errors(metadata: Object, previous: Object) -> Errors:
             "no new finalizers can be added if the object is being deleted, "
             f"found new finalizers []string{{{found}}}",
         )
+
+
+def _is_qualified_name(key: str) -> bool:
+    return len(key) <= _LONGEST_KEY and _QUALIFIED_NAME.fullmatch(key) is not None
+
+
+def _size_errors(metadata: Object) -> Errors:
+    """Yield errors of the size of annotations, the names of finalizers, and owner references."""
+    annotations = metadata.get("annotations") or {}
+    if sum(len(text.encode()) for each in annotations.items() for text in each) > _LARGEST_NOTES:
+        yield too_long("metadata.annotations", _LARGEST_NOTES)
+    for index, name in enumerate(metadata.get("finalizers") or ()):
+        if name not in _STANDARD_FINALIZERS and not ("/" in name and _is_qualified_name(name)):
+            why = "name is neither a standard finalizer name nor is it fully qualified"
+            yield invalid_value(f"metadata.finalizers[{index}]", name, why)
+    owners = metadata.get("ownerReferences") or ()
+    controllers = [f"{each['kind']}/{each['name']}" for each in owners if each.get("controller")]
+    if len(controllers) > 1:
+        why = (
+            "Only one reference can have Controller set to true. "
+            f'Found "true" in references for {controllers[0]} and {controllers[1]}'
+        )
+        yield invalid_value("metadata.ownerReferences", owners, why)
 
 
 # Validation of pods.
@@ -221,8 +257,7 @@ def pod_spec_errors(spec: Object, path: str) -> Errors:
 def pod_change_errors(spec: Object, before: Object) -> Errors:
     """Yield errors for pod changes other than images, deadline, gates and added tolerations."""
     if _immutable_part(spec, before) != _immutable_part(before, before):
-        changed = _differences(spec, before)
-        yield FieldError("FieldValueForbidden", "spec", f"Forbidden: {_CHANGE}\n{changed}")
+        yield may_not("spec", _CHANGE)
         return
     gates = _items(before, "schedulingGates")
     added = [gate for gate in _items(spec, "schedulingGates") if gate not in gates]
@@ -250,16 +285,6 @@ def _immutable_part(spec: Object, before: Object) -> Object:
             for container in _items(spec, field)
         ]
     return fixed
-
-
-def _differences(spec: Object, before: Object) -> str:
-    """Return a text diff of two pod specs: old and new line of each changed immutable field."""
-    fixed, was = _immutable_part(spec, before), _immutable_part(before, before)
-    lines = []
-    for key in sorted(fixed.keys() | was.keys()):
-        if fixed.get(key) != was.get(key):
-            lines += [f"- {key}: {was.get(key)}", f"+ {key}: {fixed.get(key)}"]
-    return "\n".join(lines)
 
 
 def _container_errors(container: Object, path: str) -> Errors:
@@ -439,13 +464,70 @@ def _binding_errors(binding: Object) -> Errors:
         yield from errors[:1]
 
 
+def _event_errors(event: Object) -> Errors:
+    namespace = event["metadata"].get("namespace", "")
+    about = (event.get("involvedObject") or {}).get("namespace") or ""
+    if about != namespace and not (not about and namespace in ("default", "kube-system")):
+        yield invalid_value("involvedObject.namespace", about, "does not match event.namespace")
+    if event.get("eventTime") is None:
+        return
+    # an event of the newer form
+    for field in ("reportingController", "reportingInstance", "action", "reason"):
+        if not event.get(field.replace("Controller", "Component")):
+            yield required(field)
+    if event.get("type") not in ("Normal", "Warning"):
+        yield invalid_value("type", event.get("type") or "", "has invalid value")
+
+
+def _newer_event_errors(event: Object) -> Errors:
+    """Yield errors of an Event of events.k8s.io/v1, by the names of core/v1 as kube-apiserver."""
+    if event.get("eventTime") is None:
+        yield required("eventTime")
+    about = (event.get("involvedObject") or {}).get("namespace") or ""
+    # The older form, in which the namespaces agree, is checked for both.
+    yield from _event_errors(
+        {**event, "involvedObject": {"namespace": about and event["metadata"]["namespace"]}}
+    )
+    for field, most in _EVENT_TEXTS.items():
+        if len(event.get(field) or "") > most:
+            yield invalid_value(field, "", f"can have at most {most} characters")
+    series = event.get("series")
+    if series and (series.get("count") or 0) < _SHORTEST_SERIES:
+        yield invalid_value("series.count", "", f"should be at least {_SHORTEST_SERIES}")
+
+
+def _newer_event_change(event: Object, before: Object) -> Errors:
+    for field in sorted(event.keys() | before.keys()):
+        if field not in ("metadata", "series") and event.get(field) != before.get(field):
+            yield invalid_value(field, event.get(field), _IMMUTABLE)
+
+
+def _config_map_errors(config_map: Object) -> Errors:
+    size = 0
+    for field in ("data", "binaryData"):
+        for key, value in (config_map.get(field) or {}).items():
+            size += len(value.encode())
+            if not _DATA_KEY.fullmatch(key):
+                yield invalid_value(f"{field}[{key}]", key, _BAD_DATA_KEY)
+    if size > _LARGEST_DATA:
+        yield too_long("[]", _LARGEST_DATA)
+
+
+def _config_map_change(config_map: Object, before: Object) -> Errors:
+    if not before.get("immutable"):
+        return
+    for field in ("immutable", "data", "binaryData"):
+        if config_map.get(field) != before.get(field):
+            yield may_not(field, "field is immutable when `immutable` is set")
+
+
 # Validation of updates: immutable fields.
 
 
 def _selector_change(workload: Object, before: Object) -> Errors:
     selector = workload["spec"].get("selector")
     if selector != (before.get("spec") or {}).get("selector"):
-        yield invalid_value("spec.selector", selector, IMMUTABLE)
+        yield invalid_value("spec.selector", selector, _IMMUTABLE)
 
 
 def _stateful_set_change(stateful_set: Object, before: Object) -> Errors:
@@ -457,7 +539,7 @@ def _stateful_set_change(stateful_set: Object, before: Object) -> Errors:
 
 _CHECKS: Mapping[str, Callable[[Object], Errors]] = {
     "Pod": lambda pod: pod_spec_errors(pod["spec"], "spec"),
-    "ConfigMap": limits.config_map_errors,
+    "ConfigMap": _config_map_errors,
     "Deployment": _workload_errors,
     "ReplicaSet": _workload_errors,
     "StatefulSet": _workload_errors,
@@ -469,14 +551,14 @@ _CHECKS: Mapping[str, Callable[[Object], Errors]] = {
     "ResourceQuota": lambda quota: _amount_errors(quota["spec"].get("hard"), "spec.hard"),
     "Node": _node_errors,
     "Lease": _lease_errors,
-    "Event": limits.event_errors,
+    "Event": _event_errors,
     "RoleBinding": _binding_errors,
     "ClusterRoleBinding": _binding_errors,
     "PriorityClass": lambda each: check_choice(each, "", "preemptionPolicy", PREEMPTION_POLICIES),
 }
 _CHANGES: Mapping[str, Callable[[Object, Object], Errors]] = {
     "Pod": lambda pod, before: pod_change_errors(pod["spec"], before["spec"]),
-    "ConfigMap": limits.config_map_change,
+    "ConfigMap": _config_map_change,
     "Deployment": _selector_change,
     "ReplicaSet": _selector_change,
     "StatefulSet": _stateful_set_change,

@@ -467,9 +467,7 @@ _COLUMNS: Mapping[str, tuple[Column, ...]] = {
         Column("Last Seen", _last_seen),
         Column("Type", _field("type")),
         Column("Reason", _field("reason")),
-        Column(
-            "Object", _ignore_clock(_event_object)
-        ),
+        Column("Object", _ignore_clock(_event_object)),
         Column("Subobject", _field("involvedObject.fieldPath"), wide=True),
         Column("Source", _ignore_clock(_event_source), wide=True),
         Column("Message", lambda obj, _: (obj.get("message") or "").strip()),
