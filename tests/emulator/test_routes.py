@@ -1,11 +1,17 @@
-"""Requests and their answers, without a socket: paths, bodies, pages, watches, who may do what."""
+"""Requests and their answers, without a socket: paths, bodies, pages, watches, Tables, OpenAPI."""
+
+import runpy
+from importlib.metadata import version
+from pathlib import Path
 
 import orjson
 import pytest
 
 from kubedsm_lab.emulator.access.access import Access
-from kubedsm_lab.emulator.api.resources import PODS
+from kubedsm_lab.emulator.api.decoding import BODIES, FIELD_TYPES, model_of
+from kubedsm_lab.emulator.api.resources import PODS, SERVED
 from kubedsm_lab.emulator.http.routes import ApiRequest, Routes
+from kubedsm_lab.emulator.http.tables import human_duration, pod_status
 from support.api_cases import JSON, PODS_PATH, asked, pod
 
 TOKEN = "right"  # noqa: S105 - nobody's
@@ -146,3 +152,85 @@ async def test_informers_of_metadata_get_nothing_else(routes):
     stream = routes.handle(ApiRequest("GET", PODS_PATH, query, accept=accept.format("")))
     added, bookmark = [orjson.loads(await anext(stream))["object"] for _ in range(2)]
     assert (added, bookmark["kind"]) == (one, "PartialObjectMetadata")
+
+
+ROOT = Path(__file__).parents[2]
+#: whose models the fields were taken from
+TAKEN_FROM = "36.1.0"
+
+
+@pytest.fixture
+def documents(routes):
+    index = asked(routes, "GET", "/openapi/v3")[1]["paths"]
+    return {
+        prefix: asked(routes, "GET", entry["serverRelativeURL"])[1]
+        for prefix, entry in index.items()
+    }
+
+
+def test_every_served_kind_is_found(documents):
+    kinds = {
+        (kind["group"], kind["version"], kind["kind"])
+        for document in documents.values()
+        for operations in document["paths"].values()
+        for operation in operations.values()
+        for kind in [operation["x-kubernetes-group-version-kind"]]
+    }
+    assert kinds == {(r.group, r.version, r.kind) for r in SERVED}
+
+
+@pytest.mark.skipif(version("kubernetes_asyncio") != TAKEN_FROM, reason="of another Kubernetes")
+def test_the_fields_are_those_of_the_library():
+    fields_of = runpy.run_path(str(ROOT / "docs" / "generate.py"))["list_fields"]
+    known = orjson.loads(FIELD_TYPES.read_bytes())
+    assert known == fields_of([model_of(r) for r in (*SERVED, *BODIES)]), (
+        "run `python docs/generate.py`"
+    )
+
+
+@pytest.mark.parametrize(
+    ("seconds", "text"),
+    [
+        (-5, "<invalid>"),
+        (0, "0s"),
+        (270, "4m30s"),
+        (600, "10m"),
+        (3 * 3600, "3h"),
+        (5 * 3600 + 120, "5h2m"),
+        (48 * 3600, "2d"),
+        (800 * 86400, "2y70d"),
+        (3000 * 86400, "8y"),
+    ],
+)
+def test_durations_are_as_short_as_kubectl_has_them(seconds, text):
+    assert human_duration(seconds) == text
+
+
+def pod_in(phase="Running", *, deleting=False, state=None, **status):
+    containers = [{"name": "c", "state": state}] if state else []
+    return {
+        "metadata": {"deletionTimestamp": "soon"} if deleting else {},
+        "status": {"phase": phase, "containerStatuses": containers, **status},
+    }
+
+
+@pytest.mark.parametrize(
+    ("word", "obj"),
+    [
+        ("Pending", pod_in("Pending")),
+        ("Running", pod_in(state={"running": {}})),
+        ("Terminating", pod_in(state={"running": {}}, deleting=True)),
+        ("Succeeded", pod_in("Succeeded", deleting=True)),
+        ("Unknown", pod_in(deleting=True, reason="NodeLost")),
+        ("OutOfcpu", pod_in("Failed", reason="OutOfcpu")),
+        (
+            "SchedulingGated",
+            pod_in("Pending", conditions=[{"type": "PodScheduled", "reason": "SchedulingGated"}]),
+        ),
+        ("ContainerCreating", pod_in(state={"waiting": {"reason": "ContainerCreating"}})),
+        ("Error", pod_in(state={"terminated": {"reason": "Error"}})),
+        ("ExitCode:3", pod_in(state={"terminated": {"exitCode": 3}})),
+    ],
+)
+def test_a_pod_status_is_worked_out(word, obj):
+    assert pod_status(obj) == word

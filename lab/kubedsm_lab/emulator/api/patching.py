@@ -191,7 +191,7 @@ def _are_same(left: Any, right: Any) -> bool:
     return bool(left == right)
 
 
-# Strategic merge patch: rules of lists, from the patchStrategy and patchMergeKey tags of k8s.io/api.
+# Strategic merge patch: rules of lists, after patchStrategy and patchMergeKey of k8s.io/api.
 # A patch replaces any other list, such as tolerations and taints.
 
 #: rules by field name; a field without rule merges as in a JSON merge patch

@@ -1,8 +1,8 @@
 """Validation of objects by kind, after defaulting: metadata, specs, and immutable fields.
 
 Sources: k8s.io/kubernetes/pkg/apis/*/validation, and objectmeta.go of
-k8s.io/apimachinery/pkg/api/validation. Pod specs are validated as far as fields matter to scheduling
-or are required.
+k8s.io/apimachinery/pkg/api/validation. Pod specs are validated as far as fields matter to
+scheduling or are required.
 """
 
 import re

@@ -78,20 +78,11 @@ def as_table(
         "rows": [
             {
                 "cells": [column.cell(obj, now) for column in columns],
-                **_mark_completed(resource, obj),
                 **_select_included(resource, obj, include),
             }
             for obj in objects
         ],
     }
-
-
-def _mark_completed(resource: Resource, obj: Object) -> Object:
-    """Mark the rows of completed pods, which kubectl may hide."""
-    phase = obj.get("status", {}).get("phase") if resource.kind == "Pod" else None
-    if phase not in ("Succeeded", "Failed"):
-        return {}
-    return {"conditions": [{"type": "Completed", "status": "True", "reason": phase}]}
 
 
 def _select_included(resource: Resource, obj: Object, include: Include) -> Object:
