@@ -1,18 +1,29 @@
 """Requests and their answers, without a socket: paths, bodies, pages, watches, Tables, OpenAPI."""
 
+import contextlib
+import copy
+import json
+import random
 import runpy
 from importlib.metadata import version
 from pathlib import Path
 
 import orjson
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from kubedsm_lab.emulator.access.access import Access
+from kubedsm_lab.emulator.api.api_server import ApiServer
 from kubedsm_lab.emulator.api.decoding import BODIES, FIELD_TYPES, model_of
 from kubedsm_lab.emulator.api.resources import PODS, SERVED
+from kubedsm_lab.emulator.http.protobuf import ProtobufError, decode
 from kubedsm_lab.emulator.http.routes import ApiRequest, Routes
 from kubedsm_lab.emulator.http.tables import human_duration, pod_status
-from support.api_cases import JSON, PODS_PATH, asked, pod
+from support.any_damage import JUNK, places, put
+from support.api_cases import JSON, PODS_PATH, asked, budget, deployment, pod
+from support.drawing import examples
+from support.fixed_clock import FixedClock
 
 TOKEN = "right"  # noqa: S105 - nobody's
 TABLE = "application/json;as=Table;v=v1;g=meta.k8s.io,application/json"
@@ -234,3 +245,146 @@ def pod_in(phase="Running", *, deleting=False, state=None, **status):
 )
 def test_a_pod_status_is_worked_out(word, obj):
     assert pod_status(obj) == word
+
+
+_NAMESPACED = "namespaces/default"
+CASES = {
+    f"/api/v1/{_NAMESPACED}/pods": pod(
+        "x",
+        tolerations=[{"key": "a", "operator": "Exists"}],
+        volumes=[{"name": "v", "emptyDir": {}}],
+        topologySpreadConstraints=[
+            {"maxSkew": 1, "topologyKey": "z", "whenUnsatisfiable": "DoNotSchedule"}
+        ],
+        nodeSelector={"tier": "edge"},
+    ),
+    f"/apis/apps/v1/{_NAMESPACED}/deployments": {
+        **deployment(replicas=2, strategy={"rollingUpdate": {"maxSurge": 1}}),
+        "metadata": {"name": "x"},
+    },
+    f"/apis/apps/v1/{_NAMESPACED}/statefulsets": {
+        **deployment(updateStrategy={"rollingUpdate": {"partition": 0}}, serviceName="x"),
+        "metadata": {"name": "x", "labels": {"a": "b"}, "annotations": {"c": "d"}},
+    },
+    f"/apis/policy/v1/{_NAMESPACED}/poddisruptionbudgets": budget("x", currentHealthy=1),
+    f"/api/v1/{_NAMESPACED}/services": {
+        "metadata": {"name": "x"},
+        "spec": {"type": "NodePort", "ports": [{"port": 80, "nodePort": 30_001}]},
+    },
+    f"/apis/autoscaling/v2/{_NAMESPACED}/horizontalpodautoscalers": {
+        "metadata": {"name": "x"},
+        "spec": {
+            "scaleTargetRef": {"kind": "Deployment", "name": "web"},
+            "maxReplicas": 3,
+            "behavior": {"scaleDown": {"stabilizationWindowSeconds": 5}},
+        },
+    },
+    f"/api/v1/{_NAMESPACED}/events": {
+        "metadata": {"name": "x"},
+        "involvedObject": {"namespace": "default", "name": "a"},
+        "source": {"component": "c"},
+    },
+    f"/api/v1/{_NAMESPACED}/resourcequotas": {
+        "metadata": {"name": "x"},
+        "spec": {"hard": {"pods": "9", "requests.cpu": "9"}},
+    },
+    f"/apis/coordination.k8s.io/v1/{_NAMESPACED}/leases": {
+        "metadata": {"name": "x"},
+        "spec": {"leaseDurationSeconds": 15},
+    },
+    "/api/v1/nodes": {
+        "metadata": {"name": "x"},
+        "spec": {"taints": [{"key": "a", "effect": "NoSchedule"}]},
+        "status": {"capacity": {"cpu": "4"}, "nodeInfo": {"osImage": "o"}},
+    },
+    "/api/v1/namespaces": {"metadata": {"name": "x"}, "spec": {"finalizers": ["kubernetes"]}},
+}
+
+
+def damaged(document, damages):
+    document_copy = copy.deepcopy(document)
+    for number, junk in damages:
+        found = list(places(document_copy))
+        put(document_copy, found[number % len(found)], junk)
+    return json.dumps(document_copy).encode()
+
+
+DAMAGES = st.lists(st.tuples(st.integers(0, 1000), st.sampled_from(JUNK)), min_size=1, max_size=2)
+REFUSALS = (400, 403, 409, 422)
+
+
+def still_readable(routes, path):
+    return {asked(routes, "GET", path, accept=accept)[0] for accept in ("", TABLE)} == {200}
+
+
+@pytest.mark.parametrize("path", CASES)
+@examples(30)
+@given(DAMAGES)
+def test_any_field_of_a_new_object_may_hold_anything(path, damages):
+    routes = Routes(ApiServer(FixedClock(), random.Random(0)))
+    body = damaged(CASES[path], damages)
+    assert asked(routes, "POST", path, body)[0] in (201, *REFUSALS)
+    assert still_readable(routes, path)
+
+
+#: kubectl create namespace shop
+NAMESPACE = (
+    b"k8s\x00\n\x0f\n\x02v1\x12\tNamespace\x12\x1c\n\x14\n\x04shop\x12\x00\x1a\x00"
+    b'"\x00*\x002\x008\x00B\x00\x12\x00\x1a\x02\n\x00\x1a\x00"\x00'
+)
+#: kubectl create deployment d --image=x --replicas=2 --port=80
+DEPLOYMENT = (
+    b"k8s\x00\n\x15\n\x07apps/v1\x12\nDeployment\x12\xa7\x01\n\x1b\n\x01d\x12\x00\x1a\x00"
+    b'"\x00*\x002\x008\x00B\x00Z\x08\n\x03app\x12\x01d\x12z\x08\x02\x12\n\n\x08\n\x03app\x12\x01d'
+    b'\x1ab\n\x1a\n\x00\x12\x00\x1a\x00"\x00*\x002\x008\x00B\x00Z\x08\n\x03app\x12\x01d\x12D\x12&'
+    b'\n\x01x\x12\x01x*\x002\n\n\x00\x10\x00\x18P"\x00*\x00B\x00j\x00r\x00\x80\x01\x00\x88\x01\x00'
+    b"\x90\x01\x00\xa2\x01\x00\x1a\x002\x00B\x00J\x00R\x00X\x00`\x00h\x00\x82\x01\x00\x8a\x01\x00"
+    b'\x9a\x01\x00\xc2\x01\x00"\x02\n\x00(\x008\x00\x1a\x0c\x08\x00\x10\x00\x18\x00 \x00(\x008\x00'
+    b'\x1a\x00"\x00'
+)
+
+
+def test_a_deployment():
+    read = decode(DEPLOYMENT)
+    assert (read["kind"], read["apiVersion"]) == ("Deployment", "apps/v1")
+    assert read["spec"] == {
+        "replicas": 2,
+        "selector": {"matchLabels": {"app": "d"}},
+        "template": {
+            "metadata": {"labels": {"app": "d"}},
+            "spec": {
+                "containers": [
+                    {
+                        "name": "x",
+                        "image": "x",
+                        "ports": [{"hostPort": 0, "containerPort": 80}],
+                        "resources": {},
+                    }
+                ]
+            },
+        },
+    }
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"{}",
+        b"k8s\x00",
+        NAMESPACE.replace(b"Namespace", b"Nonsense!"),
+        NAMESPACE[:-1],
+        b"k8s\x00\x0b",
+        b"k8s\x00\x08\x01",
+        b"k8s\x00" + b"\xff" * 20,
+    ],
+)
+def test_what_cannot_be_read(body):
+    with pytest.raises(ProtobufError):
+        decode(body)
+
+
+@given(st.integers(4, len(DEPLOYMENT) - 1), st.binary(min_size=1, max_size=3))
+def test_damage_is_noticed_or_harmless(at, damage):
+    with contextlib.suppress(ProtobufError):
+        decode(DEPLOYMENT[:at] + damage + DEPLOYMENT[at + len(damage) :])
