@@ -109,9 +109,7 @@ class ResourceQuotaController(Controller):
         hard = quota["spec"].get("hard") or {}
         contents = {resource: self.cache.in_namespace(resource, key[0]) for resource in _NAMESPACED}
         used = {
-            name: format_quantity(
-                name, sum(usage(r, objects, name) for r, objects in contents.items())
-            )
+            name: format_quantity(sum(usage(r, objects, name) for r, objects in contents.items()))
             for name in sorted(hard)
         }
         self.write_status(RESOURCE_QUOTAS, quota, {"hard": hard, "used": used})

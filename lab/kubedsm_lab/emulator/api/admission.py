@@ -223,6 +223,7 @@ def _check_quotas(store: Store, resource: Resource, obj: Object) -> None:
     for quota in store.list(RESOURCE_QUOTAS, metadata["namespace"]):
         hard = (quota.get("spec") or {}).get("hard") or {}
         name = quota["metadata"]["name"]
+        _check_specified(resource, obj, name, hard)
         #: requested, used and limit by constraint
         exceeded: dict[str, tuple[int, int, int]] = {}
         for constraint in sorted(hard):
@@ -236,7 +237,7 @@ def _check_quotas(store: Store, resource: Resource, obj: Object) -> None:
         if exceeded:
             parts = (
                 f"{what}: "
-                + ",".join(f"{key}={format_quantity(key, n[at])}" for key, n in exceeded.items())
+                + ",".join(f"{key}={format_quantity(n[at])}" for key, n in exceeded.items())
                 for at, what in enumerate(("requested", "used", "limited"))
             )
             why = f"exceeded quota: {name}, {', '.join(parts)}"
@@ -268,3 +269,19 @@ def usage(resource: Resource, objects: Iterable[Object], constraint: str) -> int
         )
         for pod in live
     )
+
+
+def _check_specified(resource: Resource, obj: Object, quota: str, hard: Object) -> None:
+    """Raise ApiError (403) for a pod without a request or limit that a quota requires."""
+    if resource.qualified != PODS.qualified:
+        return
+    missing: dict[str, list[str]] = {}
+    for constraint in sorted(set(hard) & set(_COMPUTE)):
+        kind, name = _COMPUTE[constraint]
+        for container in obj["spec"]["containers"]:
+            if name not in (container["resources"].get(kind) or {}):
+                missing.setdefault(constraint, []).append(container["name"])
+    if missing:
+        listed = "; ".join(f"{key} for: {','.join(names)}" for key, names in missing.items())
+        why = f"failed quota: {quota}: must specify {listed}"
+        raise forbidden(resource, obj["metadata"]["name"], why)

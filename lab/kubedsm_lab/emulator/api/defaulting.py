@@ -54,8 +54,6 @@ _NODE_INFO = dict.fromkeys(
     ),
     "",
 )  # fmt: skip
-_PROBES = ("livenessProbe", "readinessProbe", "startupProbe")
-_PROBE = {"timeoutSeconds": 1, "periodSeconds": 10, "successThreshold": 1, "failureThreshold": 3}
 #: file mode 0644
 _FILE_MODE = 420
 _TOKEN_PATH = "/var/run/secrets/kubernetes.io/serviceaccount"  # noqa: S105 - a mount path
@@ -191,13 +189,6 @@ def _autoscaler(spec: Object) -> Object:
 
 def _service(spec: Object) -> Object:
     filled = _fill(spec, type="ClusterIP", sessionAffinity="None")
-    kind = filled["type"]
-    if kind != "ExternalName":
-        filled = _fill(filled, internalTrafficPolicy="Cluster")
-    if kind in ("NodePort", "LoadBalancer"):
-        filled = _fill(filled, externalTrafficPolicy="Cluster")
-    if kind == "LoadBalancer":
-        filled = _fill(filled, allocateLoadBalancerNodePorts=True)
     if spec.get("ports"):
         filled["ports"] = [
             {
@@ -237,8 +228,6 @@ def pod_template_spec(spec: Object) -> Object:
         schedulerName="default-scheduler",
     )
     filled["containers"] = [_container(c, host_network) for c in spec.get("containers") or ()]
-    if spec.get("volumes"):
-        filled["volumes"] = [_fill_volume(v) for v in spec["volumes"]]
     if spec.get("initContainers"):
         filled["initContainers"] = [_container(c, host_network) for c in spec["initContainers"]]
     if spec.get("serviceAccountName"):
@@ -301,9 +290,6 @@ def _container(container: Object, host_network: bool) -> Object:
     )
     if container.get("ports"):
         filled["ports"] = [_port(port, host_network) for port in container["ports"]]
-    for name in _PROBES:
-        if container.get(name):
-            filled[name] = _fill_probe(container[name])
     return filled
 
 
@@ -318,20 +304,6 @@ def _port(port: Object, host_network: bool) -> Object:
     if host_network and not port.get("hostPort"):
         filled["hostPort"] = port.get("containerPort")
     return filled
-
-
-def _fill_probe(probe: Object) -> Object:
-    filled = _fill(probe, **_PROBE)
-    if probe.get("httpGet"):
-        filled["httpGet"] = {"path": "/", "scheme": "HTTP", **probe["httpGet"]}
-    return filled
-
-
-def _fill_volume(volume: Object) -> Object:
-    for kind in ("configMap", "secret", "projected", "downwardAPI"):
-        if volume.get(kind):
-            return {**volume, kind: {"defaultMode": _FILE_MODE, **volume[kind]}}
-    return volume if len(volume) > 1 else {**volume, "emptyDir": {}}
 
 
 def _with_requests(container: Object) -> Object:

@@ -2,7 +2,6 @@
 
 import datetime as dt
 import operator
-from fractions import Fraction
 from functools import lru_cache
 from typing import Any
 
@@ -24,9 +23,6 @@ def seconds(timestamp: str) -> float:
     return dt.datetime.fromisoformat(timestamp.upper()).timestamp()
 
 
-_BINARY = ((2**40, "Ti"), (2**30, "Gi"), (2**20, "Mi"), (2**10, "Ki"))
-
-
 def thousandths(quantity: object) -> int:
     """Parse a Kubernetes quantity of valid syntax, such as 500m or 64Mi; return thousandths of the
     unit.
@@ -39,16 +35,9 @@ def _thousandths(quantity: str) -> int:
     return -parse_millis(quantity[1:]) if quantity.startswith("-") else parse_millis(quantity)
 
 
-def format_quantity(name: str, amount: int) -> str:
-    """Format thousandths of a resource as quotas show them: 500m, 64Mi, 4."""
-    whole = Fraction(amount, 1000)
-    if whole.denominator != 1:
-        return f"{amount}m"
-    if name.endswith("memory") and whole:
-        for unit, suffix in _BINARY:
-            if whole % unit == 0:
-                return f"{whole // unit}{suffix}"
-    return str(whole)
+def format_quantity(amount: int) -> str:
+    """Format thousandths of a resource as quotas show them: 500m, 4."""
+    return f"{amount}m" if amount % 1000 else str(amount // 1000)
 
 
 #: maximum nesting depth; the JSON encoder allows 254, and lists and Tables add levels
