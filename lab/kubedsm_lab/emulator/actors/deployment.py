@@ -1,10 +1,8 @@
 """Deployment controller: one ReplicaSet per template, and progressive rollouts between ReplicaSets.
 
-Implementation follows k8s.io/kubernetes/pkg/controller/deployment (sync.go, progress.go).
+Implementation follows k8s.io/kubernetes/pkg/controller/deployment (sync.go, progress.go), without
+pauses and progress deadlines.
 """
-
-import math
-from collections.abc import Sequence
 
 from kubedsm_lab.emulator.actors import rollout
 from kubedsm_lab.emulator.actors.cache import Key
@@ -26,10 +24,6 @@ from kubedsm_lab.emulator.api.object_state import (
 from kubedsm_lab.emulator.api.patching import MERGE_PATCH
 from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, PODS, REPLICA_SETS, Object
 from kubedsm_lab.emulator.api.store import ObjectChange
-from kubedsm_lab.emulator.api.values import seconds
-
-#: reasons of the Progressing condition during a rollout
-_UNDER_WAY = ("NewReplicaSetCreated", "FoundNewReplicaSet", "ReplicaSetUpdated")
 
 
 class DeploymentController(Controller):
@@ -83,11 +77,7 @@ class DeploymentController(Controller):
         self._report(key, count_status(self._read_family(self._read(key)), self.now()))
 
     def _report(self, key: Key, status: Object) -> None:
-        deployment = self._read(key)
-        self.write_status(DEPLOYMENTS, deployment, status)
-        left = seconds_left(deployment, status.get("conditions", []), self.now())
-        if left is not None and left >= 0:
-            self.enqueue_after(key, left + 1)
+        self.write_status(DEPLOYMENTS, self._read(key), status)
 
     # The ReplicaSets.
 
@@ -169,7 +159,8 @@ class DeploymentController(Controller):
         }
         conditions = conditions_of(deployment["status"])
         if reason == "NewReplicaSetCreated" or not find_condition(conditions, "Progressing"):
-            conditions = self._progress(deployment, "True", reason, message)
+            reported = ("Progressing", "True", self.now(), reason, message)
+            conditions = set_condition(conditions, *reported)
         if (annotations, conditions) == (
             annotations_of(deployment),
             conditions_of(deployment["status"]),
@@ -185,16 +176,6 @@ class DeploymentController(Controller):
             },
             subresource="status",
         )
-
-    def _progress(self, deployment: Object, status: str, reason: str, message: str) -> list[Object]:
-        """Return the Deployment's conditions with a new Progressing condition.
-
-        They are unchanged without a progress deadline.
-        """
-        before = conditions_of(deployment["status"])
-        if "progressDeadlineSeconds" not in deployment["spec"]:
-            return before
-        return set_condition(before, "Progressing", status, self.now(), reason, message)
 
     # Their sizes.
 
@@ -242,10 +223,6 @@ class DeploymentController(Controller):
             only = active[0] if active else family.new or next(reversed(family.old), None)
             if only is not None:
                 self._resize(deployment, only, replicas)
-        elif family.new is not None and rollout.is_saturated(deployment, family.new):
-            for old in active:
-                if old is not family.new:
-                    self._resize(deployment, old, 0)
         elif rollout.is_rolling(deployment):
             shares = [rollout.share_of(rs, replicas) for rs in active]
             sizes = rollout.proportional_sizes(shares, replicas, rollout.max_surge(deployment))
@@ -324,9 +301,7 @@ def rollout_status(family: rollout.Family, now: str) -> Object:
     """Return the Deployment's status with the Progressing and ReplicaFailure conditions."""
     status = count_status(family, now)
     conditions = status["conditions"]
-    if "progressDeadlineSeconds" not in family.deployment["spec"]:
-        conditions = without_condition(conditions, "Progressing")
-    elif not _is_resting(family.deployment, status):
+    if not _is_resting(family.deployment, status):
         conditions = _with_progress(family, status, now)
     found = (condition_of(rs, "ReplicaFailure") for rs in family.everything)
     failure = next(filter(None, found), None)
@@ -363,12 +338,6 @@ def _with_progress(family: rollout.Family, status: Object, now: str) -> list[Obj
         reported = ("Progressing", "True", started, "ReplicaSetUpdated", message)
         updated = new_condition(*reported, lastUpdateTime=now)
         return [*without_condition(conditions, "Progressing"), updated]
-    left = seconds_left(family.deployment, conditions, now)
-    if left is not None and left <= 0:
-        message = f"{subject} has timed out progressing."
-        return set_condition(
-            conditions, "Progressing", "False", now, "ProgressDeadlineExceeded", message
-        )
     return conditions
 
 
@@ -381,14 +350,3 @@ def _has_progressed(before: Object, after: Object) -> bool:
         after.get(field, 0) > before.get(field, 0)
         for field in ("updatedReplicas", "readyReplicas", "availableReplicas")
     )
-
-
-def seconds_left(deployment: Object, conditions: Sequence[Object], now: str) -> float | None:
-    """Return the seconds until the rollout exceeds its progress deadline; None without rollout."""
-    limit = deployment["spec"].get("progressDeadlineSeconds")
-    current = find_condition(conditions, "Progressing")
-    if limit is None or current is None or reason_of(current) not in _UNDER_WAY:
-        return None
-    updated = current["lastUpdateTime"]
-    left: float = limit - (seconds(now) - seconds(updated)) if updated else -math.inf
-    return left

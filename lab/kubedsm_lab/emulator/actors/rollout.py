@@ -264,15 +264,6 @@ def is_scaled(family: Family) -> bool:
     )
 
 
-def is_saturated(deployment: Object, new: Object) -> bool:
-    replicas = wanted(deployment)
-    return (
-        wanted(new) == replicas
-        and annotations_of(new).get(_DESIRED) == str(replicas)
-        and new["status"].get("availableReplicas", 0) == replicas
-    )
-
-
 def share_of(replica_set: Object, replicas: int) -> Share:
     metadata = replica_set["metadata"]
     most = _number(replica_set, _MOST)
