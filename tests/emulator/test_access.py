@@ -40,27 +40,15 @@ def rule(verbs="get list", groups="", resources="pods", **more):
     }
 
 
-@attrs.define
-class Objects:
-    """Store of one role with these rules, bound to a subject in `namespace`, or everywhere."""
-
-    rules: list
-    subject: dict = attrs.field(factory=lambda: {"kind": "User", "name": "ann"})
-    namespace: str = ""
-
-    def list(self, resource, namespace):
-        bindings = ROLE_BINDINGS if self.namespace else CLUSTER_ROLE_BINDINGS
-        if (resource, namespace) != (bindings, self.namespace):
-            return []
-        kind = "Role" if self.namespace else "ClusterRole"
-        metadata = {"name": "b", **({"namespace": namespace} if namespace else {})}
-        reference = {"kind": kind, "name": "r"}
-        return [{"metadata": metadata, "roleRef": reference, "subjects": [self.subject]}]
-
-    def get(self, resource, namespace, name):
-        role = ROLES if self.namespace else CLUSTER_ROLES
-        found = (resource, namespace, name) == (role, self.namespace, "r")
-        return {"rules": self.rules} if found else None
+def allow(api, *rules, subject, namespace):
+    """Create a role with these rules, and bind it to a subject in the namespace, or everywhere."""
+    kind, roles, bindings = "ClusterRole", CLUSTER_ROLES, CLUSTER_ROLE_BINDINGS
+    if namespace:
+        kind, roles, bindings = "Role", ROLES, ROLE_BINDINGS
+    metadata, reference = {"name": "r"}, {"kind": kind, "name": "r"}
+    api.create(roles, {"metadata": metadata, "rules": list(rules)}, namespace=namespace)
+    bound = {"metadata": metadata, "roleRef": reference, "subjects": [subject]}
+    api.create(bindings, bound, namespace=namespace)
 
 
 #: rule, what is asked, whether it is allowed
@@ -94,24 +82,26 @@ RULES = {
 
 
 @pytest.mark.parametrize("case", RULES.values(), ids=RULES)
-def test_what_a_rule_allows(case):
+def test_what_a_rule_allows(api, case):
     given, asked, allowed = case
-    assert decide(ANN, asked, Objects([given])).allowed is allowed
+    allow(api, given, subject={"kind": "User", "name": "ann"}, namespace="")
+    assert decide(ANN, asked, api.store).allowed is allowed
 
 
 @pytest.mark.parametrize("case", SUBJECTS.values(), ids=SUBJECTS)
-def test_who_a_subject_is(case):
+def test_who_a_subject_is(api, case):
     subject, user = case
-    objects = Objects([rule()], subject, "shop")
-    assert decide(user, LIST_PODS, objects).allowed
-    assert not decide(User("eve", groups=("others",)), LIST_PODS, objects).allowed
+    allow(api, rule(), subject=subject, namespace="shop")
+    assert decide(user, LIST_PODS, api.store).allowed
+    assert not decide(User("eve", groups=("others",)), LIST_PODS, api.store).allowed
 
 
-def test_a_role_does_not_reach_beyond_its_namespace():
-    objects = Objects([rule()], namespace="shop")
-    assert decide(ANN, LIST_PODS, objects).allowed
+def test_a_role_does_not_reach_beyond_its_namespace(api):
+    allow(api, rule(), subject={"kind": "User", "name": "ann"}, namespace="shop")
+    assert decide(ANN, LIST_PODS, api.store).allowed
     for where in ("", "other"):
-        assert decide(ANN, attrs.evolve(LIST_PODS, namespace=where), objects) == Decision(False)
+        asked = attrs.evolve(LIST_PODS, namespace=where)
+        assert decide(ANN, asked, api.store) == Decision(False)
 
 
 @attrs.define
@@ -142,19 +132,6 @@ def requested(client, **spec):
     return answer["status"]
 
 
-def allow(api, *rules, name="r"):
-    api.create(ROLES, {"metadata": {"name": name}, "rules": list(rules)}, namespace="default")
-    api.create(
-        ROLE_BINDINGS,
-        {
-            "metadata": {"name": name},
-            "roleRef": {"kind": "Role", "name": name},
-            "subjects": [{"kind": "ServiceAccount", "name": "bot", "namespace": "default"}],
-        },
-        namespace="default",
-    )
-
-
 def test_a_token_lasts_as_long_as_it_says_and_no_longer_than_its_account(api, admin, bot, clock):
     assert bot("GET", "/version")[0] == 200
     clock.seconds += 3599
@@ -170,7 +147,9 @@ def test_a_token_lasts_as_long_as_it_says_and_no_longer_than_its_account(api, ad
 
 
 def test_to_list_one_object_can_be_allowed_by_its_name(api, bot):
-    allow(api, rule("get list watch", resources="configmaps", resourceNames=["mine"]))
+    mine = rule("get list watch", resources="configmaps", resourceNames=["mine"])
+    account = {"kind": "ServiceAccount", "name": "bot"}
+    allow(api, mine, subject=account, namespace="default")
     path = "/api/v1/namespaces/default/configmaps"
     assert bot("GET", path, fieldSelector="metadata.name=mine")[0] == 200
     assert bot("GET", path, fieldSelector="metadata.name=other")[0] == 403
