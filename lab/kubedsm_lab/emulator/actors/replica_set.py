@@ -231,6 +231,7 @@ def deletion_order(pods: Iterable[Object], on_node: Mapping[str, int], now: floa
 
     def compare(first: Object, second: Object) -> int:
         one, other = rank(first), rank(second)
+        # Restarts and age count only between equal times of readiness.
         if one[:6] == other[:6] and ready_since(first) != ready_since(second):
             one, other = one[-1:], other[-1:]
         return -1 if one < other else 1
