@@ -147,8 +147,7 @@ class ApiServer:
             raise errors.conflict(resource, name, errors.STALE)
         if (given.get("name"), given.get("namespace", "")) != (name, metadata.get("namespace", "")):
             raise errors.bad_request("the name or namespace of the object does not match the URL")
-        updating.check_same_uid(resource, current, given)
-        updating.check_deletion_unchanged(resource, current, given)
+        updating.check_immutable(resource, current, given)
         return self._change(resource, current, after, subresource, dry_run=dry_run)
 
     def delete(

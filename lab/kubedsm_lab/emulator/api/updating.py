@@ -37,20 +37,13 @@ def check_version(resource: Resource, current: Object, given: Object) -> None:
         raise conflict(resource, name, STALE)
 
 
-def check_same_uid(resource: Resource, current: Object, given: Object) -> None:
-    """Raise ApiError (422) if a patch changes the object's uid."""
+def check_immutable(resource: Resource, current: Object, given: Object) -> None:
+    """Raise ApiError (422) if a patch changes the object's uid, or sets a deletionTimestamp."""
     metadata = current["metadata"]
-    if given.get("uid") != metadata["uid"]:
-        error = invalid_value("metadata.uid", given.get("uid"), "field is immutable")
-        raise invalid(resource.kind, resource.group, metadata["name"], [error])
-
-
-def check_deletion_unchanged(resource: Resource, current: Object, given: Object) -> None:
-    """Raise ApiError (422) if a patch sets or changes the object's deletionTimestamp."""
-    metadata, field = current["metadata"], "deletionTimestamp"
-    if given.get(field) not in (None, metadata.get(field)):
-        error = invalid_value(f"metadata.{field}", given[field], "field is immutable")
-        raise invalid(resource.kind, resource.group, metadata["name"], [error])
+    for field, free in (("uid", ()), ("deletionTimestamp", (None,))):
+        if given.get(field) not in (*free, metadata.get(field)):
+            error = invalid_value(f"metadata.{field}", given.get(field), "field is immutable")
+            raise invalid(resource.kind, resource.group, metadata["name"], [error])
 
 
 def updated(resource: Resource, current: Object, given: Object, subresource: str) -> Object:

@@ -3,7 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, cast, get_args
 
 import msgspec
 import orjson
@@ -28,12 +28,6 @@ _JSON = "application/json"
 _FEW_BRACKETS = 100
 _YAML = "application/yaml"
 _OBJECT_TYPES = (_JSON, _YAML, protobuf.MEDIA_TYPE)
-_INCLUDES: Mapping[str, Include] = {
-    "": "Metadata",
-    "Metadata": "Metadata",
-    "Object": "Object",
-    "None": "None",
-}
 
 
 def object_in(resource: Resource, body: bytes, content_type: str) -> Any:
@@ -84,10 +78,10 @@ def parse_table_request(accept: str, query: Mapping[str, str]) -> Include | None
         media_type, *parameters = (piece.strip() for piece in part.split(";"))
         acceptable = acceptable or media_type in (_JSON, "application/*", "*/*")
         if media_type == _JSON and {"as=Table", "g=meta.k8s.io", "v=v1"} <= set(parameters):
-            include = query.get("includeObject", "")
-            if include not in _INCLUDES:
+            include = query.get("includeObject") or "Metadata"
+            if include not in get_args(Include):
                 raise bad_request(f'unrecognized includeObject value: "{include}"')
-            return _INCLUDES[include]
+            return cast("Include", include)
     if not acceptable:
         message = f"only the following media types are accepted: {_JSON}"
         raise ApiError(406, "NotAcceptable", message, {})

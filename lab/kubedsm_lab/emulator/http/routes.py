@@ -350,8 +350,6 @@ def _delete_options(request: ApiRequest) -> decoding.DeleteOptions:
         given = {key: query[key] for key in ("propagationPolicy",) if key in query}
         if "gracePeriodSeconds" in query:
             given["gracePeriodSeconds"] = listing.number(query, "gracePeriodSeconds")
-        if "orphanDependents" in query:
-            given["orphanDependents"] = query["orphanDependents"].lower() in ("1", "true")
     options = decoding.delete_options(given)
     if request.is_dry_run:
         options.dry_run = ["All"]
