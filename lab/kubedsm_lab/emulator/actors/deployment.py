@@ -19,6 +19,7 @@ from kubedsm_lab.emulator.api.object_state import (
     key_of,
     new_condition,
     reason_of,
+    update_condition,
     without_condition,
 )
 from kubedsm_lab.emulator.api.patching import MERGE_PATCH
@@ -251,9 +252,8 @@ def set_condition(
     old = find_condition(conditions, kind)
     if old is not None and (old["status"], reason_of(old)) == (status, reason):
         return conditions
-    since = old["lastTransitionTime"] if old and old["status"] == status else now
-    new = new_condition(kind, status, since, reason, message, lastUpdateTime=now)
-    return [*without_condition(conditions, kind), new]
+    new = new_condition(kind, status, now, reason, message, lastUpdateTime=now)
+    return update_condition(conditions, new)
 
 
 def count_status(family: rollout.Family, now: str) -> Object:
@@ -332,12 +332,8 @@ def _with_progress(family: rollout.Family, status: Object, now: str) -> list[Obj
         )
     if _has_progressed(family.deployment["status"], status):
         # The time of the update changes although status and reason may not.
-        current = find_condition(conditions, "Progressing")
-        started = current["lastTransitionTime"] if current and current["status"] == "True" else now
-        message = f"{subject} is progressing."
-        reported = ("Progressing", "True", started, "ReplicaSetUpdated", message)
-        updated = new_condition(*reported, lastUpdateTime=now)
-        return [*without_condition(conditions, "Progressing"), updated]
+        reported = ("Progressing", "True", now, "ReplicaSetUpdated", f"{subject} is progressing.")
+        return update_condition(conditions, new_condition(*reported, lastUpdateTime=now))
     return conditions
 
 

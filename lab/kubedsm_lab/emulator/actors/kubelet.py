@@ -440,9 +440,7 @@ def _address_of(node: Object) -> str:
 
 
 def _pod_conditions(pod: Object, now: str, *, ready: bool) -> list[Object]:
-    """Return the pod's new conditions: those that the kubelet sets, then those of other writers
-    (disruption, readiness gates).
-    """
+    """Return the pod's conditions with those that the kubelet sets; those of other writers stay."""
     names = [container["name"] for container in pod["spec"]["containers"]]
     unready = {
         "reason": "ContainersNotReady",
@@ -455,14 +453,11 @@ def _pod_conditions(pod: Object, now: str, *, ready: bool) -> list[Object]:
         "ContainersReady": ready,
         "PodScheduled": True,
     }
-    before = conditions_of(pod["status"])
-    mine = []
+    conditions = conditions_of(pod["status"])
     for kind, flag in flags.items():
-        old = find_condition(before, kind)
-        same = old is not None and old["status"] == str(flag)
-        since = old["lastTransitionTime"] if old and same else now
-        mine.append(pod_condition(kind, str(flag), since, **({} if flag else unready)))
-    return [*mine, *(condition for condition in before if condition["type"] not in flags)]
+        reported = pod_condition(kind, str(flag), now, **({} if flag else unready))
+        conditions = update_condition(conditions, reported)
+    return conditions
 
 
 def _container_status(container: Object, run: Containers, started: str, *, ready: bool) -> Object:
