@@ -18,8 +18,7 @@ from kubedsm_lab.emulator.api.resources import (
     SERVICES,
     STATEFUL_SETS,
 )
-from support.api_cases import bind, changes, deployment, pod, refused
-from support.api_requests import asked
+from support.api_cases import asked, bind, changes, deployment, pod, refused
 
 
 def test_generated_names(api):
