@@ -191,7 +191,7 @@ def test_the_scheduler_of_the_named_cluster_answers(server, scheduler):
 @needs_kubectl
 @pytest.mark.usefixtures("scheduler")
 def test_the_command_in_the_docs_names_the_leader(server):
-    for page in ("use-the-page", "explain-decisions", "troubleshoot"):
+    for page in ("use-the-page", "explain-decisions"):
         text = (DOCS / "how-to" / f"{page}.md").read_text(encoding="utf-8")
         [command] = re.findall(r"kubectl -n kubedsm get lease [^\n]* cut -d_ -f1", text)
         assert "deploy/kubedsm" not in text
