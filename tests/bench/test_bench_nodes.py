@@ -7,11 +7,14 @@ import pytest
 from kubedsm.model.model import Node, NodeName, Resources, Tier, Workload
 from kubedsm.optimizer.placing.decision import Binding
 from kubedsm.optimizer.placing.immediate import rank_pods
+from kubedsm.optimizer.programming.programme import Solved, Status
+from kubedsm.solvers.process import SolverProcess
 from kubedsm_lab.bench import instances
 from kubedsm_lab.bench.nodes.contenders import Instance, Ours
 from kubedsm_lab.bench.nodes.contenders import run as run_nodes
 from kubedsm_lab.bench.nodes.result import PERCENTAGES, Searches, summarize_round
 from kubedsm_lab.bench.report import DisagreementError
+from kubedsm_lab.bench.scale import pairs
 from kubedsm_lab.bench.scale.pairs import compare, fit_growth, run
 from kubedsm_lab.bench.scale.running import LAG, lag_between
 from kubedsm_lab.bench.scale.world import Batch, Size, build_mirror, without_aggregates
@@ -99,6 +102,19 @@ def test_a_size_is_read_decided_and_suggested_by_both_sides():
     report = run(Size(8, 501), rounds=1, suggestions=0, seconds=0)
     assert report.figures["paired"][1]["besideSampled"] == [500, 501]
     assert "extrapolated from 500 of 501 pods" in printed(report.rendered, 200)
+
+
+def test_a_solver_has_all_its_work_on_a_busy_machine(monkeypatch):
+    asked = []
+
+    def solve(_, request, __):
+        asked.append((request.seconds, request.effort))
+        return Solved(Status.UNKNOWN)
+
+    monkeypatch.setattr(pairs, "BATCHES", (Batch(200, 8),))
+    monkeypatch.setattr(SolverProcess, "solve", solve)
+    run(Size(4, 20), rounds=1, suggestions=0, seconds=0)
+    assert {seconds > 600 and effort <= 2 for seconds, effort in asked} == {True}
 
 
 def test_growth_is_the_exponent_of_cost_by_nodes():

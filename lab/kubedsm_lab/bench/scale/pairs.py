@@ -27,7 +27,7 @@ from kubedsm.config.settings import Configuration
 from kubedsm.kube.watching.reflector import PAGE_SIZE
 from kubedsm.kube.wire import decoding
 from kubedsm.kube.wire.schema import List
-from kubedsm.model.deadline import PATIENT_SHARE, Deadline
+from kubedsm.model.deadline import PATIENT_SHARE, URGENT_SHARE, Deadline
 from kubedsm.model.events import PodApplied, PodDeleted
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import Pod, Tier
@@ -56,6 +56,8 @@ Work = Callable[[Configuration, Snapshot], object]
 
 LINES = 200
 BATCHES = (Batch(1, 1), Batch(200, 8), Batch(500, 1), Batch(500, 8))
+#: Seconds that a solver may take for its work.
+_PATIENCE = 3600.0
 #: Without a solver, and with the default solver.
 _CONFIGURATION = Configuration(solver=SolverSettings(kind="off"))
 _CONFIGURATIONS = {"": Configuration(), ", solver off": _CONFIGURATION}
@@ -305,15 +307,20 @@ def _compare_first_decision(mirror: ClusterMirror) -> Pair:
 
 
 def _decide_batch(waiting: list[Pod], configuration: Configuration, seen: Snapshot) -> object:
-    seconds = max(configuration.batch.budget, configuration.solver.budget)
-    deadline = Deadline.within(seconds, lambda: 0.0)
+    deadline = _limit_work(max(configuration.batch.budget, configuration.solver.budget))
     return configuration.policy.decide_batch(seen, seen.schedulable(waiting), deadline)
 
 
 def _suggest(configuration: Configuration, seen: Snapshot) -> object:
-    seconds = configuration.suggester.budget
-    deadline = Deadline.within(seconds, lambda: 0.0, PATIENT_SHARE)
+    deadline = _limit_work(configuration.suggester.budget, PATIENT_SHARE)
     return configuration.policy.suggest(seen, lambda _: None, deadline)
+
+
+def _limit_work(seconds: float, share: float = URGENT_SHARE) -> Deadline:
+    """Return a deadline by counted work alone: on a busy machine a solver would otherwise find
+    less for one side than for the other.
+    """
+    return attrs.evolve(Deadline.within(seconds, lambda: 0.0, share), time_left=lambda: _PATIENCE)
 
 
 def _touch_pods(mirror: ClusterMirror) -> Iterator[None]:
