@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 from kubedsm.app.assembly import Runtime
 from kubedsm.config.settings import Configuration
 from kubedsm.kube.client.port import ClusterError
-from kubedsm_lab.baselines.score_cache import Why
+from kubedsm_lab.baselines.cache_scheduler import Why
 from kubedsm_lab.bench.api import Api
 from kubedsm_lab.bench.burst.policy_process import (
     build_runtime,

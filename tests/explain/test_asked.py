@@ -19,7 +19,7 @@ from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.sites import NOTHING_AWAY
 from kubedsm.planner.requests import InProcessPlanner, PlanningContext
 from kubedsm.process.http_limits import AddressUnavailableError
-from kubedsm_lab.cli.migration_effects import effects_since
+from kubedsm_lab.cli.recording_session import effects_since
 from kubedsm_lab.replay.virtual_time import VirtualClock
 from support.answers import WEB, sample
 from support.loopback import Server

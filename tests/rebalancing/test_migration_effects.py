@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from kubedsm.explain.effects import Effect
-from kubedsm_lab.cli.migration_effects import summarize_effects
+from kubedsm_lab.cli.recording_session import summarize_effects
 from kubedsm_lab.emulator.paper import node
 from support.answers import tell, tell_nothing
 from support.asked import as_sent

@@ -17,7 +17,6 @@ from typing import Any
 import attrs
 from rich.console import RenderableType
 
-from kubedsm.kube.client.kubernetes import KubernetesCluster
 from kubedsm.kube.wire.decoding import PODS
 from kubedsm.model.events import ClusterEvent, PodApplied, PodDeleted
 from kubedsm.model.model import Pod
@@ -155,10 +154,7 @@ async def _measure(shape: Shape, limit: Quota | None = None) -> Run:
         for node in nodes
         if node["metadata"]["labels"]["kubedsm.io/tier"] == "edge"
     )
-    async with (
-        emulated_cluster(nodes, "--seed", "1") as path,
-        await KubernetesCluster.connect(path) as cluster,
-    ):
+    async with emulated_cluster(nodes, "--seed", "1") as (path, cluster):
         api, pods = Api(cluster), _Pods(clock)
         await create_workloads(api, shape.pods - LEAVING)
         await _deploy(api, "leaving", LEAVING)

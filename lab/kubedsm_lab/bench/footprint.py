@@ -16,7 +16,6 @@ from typing import Any
 import attrs
 from rich.console import RenderableType
 
-from kubedsm.kube.client.kubernetes import KubernetesCluster
 from kubedsm.kube.client.port import Cluster
 from kubedsm.kube.wire.decoding import PODS
 from kubedsm.model.events import ClusterEvent, PodApplied
@@ -72,15 +71,9 @@ async def run(shape: Shape) -> Report:
     TimeoutError, ChildProcessError.
     """
     clock = SystemClock()
-    async with (
-        emulated_cluster(paper_cluster().nodes) as path,
-        await KubernetesCluster.connect(path) as cluster,
-    ):
+    async with emulated_cluster(paper_cluster().nodes) as (path, cluster):
         start, start_table = await _measure_starts(cluster, path, clock, shape.rounds)
-    async with (
-        emulated_cluster(node_objects(shape.nodes)) as path,
-        await KubernetesCluster.connect(path) as cluster,
-    ):
+    async with emulated_cluster(node_objects(shape.nodes)) as (path, cluster):
         api, scheduler = Api(cluster), Scheduler(run_command(path), clock)
         await create_workloads(api, shape.pods)
         async with scheduler.running() as tasks:

@@ -15,6 +15,7 @@ import aiohttp
 import attrs
 import orjson
 
+from kubedsm.kube.client.kubernetes import KubernetesCluster
 from kubedsm.process.clock import Clock, ends_within
 
 #: Bytes of the longest log line, which may contain a traceback.
@@ -30,8 +31,10 @@ READY = b"watching"
 
 
 @asynccontextmanager
-async def emulated_cluster(nodes: Sequence[dict[str, Any]], *options: str) -> AsyncIterator[Path]:
-    """Run `kubedsm emulate` as a process and yield the path of its kubeconfig.
+async def emulated_cluster(
+    nodes: Sequence[dict[str, Any]], *options: str
+) -> AsyncIterator[tuple[Path, KubernetesCluster]]:
+    """Run `kubedsm emulate` as a process; yield the path of its kubeconfig, and a connection.
 
     `nodes` are Node objects, or nodes in the short form of a cluster file.
     """
@@ -50,7 +53,9 @@ async def emulated_cluster(nodes: Sequence[dict[str, Any]], *options: str) -> As
             raise RuntimeError("the server's output is not piped")
         try:
             line = await process.stdout.readline()
-            yield Path(orjson.loads(line)["kubeconfig"])
+            path = Path(orjson.loads(line)["kubeconfig"])
+            async with await KubernetesCluster.connect(path) as cluster:
+                yield path, cluster
         finally:
             await end_process(process)
 

@@ -16,7 +16,6 @@ from typing import Any, Self
 import attrs
 import msgspec
 
-from kubedsm.kube.client.kubernetes import KubernetesCluster
 from kubedsm.process.clock import SystemClock
 from kubedsm.terminal.fitted_table import table
 from kubedsm.terminal.problems import Problem
@@ -164,10 +163,7 @@ async def record_burst(pods: int) -> list[SchedulerUsage]:
     clock = SystemClock()
     with tempfile.TemporaryDirectory(prefix="kubedsm-") as folder:
         log = Path(folder) / "audit.jsonl"
-        async with (
-            emulated_cluster(NODES, "--audit-log", str(log)) as kubeconfig,
-            await KubernetesCluster.connect(kubeconfig) as cluster,
-        ):
+        async with emulated_cluster(NODES, "--audit-log", str(log)) as (kubeconfig, cluster):
             api, scheduler = Api(cluster), Scheduler(run_command(kubeconfig), clock)
             await api.create_namespace(_NAMESPACE)
             async with scheduler.running():

@@ -1,15 +1,22 @@
 """Implementation of `kubedsm record`: record a cluster under load, and report its measures."""
 
 import random
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
+
+import msgspec
 
 from kubedsm.cli.cluster import find_scheduler
 from kubedsm.cli.console import Stop, remark
+from kubedsm.explain.client import get_if_understood
+from kubedsm.explain.decision_record import ENTRIES
+from kubedsm.explain.effects import Effect
+from kubedsm.explain.facts import MigrationFacts
 from kubedsm.kube.calls.explained_cluster import ExplainedCluster
 from kubedsm.kube.joining import greet
-from kubedsm.process.clock import SystemClock
-from kubedsm_lab.cli.migration_effects import effects_since, summarize_effects
+from kubedsm.process.clock import SystemClock, rfc3339
 from kubedsm_lab.replay.answer import KEPT, answer, print_report
 from kubedsm_lab.replay.following import Plan, follow_cluster, record_until_end
 from kubedsm_lab.replay.measures import measures_of
@@ -95,3 +102,44 @@ def publish_report(found: Report, out: Path | None, output: str) -> None:
         origin = f"{KEPT} {in_a_sentence(found)}"
         text = render_report(said, origin, plain_tables(found))
         write_with_pictures(found, out, "kubedsm record", text)
+
+
+class _Moved(msgspec.Struct):
+    at: str
+    moves: list[MigrationFacts]
+
+
+class _Decided(msgspec.Struct):
+    decisions: list[_Moved]
+
+
+async def effects_since(server: str, at: float, namespace: str) -> list[Effect] | None:
+    """Request the measured effects on response times of migrations decided since `at`, in epoch
+    seconds.
+
+    Only pods of the namespace count. None if no scheduler answers.
+    """
+    found = await get_if_understood(server, "", _Decided, limit=str(ENTRIES))
+    if found is None:
+        return None
+    since = rfc3339(at)
+    moves = (move for each in found.decisions if each.at >= since for move in each.moves)
+    own = (move.effect for move in moves if move.pod.startswith(f"{namespace}/"))
+    return [effect for effect in own if effect is not None]
+
+
+def summarize_effects(effects: Iterable[Effect]) -> dict[str, Any]:
+    """Summarize the effects of migrations for a report; means are None if none was measured."""
+    listed = list(effects)
+    measured = [each for each in listed if each.measured is not None]
+
+    def mean(changes: Iterable[float | None]) -> float | None:
+        return sum(each or 0.0 for each in changes) / len(measured) if measured else None
+
+    return {
+        "moves": len(listed),
+        "measured": len(measured),
+        "expectedChange": mean(each.expected_change for each in measured),
+        "measuredChange": mean(each.change for each in measured),
+        "untold": dict(sorted(Counter(each.untold for each in listed if each.untold).items())),
+    }

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import attrs
 
-from kubedsm.kube.client.kubernetes import KubernetesCluster
 from kubedsm.process.clock import SystemClock
 from kubedsm_lab.baselines.registry import KUBEDSM, POLICIES
 from kubedsm_lab.bench.burst import bare_loop, policy_process
@@ -48,10 +47,8 @@ async def run(plan: Plan, report: Callable[[str], None], keepalive: float) -> Bu
     long.
     """
     clock, cpu = SystemClock(), defaultdict[str, list[float]](list)
-    async with (
-        emulated_cluster(NODES, "--tls", "--start-delay", START_DELAY) as kubeconfig,
-        await KubernetesCluster.connect(kubeconfig) as cluster,
-    ):
+    options = ("--tls", "--start-delay", START_DELAY)
+    async with emulated_cluster(NODES, *options) as (kubeconfig, cluster):
         schedulers = {
             name: Scheduler(_command(name, kubeconfig, keepalive), clock)
             for name in plan.schedulers

@@ -29,10 +29,9 @@ from kubedsm.observability.measured_cluster import MeasuredCluster
 from kubedsm.optimizer.policies.policy import Policy
 from kubedsm.process.clock import Clock, SystemClock
 from kubedsm.terminal.running import reserve_stdout
-from kubedsm_lab.baselines.cache_scheduler import CacheScheduler
+from kubedsm_lab.baselines.cache_scheduler import CacheScheduler, Why
 from kubedsm_lab.baselines.in_turn import InTurn
 from kubedsm_lab.baselines.registry import POLICIES
-from kubedsm_lab.baselines.score_cache import Why
 from kubedsm_lab.bench.processes import READY
 from kubedsm_lab.replay.plain_bindings import PlainBindings
 

@@ -12,7 +12,7 @@ from typing import Any
 import attrs
 import numpy as np
 
-from kubedsm_lab.baselines.score_cache import Why
+from kubedsm_lab.baselines.cache_scheduler import Why
 from kubedsm_lab.bench.burst import bare_loop
 from kubedsm_lab.bench.report import Report
 from kubedsm_lab.replay.rankings import Ranking, ours_and_best

@@ -14,7 +14,6 @@ from collections.abc import Iterator
 import attrs
 from prometheus_client.parser import text_string_to_metric_families
 
-from kubedsm.kube.client.kubernetes import KubernetesCluster
 from kubedsm.kube.wire.decoding import PODS
 from kubedsm.model.events import ClusterEvent, PodApplied
 from kubedsm.model.model import Pod
@@ -48,10 +47,7 @@ async def run(size: Size, seconds: float) -> Report:
     """
     clock, rng = SystemClock(), random.Random(0)
     nodes = footprint.node_objects(size.nodes)
-    async with (
-        emulated_cluster(nodes) as path,
-        await KubernetesCluster.connect(path) as cluster,
-    ):
+    async with emulated_cluster(nodes) as (path, cluster):
         api = Api(cluster)
         binder = _Binder(api, [node["metadata"]["name"] for node in nodes], rng)
         scheduler = Scheduler(run_command(path), clock)

@@ -15,7 +15,6 @@ from typing import Any
 import attrs
 
 from kubedsm.kube.calls import leases
-from kubedsm.kube.client.kubernetes import KubernetesCluster
 from kubedsm.kube.client.port import Cluster, ObjectName
 from kubedsm.kube.wire.decoding import NODES, PODS
 from kubedsm.process.clock import Clock, SystemClock
@@ -78,8 +77,7 @@ async def run(shape: SoakShape, seed: int) -> SoakResult:
     """Start the API server and schedulers, and run the soak. Raises ClusterError."""
     clock = SystemClock()
     async with (
-        emulated_cluster(CLUSTER) as path,
-        await KubernetesCluster.connect(path) as cluster,
+        emulated_cluster(CLUSTER) as (path, cluster),
         AsyncExitStack() as stack,
     ):
         lines = [
