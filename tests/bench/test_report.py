@@ -1,15 +1,20 @@
-"""Numbers as benchmarks show them, the commands that show them, and verdicts of `bench board`."""
+"""Reports of benchmarks, verdicts of `bench board`, and CPU of processes, measured and limited."""
 
+import asyncio
 import json
 import math
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+from kubedsm.process.clock import SystemClock
+from kubedsm_lab.bench import quota as quotas
 from kubedsm_lab.bench.board import IDLE, Quality, Run
 from kubedsm_lab.bench.burst import bare_loop
+from kubedsm_lab.bench.processes import Scheduler
 from kubedsm_lab.bench.report import Report, format_duration, format_number, measure_cpu
 from kubedsm_lab.bench.sites import Outage, play
 from kubedsm_lab.bench.soak.tenants import ODDITIES
@@ -116,3 +121,80 @@ def test_a_worse_placement_or_none_in_time_fails(monkeypatch, limited):
     shown = show(monkeypatch, limited)
     assert shown.exit_code == 1
     assert "took too long: 50% of a core" in " ".join(shown.stdout.split())
+
+
+#: module that computes in a child process, and prints what makes it ready
+BUSY = """
+import os
+parent = os.getpid()
+child = os.fork()
+if child:
+    print("watching", flush=True)
+while child or os.getppid() == parent:
+    pass
+"""
+
+#: module whose children end at once
+FORKING = """
+import os
+print("watching", flush=True)
+while child := os.fork():
+    os.waitpid(child, 0)
+"""
+
+
+def state_of(pid):
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "written"),
+    [("cpu.max", "{} {}", "25000 100000"), ("cpu.cfs_quota_us", "{}", "25000")],
+)
+async def test_the_group_has_the_limit_and_is_removed(tmp_path, monkeypatch, name, text, written):
+    root = tmp_path / "cgroup"
+    root.mkdir()
+    (root / "cgroup.procs").touch()
+    monkeypatch.setattr(quotas, "_CONTROLLERS", ((tmp_path, "none", "{}"), (root, name, text)))
+    async with quotas.quota(0.25) as limit:
+        assert limit.method == "cgroup quota"
+        assert limit.group.parent == root
+        assert (limit.group / name).read_text() == written
+        assert f"{limit.group}/cgroup.procs" in " ".join(limit.prefix)
+        (limit.group / name).unlink()  # as the kernel does with the group
+    assert not limit.group.exists()
+
+
+@pytest.mark.http
+async def test_signals_stop_a_process_and_its_children_and_leave_none_stopped(
+    tmp_path, monkeypatch
+):
+    monkeypatch.setattr(quotas, "_CONTROLLERS", ())
+    (tmp_path / "busy_module.py").write_text(BUSY)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    async with quotas.quota(0.2) as limit:
+        assert limit.method == quotas.SIGNALS
+        scheduler = Scheduler(("busy_module",), SystemClock(), prefix=limit.prefix)
+        async with scheduler.running() as tasks:
+            await scheduler.log.synced.wait()
+            enforcing = tasks.create_task(limit.enforce(scheduler))
+            began, used = SystemClock().monotonic(), sum(scheduler.cpu_seconds())
+            await asyncio.sleep(1.5)
+            took = SystemClock().monotonic() - began
+            assert sum(scheduler.cpu_seconds()) - used < 0.4 * took
+            enforcing.cancel()
+            await asyncio.wait([enforcing])
+            assert "T" not in {state_of(pid) for pid in quotas.family(scheduler.pid)}
+
+
+@pytest.mark.http
+async def test_the_cpu_is_measured_while_children_end(tmp_path, monkeypatch):
+    (tmp_path / "forking_module.py").write_text(FORKING)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    scheduler = Scheduler(("forking_module",), SystemClock())
+    async with scheduler.running():
+        await scheduler.log.synced.wait()
+        found = [sum(scheduler.cpu_seconds()) for _ in range(200)]
+        assert found[-1] > found[0]
+    with pytest.raises(OSError, match=f"/proc/{scheduler.pid}"):
+        scheduler.cpu_seconds()

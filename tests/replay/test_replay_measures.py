@@ -1,21 +1,28 @@
 """The measures, on timelines made by hand, and what a recorder makes of what it is told."""
 
+import itertools
+import random
+
 import attrs
 import pytest
 
 from kubedsm.kube.wire.decoding import Identity
 from kubedsm.model.model import Resources, Share, Tier, Tiers
+from kubedsm.optimizer.matching.match import Bounds
 from kubedsm_lab.replay.measures import (
+    NodeRisk,
     list_counted_levels,
     lost_pod_seconds,
     measure,
     pending_seconds,
 )
+from kubedsm_lab.replay.optimum import Optimum
 from kubedsm_lab.replay.recording import Record, TimelineRecorder
 from kubedsm_lab.replay.sightings import DeploymentSeen, Gone, NodeSeen, PodSeen
 from kubedsm_lab.replay.timeline import Life, MoveRecord, Timeline
 from kubedsm_lab.replay.world import Run, Setup
 from loadgen.scenario import Api, Interval, Scenario
+from support.drawing import drawn_cases
 from support.policy_clusters import MI, node, pod
 
 #: has room for a single pod
@@ -244,3 +251,122 @@ def test_a_pod_on_a_node_that_nobody_has_told_of_is_of_no_tier():
     record = recorder((0, there("c", service="cart", on="new"))).record(0, 2)
     assert [life.tier for life in record.timeline.lives] == [None]
     assert [(found.name, found.allocatable) for found in record.nodes] == [("new", Resources())]
+
+
+E1, E2, C1 = (
+    node(name, tier, 4, 8 * 10**9)
+    for name, tier in (("e1", Tier.EDGE), ("e2", Tier.EDGE), ("c1", Tier.CLOUD))
+)
+
+
+def life_on(service, where, since=0.0, until=10.0, *, bound=None, gone=None):
+    """Ready from one moment to the other, on its node from before until it is gone."""
+    bound = since if bound is None else bound
+    return Life(service, bound, bound, where.tier, ((since, until),), gone, where.name)
+
+
+def at_risk(*lives, nodes=(E1, E2, C1)):
+    samples = {name: pod(name, memory=MI, service=name) for name in "ab"}
+    return NodeRisk.of(timeline(*lives, a=((0.0, 1),), b=((0.0, 1),)), nodes, samples)
+
+
+def test_it_is_avoidable_where_another_node_of_the_tier_takes_one():
+    two = [life_on("a", E1), life_on("a", E1)]
+    assert at_risk(*two, nodes=(E1, C1)) == NodeRisk(1.0, 0.0)
+    small = node("e2", Tier.EDGE, 0, 8 * 10**9)
+    assert at_risk(*two, nodes=(E1, small, C1)) == NodeRisk(1.0, 0.0)
+    cordoned = attrs.evolve(E2, unschedulable=True)
+    assert at_risk(*two, nodes=(E1, cordoned, C1)) == NodeRisk(1.0, 0.0)
+    assert at_risk(life_on("a", C1), life_on("a", C1)) == NodeRisk(1.0, 0.0)
+
+
+def test_it_is_what_looking_at_each_second_comes_to():
+    rng = random.Random(1)
+    sizes = (("e1", Tier.EDGE, 2), ("e2", Tier.EDGE, 3), ("c1", Tier.CLOUD, 4))
+    nodes = [node(*each, 8 * 10**9) for each in sizes]
+    for _ in range(100):
+        lives = []
+        for _ in range(rng.randint(0, 8)):
+            bound, since, until, gone = sorted(rng.choices(range(-3, 12), k=4))
+            lives.append(
+                life_on(rng.choice("ab"), rng.choice(nodes), since, until, bound=bound, gone=gone)
+            )
+        services = avoidable = 0
+        for second in range(10):
+            held = [one for one in lives if one.bound <= second < one.gone]
+            for service in "ab":
+                where = [
+                    one.node
+                    for one in lives
+                    if one.service == service and one.served[0][0] <= second < one.served[0][1]
+                ]
+                if len(where) < 2 or len(set(where)) > 1:
+                    continue
+                services += 1
+                avoidable += any(
+                    other.tier is next(n.tier for n in nodes if n.name == where[0])
+                    and other.name != where[0]
+                    and sum(one.node == other.name for one in held) * 1000 + 1000
+                    <= other.allocatable.cpu
+                    for other in nodes
+                )
+        expected = NodeRisk(pytest.approx(services / 10), pytest.approx(avoidable / 10))
+        assert at_risk(*lives, nodes=nodes) == expected
+
+
+def enumerated(nodes, samples, counts):
+    """Try every number of pods of each service on each node."""
+    names = sorted(counts)
+
+    def fits(load, room):
+        used = Resources()
+        for name, number in zip(names, load, strict=True):
+            for _ in range(number):
+                used += samples[name].requests
+        return used.cpu <= room.cpu and used.memory <= room.memory
+
+    reached = {(0,) * len(names)}
+    limits = tuple(counts[name] for name in names)
+    for one in nodes:
+        loads = [
+            load
+            for load in itertools.product(*(range(limit + 1) for limit in limits))
+            if fits(load, one.allocatable)
+        ]
+        sums = {
+            tuple(map(sum, zip(before, load, strict=True))) for before in reached for load in loads
+        }
+        reached = {s for s in sums if all(n <= most for n, most in zip(s, limits, strict=True))}
+    return max(
+        sum(number / counts[name] for name, number in zip(names, vector, strict=True)) / len(names)
+        for vector in reached
+    )
+
+
+def test_without_an_edge_there_is_nothing_to_reach():
+    assert Optimum.of([], {"a": pod("a")}, {"a": 3}).share({"a": 3}) == 0.0
+
+
+def test_beyond_the_bounds_there_is_no_answer():
+    nodes = [node("e1", Tier.EDGE, 3, 8000 * MI)]
+    assert Optimum.of(nodes, {"a": pod("a")}, {"a": 3}, Bounds(states=2)) is None
+
+
+@pytest.mark.parametrize("seed", drawn_cases(range(40)))
+def test_random_instances(seed):
+    rng = random.Random(seed)
+    nodes = [
+        node(f"e{n}", Tier.EDGE, rng.randint(1, 4), rng.randint(500, 4000) * MI)
+        for n in range(rng.randint(1, 3))
+    ]
+    kinds = [(rng.choice((1, 2)), rng.choice((500, 1000, 1500)) * MI) for _ in range(2)]
+    samples = {
+        name: pod(name, cores=cores, memory=memory, service=name)
+        for name in "abc"[: rng.randint(1, 3)]
+        for cores, memory in [rng.choice(kinds)]
+    }
+    most = {name: rng.randint(1, 4) for name in samples}
+    optimum = Optimum.of(nodes, samples, most)
+    for _ in range(3):
+        counts = {name: rng.randint(1, limit) for name, limit in most.items()}
+        assert optimum.share(counts) == pytest.approx(enumerated(nodes, samples, counts))

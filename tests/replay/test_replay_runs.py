@@ -1,5 +1,6 @@
-"""Whole runs in virtual time: the real scheduler on the emulated cluster, and their films."""
+"""Whole runs in virtual time, their films, and virtual time itself."""
 
+import asyncio
 import itertools
 import json
 import os
@@ -20,12 +21,14 @@ from kubedsm.kube.client.port import Request
 from kubedsm_lab.bench.processes import family
 from kubedsm_lab.emulator.emulated_cluster import ClusterSpec
 from kubedsm_lab.emulator.paper import node
+from kubedsm_lab.replay import virtual_time
 from kubedsm_lab.replay.films import PICTURE
 from kubedsm_lab.replay.measures import measure
 from kubedsm_lab.replay.plain_bindings import PlainBindings
 from kubedsm_lab.replay.runner import carry_out
 from kubedsm_lab.replay.services import ServiceSpec
 from kubedsm_lab.replay.variants import BASELINES, CONTENDERS
+from kubedsm_lab.replay.virtual_time import StandstillError, run_in_virtual_time
 from kubedsm_lab.replay.world import Run, Setup, play
 from loadgen.generators import normal, serve_replicas
 from loadgen.scenario import dumps
@@ -265,3 +268,49 @@ def test_the_same_run_is_the_same_film():
     # In another process sets have another order.
     tables = [rows for each in messages(outcome) for rows in each["rows"].values()]
     assert all(list(rows) == sorted(rows) for rows in tables)
+
+
+def test_a_day_takes_no_time():
+    async def day():
+        async with asyncio.TaskGroup() as tasks:
+            for hour in range(24):
+                tasks.create_task(asyncio.sleep(3600 * hour + 3600))
+        return asyncio.get_running_loop().time()
+
+    assert run_in_virtual_time(day()) == pytest.approx(86_400)
+
+
+def test_waiting_for_ever_is_an_error():
+    async def forever():
+        await asyncio.Event().wait()
+
+    with pytest.raises(StandstillError):
+        run_in_virtual_time(forever())
+
+
+def test_a_moment_without_end_is_an_error(monkeypatch):
+    monkeypatch.setattr(virtual_time, "TURNS", 1_000)
+
+    async def spin():
+        for _ in range(5_000):
+            await asyncio.sleep(0)
+
+    with pytest.raises(StandstillError, match="the moment 0 s goes on for 1,000 turns"):
+        run_in_virtual_time(spin())
+
+
+def test_each_moment_is_seen_when_all_of_it_is_done():
+    done, seen = [], []
+
+    async def ticks():
+        async def tick(name, seconds):
+            await asyncio.sleep(seconds)
+            await asyncio.sleep(0)
+            done.append(name)
+
+        async with asyncio.TaskGroup() as tasks:
+            for name, seconds in (("a", 1), ("b", 1), ("c", 3)):
+                tasks.create_task(tick(name, seconds))
+
+    run_in_virtual_time(ticks(), passing=lambda then: seen.append((then, "".join(done))))
+    assert seen == [(1, ""), (3, "ab")]
