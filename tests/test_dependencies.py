@@ -109,7 +109,7 @@ def test_no_command_loads_what_is_not_installed_with_it_or_may_never_be_used():
 
 
 def test_nothing_is_loaded_to_draw_with_or_to_ask_a_cluster_before_that_is_done():
-    commands = "import kubedsm.cli.execution, kubedsm_lab.replay.command"
+    commands = "import kubedsm.cli.execution, kubedsm_lab.cli.replay_session"
     assert loaded(commands, {"kubernetes_asyncio", "matplotlib"}) == []
 
 

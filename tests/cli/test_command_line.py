@@ -15,14 +15,12 @@ from kubedsm.solvers.available import LIBRARIES
 from kubedsm_lab.chaos.workloads import WORKLOADS
 from kubedsm_lab.cli import chaos, compare, replay
 from kubedsm_lab.comparison.experiments import EXPERIMENTS
-from kubedsm_lab.replay.variants import CONTENDERS
 from support.command_line import kubedsm
 
 
 def test_names_and_defaults_are_those_of_what_they_are_of():
     assert tuple(WORKLOADS) == chaos.WORKLOADS
     assert tuple(each.name for each in EXPERIMENTS) == compare.EXPERIMENTS
-    assert tuple(CONTENDERS) == replay.POLICIES
     assert (*LIBRARIES, "off") == replay.SOLVERS
     assert (LOOPBACK, DIAGNOSTICS_PORT) == (server.LOOPBACK, server.PORT)
     context = click.command()(leader_election(lambda: None)).make_context("", [])

@@ -7,20 +7,16 @@ import time
 
 import pytest
 
-from kubedsm_lab.bench.burst import result as burst_result
-from kubedsm_lab.bench.nodes import result as nodes_result
 from kubedsm_lab.comparison import experiments as available
-from kubedsm_lab.comparison.experiments import EXPERIMENTS, Experiment
+from kubedsm_lab.comparison.experiments import Experiment
 from kubedsm_lab.replay import evaluation, presets
 from kubedsm_lab.replay.findings import Findings
-from kubedsm_lab.replay.hpa import tables as hpa_tables
-from kubedsm_lab.replay.load_aware import experiment as load_aware
 from kubedsm_lab.replay.packing import tables as packing_tables
 from kubedsm_lab.replay.packing.attempts import Attempt, Call, Category
 from kubedsm_lab.replay.packing.instances import Shape
 from kubedsm_lab.replay.plots import Bar, Look, plot_bars, render_picture
 from kubedsm_lab.replay.rankings import Place, Ranking
-from kubedsm_lab.replay.tables import Section, fill_sections
+from kubedsm_lab.replay.tables import Section
 from support import command_line
 
 PICTURE = render_picture("Rounds", "", [plot_bars("r", [Bar("a", Look(0, 0), 1)], 1, str)])
@@ -34,9 +30,9 @@ def found(ours, theirs, *, drawn=None):
     return Findings("Three rounds", [table], b'{"rounds":3}', [ranking], draw=lambda: drawn or {})
 
 
-def experiment(name, run, *policies):
+def experiment(name, run):
     reasons = {"p99": "It waits for more."}
-    return Experiment(name, f"The {name}", "emulated", run, ["Table 3"], reasons, policies)
+    return Experiment(name, f"The {name}", "emulated", run, reasons)
 
 
 def raising(error):
@@ -156,29 +152,6 @@ def test_what_was_done_before_an_interruption_is_there(compare, tmp_path):
     assert signal.getsignal(signal.SIGTERM) == signal.SIG_DFL
 
 
-def test_policies_go_where_they_can_be_chosen_and_kubedsm_is_always_there(compare):
-    seen = {}
-
-    def noting(name):
-        def run(asked):
-            seen[name] = list(asked.policies)
-            return found(1, 2)
-
-        return run
-
-    chosen = [
-        experiment("paper", noting("paper"), "kubedsm", "random", "cloud-first"),
-        experiment("packing", noting("packing")),
-        experiment("load-aware", noting("load-aware"), "random"),
-    ]
-    assert compare(chosen, "--policies", "random,cloud-first")[0] == 0
-    assert seen == {
-        "paper": ["kubedsm", "random", "cloud-first"],
-        "packing": [],
-        "load-aware": ["kubedsm", "random"],
-    }
-
-
 @pytest.mark.parametrize("text", ["", "[]", '{"emulated": true, "runs": []}'])
 def test_a_folder_of_something_else_is_left_as_it_is(compare, tmp_path, text):
     chosen = [experiment("paper", raising(AssertionError))]
@@ -197,7 +170,8 @@ def test_a_folder_of_something_else_is_left_as_it_is(compare, tmp_path, text):
 @pytest.mark.long
 def test_the_papers_scenarios_are_really_played(tmp_path, monkeypatch):
     monkeypatch.setattr(presets, "PAPER_SCENARIOS", {"1.5-.4": (1.5, 0.4)})
-    arguments = ("--only", "paper", "--policies", "random", "--jobs", 1)
+    monkeypatch.setattr(presets, "MAIN_POLICIES", ("kubedsm", "random"))
+    arguments = ("--only", "paper", "--jobs", 1)
     done = command_line.kubedsm("compare", "--out", tmp_path, *arguments)
     assert done.returncode == 0
     assert "| edge ratio | kubedsm: 0." in done.stdout
@@ -243,19 +217,3 @@ def test_figures_of_packing_are_of_the_calls_within_the_seconds():
     assert more.values == {"kubedsm": 50, "kube-scheduler": 50}
     assert evictions.values == {"kubedsm": 1, "kube-scheduler": 3}
     assert packing_tables.rankings([], 1.0) == []
-
-
-@pytest.mark.parametrize(
-    ("sections", "name"),
-    [
-        (burst_result.sections(burst_result.BurstResult(1, 1, emulated=True, sides=())), "burst"),
-        (fill_sections("hpa", hpa_tables.TABLES, []), "hpa"),
-        (nodes_result.sections(nodes_result.NodesResult(1, 1, sides=())), "nodes"),
-        (evaluation.sections({"means": [], "runs": []}), "paper"),
-        (fill_sections("load-aware", load_aware.TABLES, load_aware.Tried([])), "load-aware"),
-        (packing_tables.sections([]), "packing"),
-    ],
-)
-def test_the_tables_that_are_shown_are_there(sections, name):
-    [experiment] = [each for each in EXPERIMENTS if each.name == name]
-    assert set(experiment.shown) <= {one.title for one in sections}

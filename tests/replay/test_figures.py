@@ -1,4 +1,4 @@
-"""Tables of docs/explanation/evaluation.md, also beside the papers' figures, worked out by hand."""
+"""Tables of docs/explanation/evaluation.md and rankings, worked out by hand."""
 
 import statistics
 
@@ -8,6 +8,7 @@ from kubedsm_lab.replay.evaluation import sections
 from kubedsm_lab.replay.figures import weigh
 from kubedsm_lab.replay.presets import PAPER_SCENARIOS, as_recorded, closed_loop
 from kubedsm_lab.replay.published import PUBLISHED
+from kubedsm_lab.replay.rankings import Difference, Place, Ranking, everyone, ours_and_best
 from kubedsm_lab.replay.tables import bootstrap_interval
 from kubedsm_lab.replay.variants import CONTENDERS
 from support.evaluations import lines_of, row
@@ -114,24 +115,20 @@ def test_response_times_are_in_percent_of_kube_schedulers():
     rows = [
         row("kubedsm", "1.1-.4", times=ours),
         row("kube-scheduler", "1.1-.4", times=theirs),
-        row("kubedsm", "1.5-.1 equal rates", times=theirs | {"d": 120.0}),
-        row("kube-scheduler", "1.5-.1 equal rates", times=theirs),
     ]
     assert lines_of("Response times by scenario", *rows)[1:] == [
         "| 1.1-.4 | -25.0 % | +10.0 % | +0.0 % | -40.0 % |",
-        "| 1.5-.1 equal rates | +0.0 % | +0.0 % | +0.0 % | +20.0 % |",
         "| mean | -25.0 % | +10.0 % | +0.0 % | -40.0 % |",
     ]
 
 
 def test_every_column_is_explained_or_is_called_by_a_name():
     """Those with a comma are of what is before it, under what is after it."""
-    others = ("1.5-.4 equal rates", "1.5-.4 stabilisation 60s")
     recorded = [as_recorded(name) for name in PAPER_SCENARIOS]
     loop = [closed_loop(name) for name in PAPER_SCENARIOS]
     rows = [
         row(policy, scenario, podRatio=0.5, seed=1)
-        for scenario in (*PAPER_SCENARIOS, *others, *recorded, *loop)
+        for scenario in (*PAPER_SCENARIOS, "1.5-.4 stabilisation 60s", *recorded, *loop)
         for policy in (*CONTENDERS, "migration.price=0s", "objective.evenness=0")
     ]
     rows = [each | {"latencyMs": dict.fromkeys("abcd", each["latencyMs"]["a"])} for each in rows]
@@ -142,3 +139,77 @@ def test_every_column_is_explained_or_is_called_by_a_name():
         first, *others = each.table[0]
         unknown = {heading.partition(",")[0] for heading in others} - named - set(each.columns)
         assert (each.title, first, unknown) == (each.title, first, set())
+
+
+AHEAD, LEVEL, BEHIND = Place.AHEAD, Place.LEVEL, Place.BEHIND
+
+
+def ranking(noise=0.0, *, less_is_better=True, **values):
+    named = {name.replace("_", "-"): value for name, value in values.items()}
+    return Ranking("p99", "ms", less_is_better, named, noise)
+
+
+@pytest.mark.parametrize(
+    ("noise", "less", "ours", "theirs", "place"),
+    [
+        (0, True, 75, 100, AHEAD),
+        (0, False, 75, 100, BEHIND),
+        (0, True, 100, 100, LEVEL),
+        (0.25, True, 75, 100, LEVEL),
+        (0.25, True, 100, 75, LEVEL),
+        (0.24, True, 75, 100, AHEAD),
+        (0.24, True, 100, 75, BEHIND),
+        (0.24, False, 100, 75, AHEAD),
+    ],
+)
+def test_two_are_level_within_the_noise(noise, less, ours, theirs, place):
+    found = ranking(noise, less_is_better=less, kubedsm=ours, other=theirs)
+    assert found.difference.place is place
+    assert (len(found.winners) == 2) is (place is LEVEL)
+
+
+def test_ours_is_compared_with_the_best_of_the_others():
+    found = ranking(kubedsm=60, cache_scheduler=40, kube_scheduler=50)
+    assert found.difference == Difference("cache-scheduler", 60, 40, BEHIND)
+    assert (found.difference.by, found.difference.percent) == (20, 50)
+    assert found.ranked == ["cache-scheduler", "kube-scheduler", "kubedsm"]
+    assert found.winners == ["cache-scheduler"]
+
+
+@pytest.mark.parametrize("value", [float("inf"), float("nan")])
+def test_a_figure_that_is_not_known_is_left_out(value):
+    with pytest.raises(ValueError, match="p99: a figure is not finite"):
+        ranking(kubedsm=1, other=value)
+
+
+def test_the_tables_of_several():
+    both = [
+        ranking(kubedsm=75.04, other=100),
+        Ranking("Jain", "", less_is_better=False, values={"kubedsm": 0.99172, "third": 0.5}),
+        ranking(kubedsm=1234.5, other=0),
+        ranking(kubedsm=12.5, other=2),
+        ranking(kubedsm=0, other=0),
+    ]
+    headings, lines = ours_and_best(both)
+    assert len(headings) == len(lines[0])
+    assert lines == [
+        ["p99", "kubedsm: 75.04 ms", "other: 100 ms", "-24.96 ms (-25.0 %)", "ahead"],
+        ["Jain", "kubedsm: 0.9917", "third: 0.5", "+0.4917 (+98.3 %)", "ahead"],
+        ["p99", "kubedsm: 1,234 ms", "other: 0 ms", "+1234 ms", "behind"],
+        ["p99", "kubedsm: 12.5 ms", "other: 2 ms", "+10.5 ms (6.2 times)", "behind"],
+        ["p99", "kubedsm: 0 ms", "other: 0 ms", "0", "level"],
+    ]
+    assert everyone(both[:2]) == (
+        ["figure", "kubedsm", "other", "third", "level within"],
+        [
+            ["p99, ms", "**75.04**", "100", "-", "0 %"],
+            ["Jain", "**0.9917**", "-", "0.5", "0 %"],
+        ],
+    )
+
+
+@pytest.mark.parametrize("values", [{}, {"kubedsm": 1}, {"other": 1}])
+def test_nobody_is_compared_with_nobody(values):
+    found = ranking(**values)
+    assert found.difference is None
+    assert ours_and_best([found])[1] == []

@@ -10,9 +10,9 @@ import pytest
 
 from kubedsm_lab.baselines.in_turn import pick
 from kubedsm_lab.baselines.registry import KUBEDSM
+from kubedsm_lab.cli.replay_session import EXPERIMENTS
 from kubedsm_lab.emulator.api.resources import PODS
 from kubedsm_lab.emulator.api.store import ObjectChange
-from kubedsm_lab.replay.command import EXPERIMENTS
 from kubedsm_lab.replay.hpa.experiment import PRESET, Plan
 from kubedsm_lab.replay.hpa.processor_sharing import ClosedLoop
 from kubedsm_lab.replay.hpa.service import ModelledService
@@ -118,7 +118,7 @@ def test_where_a_median_is_follows_from_how_many_values_there_are():
 
 def test_the_command_from_end_to_end(tmp_path, monkeypatch):
     """One seed with ours: 10 clients are too many for 3 pods, and enough for 20 of them."""
-    monkeypatch.setitem(EXPERIMENTS, "hpa", attrs.evolve(PRESET, short=Plan(1, (KUBEDSM,), (), ())))
+    monkeypatch.setitem(EXPERIMENTS, "hpa", attrs.evolve(PRESET, short=Plan(1, (KUBEDSM,), ())))
     arguments = ("replay", "--preset", "hpa", "--jobs", 1)
     done = kubedsm(*arguments, "--out", tmp_path, "-o", "json")
     assert (done.returncode, done.stderr) == (0, "")
@@ -152,7 +152,7 @@ def test_the_chance_of_the_published_range_has_an_interval():
 
 async def test_metrics_server_is_told_the_mean_since_it_asked_before():
     clock = VirtualClock()
-    service = ModelledService(clock, 0.2)
+    service = ModelledService(clock)
     pod = {
         "metadata": {
             "name": "a",

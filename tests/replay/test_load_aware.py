@@ -10,9 +10,9 @@ import pytest
 from kubedsm.app.load_reading import queries_of
 from kubedsm.config.load_aware import LoadAware
 from kubedsm.config.settings import Configuration
+from kubedsm_lab.cli.replay_session import EXPERIMENTS
 from kubedsm_lab.emulator.api.resources import PODS
 from kubedsm_lab.emulator.api.store import ObjectChange
-from kubedsm_lab.replay.command import EXPERIMENTS
 from kubedsm_lab.replay.load_aware import trial
 from kubedsm_lab.replay.load_aware.application import (
     CAPACITY,

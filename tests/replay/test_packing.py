@@ -8,7 +8,7 @@ import pytest
 
 from kubedsm.model.model import Resources, Tier
 from kubedsm.solvers.available import Highs
-from kubedsm_lab.replay.command import EXPERIMENTS
+from kubedsm_lab.cli.replay_session import EXPERIMENTS
 from kubedsm_lab.replay.packing import experiment
 from kubedsm_lab.replay.packing.attempts import (
     Attempt,
@@ -195,9 +195,8 @@ def test_the_command_from_end_to_end(tmp_path, tiny):
     assert found["emulated"] is False
     assert [each["shape"]["usage"] for each in found["instances"]] == [95, 105]
     assert found["instances"][0]["calls"][1]["category"] == "Better&Optimal"
-    written = json.loads((tmp_path / "results.json").read_text())
-    assert written["instances"][0]["shape"]["podsPerNode"] == 4
-    assert "calls" not in written["instances"][0]
+    assert found["instances"][0]["shape"]["podsPerNode"] == 4
+    assert (tmp_path / "results.json").read_text() == done.stdout
     tables = (tmp_path / "tables.md").read_text()
     assert tables.startswith("**Packing placed more pods than kube-scheduler within ")
     assert "## How\n\nComputed on snapshots: nothing is emulated" in tables

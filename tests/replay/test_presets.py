@@ -13,12 +13,10 @@ from kubedsm_lab.emulator.paper import node, paper_cluster
 from kubedsm_lab.replay.answer import answer
 from kubedsm_lab.replay.evaluation import other_than_the_papers
 from kubedsm_lab.replay.presets import (
-    EQUAL_RATE_SCENARIOS,
     MAIN_POLICIES,
     PAPER_SCENARIOS,
     TRIED_VALUES,
     as_recorded,
-    equal_rates,
     full,
     list_tried,
     name_stabilized,
@@ -84,7 +82,6 @@ def test_the_whole_evaluation_is_what_its_tables_show():
     } - {*ON_REQUEST}
     assert {policy for name, policy in found if name == "1.1-.4"} == everybody - set(QOS_VARIANTS)
     assert {name for name, _ in found} - set(PAPER_SCENARIOS) == {
-        *map(equal_rates, EQUAL_RATE_SCENARIOS),
         name_stabilized(60),
         name_stabilized(300),
         *map(as_recorded, PAPER_SCENARIOS),
@@ -158,7 +155,7 @@ def test_the_answer_says_who_is_ahead_and_what_it_cost(rows, said):
 def test_the_paper_answers_for_its_ten_scenarios_and_not_for_variants_of_them():
     means = [
         row(policy, ratio, scenario=scenario)
-        for scenario, ratios in (("1.5-.4", (0.8, 0.6)), (equal_rates("1.5-.4"), (0.2, 0.2)))
+        for scenario, ratios in (("1.5-.4", (0.8, 0.6)), (as_recorded("1.5-.4"), (0.2, 0.2)))
         for policy, ratio in zip(("kubedsm", "kube-scheduler"), ratios, strict=True)
     ]
     said = answer({"means": means}, over=PAPER_SCENARIOS)

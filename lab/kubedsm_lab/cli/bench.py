@@ -21,7 +21,6 @@ from kubedsm_lab.cli.options import (
     parse_sizes,
     processes,
     require_libraries,
-    show_progress,
 )
 
 if TYPE_CHECKING:
@@ -119,7 +118,7 @@ def solve(
     """
     from kubedsm.solvers.available import is_installed
     from kubedsm_lab.bench.solve import run
-    from kubedsm_lab.replay.runner import choose_workers
+    from kubedsm_lab.replay.runner import choose_workers, show_progress
 
     if not is_installed("highs"):
         raise click.ClickException("highspy is not installed: the best cannot be found")
@@ -148,6 +147,7 @@ def nodes(nodes: tuple[int, ...], pods: int, rounds: int, output: str) -> None:
     pods, and fairness of the search. Decisions alone: no API server.
     """
     from kubedsm_lab.bench.nodes.contenders import contenders, run
+    from kubedsm_lab.replay.runner import show_progress
 
     with show_progress("decisions", len(nodes) * rounds * len(contenders())) as advance:
         result = run(nodes, pods, rounds, advance)
@@ -272,6 +272,7 @@ def board(
     import asyncio
 
     from kubedsm_lab.bench import board as measured
+    from kubedsm_lab.replay.runner import show_progress
 
     if pods + burst > nodes * PODS_OF_A_NODE:
         raise click.UsageError(f"--pods: more than {PODS_OF_A_NODE} for each node")
@@ -495,12 +496,17 @@ def burst(
         silence=default_silence if silence is None else silence,
     )
     _log_only("WARNING")
-    show_report(_run_bursts(plan, keepalive, kubeconfig_path, context, hollow_nodes), output)
+    _run_bursts(plan, keepalive, kubeconfig_path, context, hollow_nodes, output)
 
 
 def _run_bursts(
-    plan: "Plan", keepalive: float, kubeconfig: Path | None, context: str | None, hollow: int
-) -> "Report":
+    plan: "Plan",
+    keepalive: float,
+    kubeconfig: Path | None,
+    context: str | None,
+    hollow: int,
+    output: str,
+) -> None:
     """Run the bursts on an emulated or a real cluster. Raises Abort after an interrupt."""
     import structlog
 
@@ -509,8 +515,6 @@ def _run_bursts(
     from kubedsm.process.clock import SystemClock
     from kubedsm_lab.bench.burst import contenders, run
     from kubedsm_lab.bench.hollow_nodes import serve_in_process
-
-    reports: list[Report] = []
 
     async def measure_bursts() -> None:
         warn = structlog.get_logger().warning
@@ -526,12 +530,10 @@ def _run_bursts(
                     serving = serve_in_process(kubeconfig, context, plan.namespace, hollow, clock)
                     await stack.enter_async_context(serving)
                 result = await run.run(cluster, clock, warn, plan)
-        reports.append(result.report())
+        show_report(result.report(), output)
 
-    until_interrupted(measure_bursts())
-    if not reports:
+    if until_interrupted(measure_bursts()):
         raise click.Abort
-    return reports[0]
 
 
 def _refuse_options(context: click.Context, *, is_real: bool) -> None:

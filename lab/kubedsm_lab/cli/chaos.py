@@ -10,7 +10,7 @@ import attrs
 import click
 
 from kubedsm.cli.options import OneOf, kubeconfig_context, output
-from kubedsm_lab.cli.options import executor, list_given, paced, processes, show_progress
+from kubedsm_lab.cli.options import executor, list_given, paced, processes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -209,6 +209,7 @@ def _sweep_pairs(
 def _show_alarms(what: str, total: int) -> "Iterator[Callable[[Verdict], object]]":
     """Show a progress bar on stderr, and each run that breaks a guarantee as soon as it ends."""
     from kubedsm.terminal.echo import echo
+    from kubedsm_lab.replay.runner import show_progress
 
     with show_progress(what, total) as advance:
 
@@ -229,6 +230,7 @@ def _strike_cluster(
     from kubedsm_lab.chaos import any_cluster
     from kubedsm_lab.cli.bench import show_report
     from kubedsm_lab.emulator.api.errors import ApiError
+    from kubedsm_lab.replay.runner import show_progress
 
     name = f"kubedsm-chaos-{secrets.token_hex(3)}"
     where = f"context {choose_context((kubeconfig,), context)} of {kubeconfig}"

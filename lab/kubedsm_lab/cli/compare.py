@@ -30,12 +30,6 @@ EXPERIMENTS = ("burst", "hpa", "nodes", "paper", "load-aware", "packing")
     help=f"Experiments, separated by commas: {', '.join(EXPERIMENTS)}.",
 )
 @click.option(
-    "--policies",
-    callback=parse_names,
-    show_default="each experiment's own",
-    help="Policies to compare with KubeDSM, separated by commas, in experiments that take any.",
-)
-@click.option(
     "--full",
     is_flag=True,
     help="Full size, as in docs/explanation/comparison.md; else a quick look.",
@@ -45,7 +39,6 @@ EXPERIMENTS = ("burst", "hpa", "nodes", "paper", "load-aware", "packing")
 def compare(
     out: Path,
     only: tuple[str, ...],
-    policies: tuple[str, ...],
     full: bool,
     jobs: int | None,
     executor: str | None,
@@ -68,14 +61,12 @@ def compare(
     from kubedsm_lab.replay.runner import choose_workers
 
     log_to(level="ERROR")
-    planned = run.choose_experiments(EVERY, only, policies)
-    require_libraries("matplotlib", *(name for each in planned for name in each.libraries))
+    planned = run.choose_experiments(EVERY, only)
+    require_libraries("matplotlib", "trustme")
     results = run.ResultDirectory.open(out, {each.name: each for each in EVERY})
     try:
         with interrupt_on_sigterm():
-            run.compare(
-                planned, Asked(full, choose_workers(jobs, executor), policies), results, remark
-            )
+            run.compare(planned, Asked(full, choose_workers(jobs, executor)), results, remark)
     finally:
         if results.played:
             summary = answer(results.played)

@@ -1,17 +1,12 @@
 """Click options shared by laboratory commands, in addition to `kubedsm.cli.options`."""
 
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
 import click
-
-from kubedsm.terminal.echo import echo
-
-#: seconds between two lines about the progress of a command without a terminal
-PROGRESS_INTERVAL = 300.0
 
 
 def parse_executor(_: click.Context, __: click.Parameter, value: str | None) -> str | None:
@@ -89,32 +84,6 @@ def parse_names(_: click.Context, __: click.Parameter, value: str | None) -> tup
         if names.count(name) > 1:
             raise click.BadParameter(f"{name!r} is given twice")
     return names
-
-
-@contextmanager
-def show_progress(what: str, total: int) -> Iterator[Callable[[], object]]:
-    """Show a progress bar on stderr during the block, or without a terminal a line every
-    `PROGRESS_INTERVAL` seconds; yield the function that counts one more.
-    """
-    from rich.progress import Progress
-
-    from kubedsm.process.clock import SystemClock
-    from kubedsm.terminal.console import Console
-
-    console, clock = Console(stderr=True), SystemClock()
-    done, printed_at = 0, clock.monotonic()
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
-        task = progress.add_task(what, total=total)
-
-        def advance() -> None:
-            nonlocal done, printed_at
-            done += 1
-            progress.advance(task)
-            if not console.is_terminal and clock.monotonic() - printed_at >= PROGRESS_INTERVAL:
-                printed_at = clock.monotonic()
-                echo(f"{done:,} of {total:,} {what}", err=True)
-
-        yield advance
 
 
 @contextmanager

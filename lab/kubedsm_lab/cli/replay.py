@@ -1,7 +1,9 @@
 """Definition of the command `kubedsm replay`."""
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
+import attrs
 import click
 
 from kubedsm.cli.options import OneOf, collect, output
@@ -9,36 +11,43 @@ from kubedsm_lab.cli.options import (
     cluster_file,
     executor,
     paced,
+    parse_names,
     processes,
     report_folder,
     require_libraries,
 )
-from kubedsm_lab.replay.options import ReplayOptions
+
+if TYPE_CHECKING:
+    from kubedsm.solvers.available import SolverKind
 
 PRESETS = ("paper", "packing", "load-aware", "hpa", "judgement", "sites", "functions")
-POLICIES = (
-    "kubedsm",
-    "kube-scheduler",
-    "smallest-edge-first",
-    "biggest-edge-first",
-    "random",
-    "cloud-first",
-    "paper-suggester",
-    "mid-migration",
-    "half-frequency",
-    "no-cloud-offload",
-    "no-edge-migration",
-    "no-migration",
-    "all-half",
-    "c-over-a",
-    "respect-d",
-    "only-d",
-    "latency-objective",
-    "kube-scheduler-all-nodes",
-    "kube-scheduler-opportunistic",
-    "cache-scheduler",
-)
 SOLVERS = ("highs", "cp-sat", "off")
+
+
+@attrs.frozen
+class ReplayOptions:
+    """Options of `kubedsm replay`: scenarios or preset, cluster, and outputs."""
+
+    scenarios: tuple[str, ...]
+    preset: str | None
+    full: bool
+    solver: "SolverKind | None"
+    #: time limits of packing
+    seconds: tuple[float, ...]
+    policies: tuple[str, ...]
+    cluster_name: str
+    services_path: str | None
+    config_path: str | None
+    seeds: int | None
+    paced: bool
+    #: one client per service, which waits for each response
+    closed_loop: bool
+    jobs: int | None
+    #: address of a Dask scheduler
+    executor: str | None
+    out: Path | None
+    page: Path | None
+    output: str
 
 
 @click.command()
@@ -78,9 +87,10 @@ SOLVERS = ("highs", "cp-sat", "off")
     ),
     click.option(
         "--policies",
-        help=f"Policies, separated by commas: {', '.join(POLICIES)}; or settings of KubeDSM, such"
-        " as suggester.period=5s+migration.cooldown=0s.",
-        show_default="the first six",
+        callback=parse_names,
+        help="Policies (docs/reference/policies.md), separated by commas; or settings of KubeDSM,"
+        " such as suggester.period=5s+migration.cooldown=0s.",
+        show_default="the first six of that page",
     ),
     cluster_file,
     click.option(
@@ -126,8 +136,8 @@ def replay(options: ReplayOptions) -> None:
     The cluster is emulated, and the results of the policies stand side by side. A SCENARIO is a
     DrStress file, or MEAN-SIGMA (such as 1.5-.4) for the paper's recipe.
     """
-    from kubedsm_lab.replay import command
+    from kubedsm_lab.cli.replay_session import run_replay
 
     if options.out is not None:
         require_libraries("matplotlib")
-    command.replay(options)
+    run_replay(options)

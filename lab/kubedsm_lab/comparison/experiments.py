@@ -9,10 +9,8 @@ import attrs
 import msgspec
 import orjson
 import structlog
-from rich.progress import Progress
 
 from kubedsm.config.settings import Configuration
-from kubedsm.terminal.console import Console
 from kubedsm_lab.baselines.registry import CACHE_SCHEDULER, KUBEDSM, POLICIES
 from kubedsm_lab.bench.burst import contenders as burst
 from kubedsm_lab.bench.burst import result as burst_result
@@ -32,11 +30,10 @@ from kubedsm_lab.replay.pictures import draw_report
 from kubedsm_lab.replay.presets import REFERENCE
 from kubedsm_lab.replay.rankings import Ranking
 from kubedsm_lab.replay.report import EMULATED, encode_report, report
-from kubedsm_lab.replay.runner import Workers, carry_out, progress, spread
+from kubedsm_lab.replay.runner import Workers, carry_out, run_all, show_progress
 from kubedsm_lab.replay.services import PAPER_SERVICES
 from kubedsm_lab.replay.sources import recipe, runs
 from kubedsm_lab.replay.tables import Section
-from kubedsm_lab.replay.variants import CONTENDERS
 from kubedsm_lab.replay.world import Setup
 
 
@@ -46,8 +43,6 @@ class Asked:
     full: bool
     #: processes
     workers: Workers
-    #: KubeDSM and the chosen policies; empty: the experiment's own
-    policies: Sequence[str] = ()
 
 
 @attrs.frozen
@@ -58,14 +53,8 @@ class Experiment:
     #: emulated, modelled or computed
     how: str
     run: Callable[[Asked], Findings]
-    #: titles of the tables on the page
-    shown: Sequence[str] = ()
     #: explanation why KubeDSM is behind, by prefix of a measurement's name
     reasons: Mapping[str, str] = attrs.field(factory=dict)
-    #: policies that can be chosen; empty if they are part of the experiment
-    policies: Sequence[str] = ()
-    #: libraries of the lab that the experiment loads in another process
-    libraries: Sequence[str] = ()
 
 
 class Part(msgspec.Struct, frozen=True, rename="camel"):
@@ -92,7 +81,7 @@ _LOOK_POLICIES = (KUBEDSM, REFERENCE, CACHE_SCHEDULER, *_BATCHED, "random")
 
 def _run_burst(asked: Asked) -> Findings:
     plan = BurstPlan(
-        schedulers=asked.policies or ((*POLICIES, *_BATCHED) if asked.full else _LOOK_POLICIES),
+        schedulers=(*POLICIES, *_BATCHED) if asked.full else _LOOK_POLICIES,
         pods=200,
         rounds=11 if asked.full else 3,
         patience=120.0,
@@ -110,19 +99,13 @@ def _run_burst(asked: Asked) -> Findings:
 def _run_hpa(asked: Asked) -> Findings:
     # Six seeds are the minimum for a confidence interval of the median.
     plan = hpa.PRESET.short if asked.full else attrs.evolve(hpa.PRESET.short, seeds=6)
-    if asked.policies:
-        contenders = list(dict.fromkeys([*asked.policies, REFERENCE]))
-        plan = attrs.evolve(plan, contenders=contenders)
     return hpa.PRESET.run(plan, asked.workers)
 
 
 def _run_nodes(asked: Asked) -> Findings:
     counts, pods, rounds = ((100, 1000, 5000), 1000, 3) if asked.full else ((100, 1000), 200, 1)
-    console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
-        searches = len(counts) * rounds * len(nodes.contenders())
-        task = bar.add_task("nodes", total=searches)
-        result = nodes.run(counts, pods, rounds, lambda: bar.advance(task))
+    with show_progress("nodes", len(counts) * rounds * len(nodes.contenders())) as advance:
+        result = nodes.run(counts, pods, rounds, advance)
     # Decision times are not comparable: scores written in plain Python are slower.
     ranked = nodes_result.rankings(result)
     return Findings(
@@ -137,9 +120,8 @@ def _run_paper(asked: Asked) -> Findings:
     seeds = range(1, 1 + (presets.FULL_SEEDS if asked.full else presets.REDUCED_SEEDS))
     setup = Setup(paper_cluster(), PAPER_SERVICES, Configuration())
     scenarios = [recipe(name, *demand) for name, demand in presets.PAPER_SCENARIOS.items()]
-    planned = runs(scenarios, asked.policies or presets.MAIN_POLICIES, seeds, setup)
-    outcomes = spread(carry_out, planned, asked.workers)
-    found = report(list(progress("paper", outcomes, len(planned))))
+    planned = runs(scenarios, presets.MAIN_POLICIES, seeds, setup)
+    found = report(run_all("paper", carry_out, planned, asked.workers))
     return Findings(
         method=f"{EMULATED.capitalize()}; runs of each scenario and policy: {len(seeds)}",
         sections=evaluation.sections(found),
@@ -164,13 +146,13 @@ _TEXTS = msgspec.toml.decode(
     (files(__package__) / "about" / "experiments.toml").read_bytes(), type=dict[str, dict[str, Any]]
 )
 EXPERIMENTS: Sequence[Experiment] = tuple(
-    Experiment(name, run=run, policies=policies, libraries=libraries, **_TEXTS[name])
-    for name, run, policies, libraries in (
-        ("burst", _run_burst, (*POLICIES, *_BATCHED), ("trustme",)),
-        ("hpa", _run_hpa, tuple(POLICIES), ()),
-        ("nodes", _run_nodes, (), ()),
-        ("paper", _run_paper, tuple(CONTENDERS), ()),
-        ("load-aware", _run_load_aware, (), ()),
-        ("packing", _run_packing, (), ()),
+    Experiment(name, run=run, **_TEXTS[name])
+    for name, run in (
+        ("burst", _run_burst),
+        ("hpa", _run_hpa),
+        ("nodes", _run_nodes),
+        ("paper", _run_paper),
+        ("load-aware", _run_load_aware),
+        ("packing", _run_packing),
     )
 )

@@ -11,39 +11,25 @@ from kubedsm import __version__
 from kubedsm.config.documents import DocumentError, content, reading
 from kubedsm.terminal.running import nearest
 from kubedsm.terminal.whole_files import write_whole
-from kubedsm_lab.baselines.registry import KUBEDSM
 from kubedsm_lab.comparison.experiments import Asked, Experiment, Part
 from kubedsm_lab.comparison.text import TITLE, text
 from kubedsm_lab.documents import json_as
 from kubedsm_lab.output_files import folder_for
 from kubedsm_lab.replay.findings import Findings
 from kubedsm_lab.replay.page import RESULTS, render_page
-from kubedsm_lab.replay.tables import select_sections
 
 
-def choose_experiments(
-    known: Sequence[Experiment], names: Sequence[str], policies: Sequence[str]
-) -> list[Experiment]:
+def choose_experiments(known: Sequence[Experiment], names: Sequence[str]) -> list[Experiment]:
     """Return the experiments of `kubedsm compare` with the given names, or all of them.
 
-    Raises UsageError for an unknown name, and for a policy without an experiment.
+    Raises UsageError for an unknown name.
     """
     by_name = {each.name: each for each in known}
     for name in names:
         if name not in by_name:
-            raise click.UsageError(f"no experiment {name!r}: {_list_names(name, list(by_name))}")
-    found = [each for each in known if not names or each.name in names]
-    there = list(dict.fromkeys(policy for each in found for policy in each.policies))
-    for policy in policies:
-        if policy not in there:
-            which = _list_names(policy, there) if there else "they have policies of their own"
-            experiments = ", ".join(each.name for each in found)
-            raise click.UsageError(f"no policy {policy!r} in {experiments}: {which}")
-    return found
-
-
-def _list_names(name: str, known: Sequence[str]) -> str:
-    return f"there are {', '.join(known)}.{nearest(name, known)}"
+            there = f"there are {', '.join(by_name)}.{nearest(name, list(by_name))}"
+            raise click.UsageError(f"no experiment {name!r}: {there}")
+    return [each for each in known if not names or each.name in names]
 
 
 class _Results(msgspec.Struct, frozen=True, rename="camel"):
@@ -90,7 +76,8 @@ class ResultDirectory:
             full,
             found.method,
             found.rankings,
-            select_sections(found.sections, experiment.shown),
+            # The page has rankings of its own.
+            [each for each in found.sections if each.table[1] and each.title != "Ranking"],
             msgspec.Raw(found.results),
             tuple(pictures),
         )
@@ -132,10 +119,8 @@ def compare(
     failures: list[Exception] = []
     for number, each in enumerate(experiments, 1):
         say(f"{number} of {len(experiments)}, {each.name}: {each.title}")
-        theirs = [name for name in asked.policies if name in each.policies]
-        policies = list(dict.fromkeys([KUBEDSM, *theirs])) if theirs else []
         try:
-            found = each.run(attrs.evolve(asked, policies=policies))
+            found = each.run(asked)
         except Exception as error:  # noqa: BLE001 - raised below; the others go on
             failures.append(error)
             kept.failed[each.name] = _in_a_line(error)

@@ -13,15 +13,10 @@ from kubedsm_lab.replay import report
 from kubedsm_lab.replay.figures import FIGURES
 from kubedsm_lab.replay.measured import Measured
 from kubedsm_lab.replay.presets import (
-    EQUAL_COEFFICIENTS,
-    EQUAL_RATE_POLICIES,
-    EQUAL_RATE_SCENARIOS,
     MAIN_POLICIES,
     MIDDLE_SCENARIO,
     OTHER_STABILIZATIONS,
-    PAPER_SCENARIOS,
     REFERENCE,
-    equal_rates,
     list_tried,
     name_stabilized,
 )
@@ -43,7 +38,6 @@ from kubedsm_lab.replay.tables import (
 )
 from kubedsm_lab.replay.variants import MIGRATION_VARIANTS, OBJECTIVE_VARIANTS
 from kubedsm_lab.replay.world import Setup
-from loadgen.generators import PAPER_COEFFICIENTS, PAPER_REQUESTS
 
 _STILL, _PAPERS = "no-migration", "paper-suggester"
 _MEANINGS = report.MEANINGS | WORDS["evaluation-meanings"]
@@ -184,16 +178,6 @@ def _tabulate_objectives(measured: Measured) -> Table:
     return grid("objective", {each: each for each in policies if len(policies) > 1}, columns)
 
 
-def _share_cells(row: Row | None) -> list[str]:
-    """Return the cells of a table row: the edge share of each service, then their mean (edge
-    ratio).
-    """
-    if row is None:
-        return [number(None, 3)] * (len(SERVICES) + 1)
-    shares = [number(row["shares"].get(service), 3) for service in SERVICES]
-    return [*shares, number(row["edgeRatio"], 3)]
-
-
 def _tabulate_costs(measured: Measured) -> Table:
     policies = dict.fromkeys((*MAIN_POLICIES, *MIGRATION_VARIANTS, *OBJECTIVE_VARIANTS))
     rows = {
@@ -241,52 +225,12 @@ def _tabulate_stabilizations(measured: Measured) -> Table:
     return ["policy", *shown, *(f"of optimum, {head}" for head in shown)], lines
 
 
-def _tabulate_pod_worth(measured: Measured) -> Table:
-    """Return the table of each service's pods, and of the edge share that one core or one GB at the
-    edge provides to the service.
-
-    Empty unless scenarios with equal rates were played.
-    """
-    times, _ = PAPER_SCENARIOS[MIDDLE_SCENARIO]
-    lines = []
-    for service in SERVICES:
-        cores, gigabytes = PAPER_REQUESTS[service]["cpu"], PAPER_REQUESTS[service]["memory"] / 1e9
-        cells = [number(cores, 0), number(gigabytes, 2)]
-        for coefficients in (PAPER_COEFFICIENTS, EQUAL_COEFFICIENTS):
-            pods = times * coefficients[service]
-            cells += [number(pods, 1), *(number(1 / pods / r, 2) for r in (cores, gigabytes))]
-        lines.append([service.upper(), *cells])
-    columns = ["pods", "share a core", "share a GB"]
-    equal = [f"{column}, equal rates" for column in columns]
-    played = _tabulate_equal_rates(measured)[1]
-    return ["service", "cores", "GB", *columns, *equal], lines if played else []
-
-
-def _tabulate_equal_rates(measured: Measured) -> Table:
-    """Return the table of edge shares with the scenario generator's request rates, and with equal
-    rates for all services.
-    """
-    names = [*_NAMES, "edge ratio"]
-    lines = [
-        [
-            f"{scenario}, {policy}",
-            *_share_cells(measured.row(scenario, policy)),
-            *_share_cells(measured.row(equal_rates(scenario), policy)),
-        ]
-        for scenario in EQUAL_RATE_SCENARIOS
-        for policy in measured.list_played(EQUAL_RATE_POLICIES)
-        if measured.row(equal_rates(scenario), policy)
-    ]
-    return ["scenario, policy", *names, *(f"{n}, equal rates" for n in names)], lines
-
-
 def _tabulate_scenario_times(measured: Measured) -> Table:
     """Return the table of KubeDSM's response latencies by scenario and service, in percent above
     kube-scheduler's.
     """
-    names = [*measured.scenarios, *map(equal_rates, EQUAL_RATE_SCENARIOS)]
     lines = []
-    for scenario in names:
+    for scenario in measured.scenarios:
         ours = [measured.longer(scenario, KUBEDSM, service) for service in SERVICES]
         if any(value is not None for value in ours):
             lines.append([scenario, *map(percent, ours)])
@@ -295,31 +239,11 @@ def _tabulate_scenario_times(measured: Measured) -> Table:
     return ["scenario", *_NAMES], lines
 
 
-def _tabulate_policy_times(measured: Measured) -> Table:
-    """Return the table of response latencies by policy and service, in ms and in percent above
-    kube-scheduler's.
-    """
-    lines = []
-    for policy in measured.list_played(MAIN_POLICIES):
-        rows = [row for name in measured.scenarios if (row := measured.row(name, policy))]
-        for service in SERVICES:
-            times = [row["latencyMs"][service] for row in rows if service in row["latencyMs"]]
-            if times:
-                parts = ("mean", "p95", "network")
-                cells = (number(mean(each[part] for each in times), 1) for part in parts)
-                longer = (measured.mean_longer(policy, service, p) for p in ("mean", "network"))
-                lines.append([f"{policy}, {service.upper()}", *cells, *map(percent, longer)])
-    headings = ["policy, service", "mean ms", "p95 ms", "network ms"]
-    return [*headings, f"mean to {REFERENCE}", f"network to {REFERENCE}"], lines
-
-
 _TABLES: Mapping[str, Callable[[Measured], Table]] = {
     "At a glance": _tabulate_overview,
     "Edge ratio": partial(_tabulate_scenarios, key="edgeRatio"),
     "Share of the optimum": partial(_tabulate_scenarios, key="optimumShare"),
     "Standard deviation of the edge share over services": partial(_tabulate_scenarios, key="std"),
-    "Share of edge capacity per pod": _tabulate_pod_worth,
-    "Equal rates": _tabulate_equal_rates,
     "Variants": _tabulate_variants,
     "Migration price": partial(_tabulate_tried, key="migration.price", heading="migration price"),
     "Evenness of edge shares": partial(
@@ -327,7 +251,6 @@ _TABLES: Mapping[str, Callable[[Measured], Table]] = {
     ),
     "Objectives": _tabulate_objectives,
     "Response times by scenario": _tabulate_scenario_times,
-    "Response times by policy": _tabulate_policy_times,
     "Cost": _tabulate_costs,
     "Slower autoscalers": _tabulate_stabilizations,
 }

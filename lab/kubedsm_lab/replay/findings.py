@@ -15,7 +15,7 @@ from kubedsm.terminal.echo import echo
 from kubedsm_lab.replay.page import Pictures, write_report
 from kubedsm_lab.replay.provenance import render_report
 from kubedsm_lab.replay.rankings import Ranking
-from kubedsm_lab.replay.runner import Workers, progress, spread
+from kubedsm_lab.replay.runner import Workers, run_all
 from kubedsm_lab.replay.tables import Section, Table, as_markdown, fill_sections, mean
 
 MODELLED = "**Emulated, and modelled**: nothing here was measured on a real cluster."
@@ -49,8 +49,6 @@ class Findings:
     origin: str = ""
     #: draws the plots as SVG files, which imports matplotlib
     draw: Callable[[], Pictures] = dict
-    #: JSON of the machine-independent results, if others depend on the machine
-    reproducible: bytes | None = None
 
     def publish(self, name: str, out: Path | None, output: str) -> None:
         """Print the results; with a directory, also write a report. Raises OSError."""
@@ -59,8 +57,7 @@ class Findings:
         echo(self.results.decode() if output == "json" else text, nl=False)
         if out is not None:
             title = f"kubedsm replay --preset {name}"
-            stored = self.reproducible or self.results
-            write_report(out, title, text, stored, self.draw())
+            write_report(out, title, text, self.results, self.draw())
 
 
 @attrs.frozen
@@ -96,8 +93,7 @@ def model_preset(
     """
 
     def run(plan: P, workers: Workers) -> Findings:
-        planned = trials(plan)
-        done = list(progress(name, spread(play, planned, workers), len(planned)))
+        done = run_all(name, play, trials(plan), workers)
         results = {"emulated": True, "modelled": True, "trials": done}
         tried = select(done)
         return Findings(

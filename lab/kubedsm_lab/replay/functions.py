@@ -17,7 +17,7 @@ from kubedsm_lab.emulator.paper import node
 from kubedsm_lab.replay.findings import Findings, Preset
 from kubedsm_lab.replay.presets import REFERENCE
 from kubedsm_lab.replay.report import encode_report, report
-from kubedsm_lab.replay.runner import Outcome, Workers, carry_out, progress, spread
+from kubedsm_lab.replay.runner import Outcome, Workers, carry_out, run_all
 from kubedsm_lab.replay.services import UTILISATION, ServiceSpec
 from kubedsm_lab.replay.tables import (
     WORDS,
@@ -146,7 +146,7 @@ class Plan:
 
 def run(plan: Plan, workers: Workers) -> Findings:
     planned = [draw_run(seed, each) for each in POLICIES for seed in range(1, plan.seeds + 1)]
-    outcomes = list(progress(NAME, spread(carry_out, planned, workers), len(planned)))
+    outcomes = run_all(NAME, carry_out, planned, workers)
     found = report(outcomes)
     return Findings(
         method=f"{WORDS[NAME]['method']}; seeds 1 to {plan.seeds}",

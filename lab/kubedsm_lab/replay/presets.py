@@ -1,6 +1,5 @@
 """Plans of the runs for the KubeDSM paper's evaluation (arXiv 2501.07130)."""
 
-import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import attrs
@@ -17,7 +16,6 @@ from kubedsm_lab.replay.variants import (
     with_settings,
 )
 from kubedsm_lab.replay.world import Run, Setup
-from loadgen.generators import PAPER_COEFFICIENTS
 
 #: mean and deviation of the demand, by the paper's name
 PAPER_SCENARIOS = {
@@ -32,23 +30,16 @@ PAPER_SCENARIOS = {
     "1.5-.3": (1.5, 0.3),
     "1.5-.5": (1.5, 0.5),
 }
-#: scenario in the middle of the ten: equal rates and slower autoscalers are tried on it
+#: scenario in the middle of the ten, tried with slower autoscalers
 MIDDLE_SCENARIO = "1.5-.4"
 #: scenarios on which the paper compares its variants: Figures 10 and 11 of the second version and
 #: 14 of the first are of 1.4-.4, Figure 13 of the first is of 1.3-.4
 VARIANT_SCENARIO, ONLY_D_SCENARIO = "1.4-.4", "1.3-.4"
-#: equal replicas of all services, with the total of the paper's generator
-EQUAL_COEFFICIENTS: Mapping[str, float] = dict.fromkeys(
-    PAPER_COEFFICIENTS, statistics.fmean(PAPER_COEFFICIENTS.values())
-)
-#: scenarios in which the paper has most of D in the cloud, and the one above
-EQUAL_RATE_SCENARIOS = ("1.5-.1", MIDDLE_SCENARIO, "1.5-.5")
 #: scale-down stabilisation in seconds; the latter is Kubernetes' default
 OTHER_STABILIZATIONS = (60, 300)
 #: policies of every table, and the reference of comparisons
 MAIN_POLICIES = (KUBEDSM, "paper-suggester", *BASELINES)
 REFERENCE = "kube-scheduler"
-EQUAL_RATE_POLICIES = (KUBEDSM, "paper-suggester", REFERENCE)
 #: tried values of settings, the defaults among them
 TRIED_VALUES: Mapping[str, Sequence[str]] = {
     "migration.price": ("0s", "5s", "10s", "17s", "30s", "60s"),
@@ -67,11 +58,6 @@ def name_stabilized(seconds: int) -> str:
     seconds.
     """
     return f"{MIDDLE_SCENARIO} stabilisation {seconds}s"
-
-
-def equal_rates(scenario: str) -> str:
-    """Return the name of the scenario's variant with equal rates of all services."""
-    return f"{scenario} equal rates"
 
 
 def as_recorded(scenario: str) -> str:
@@ -144,17 +130,11 @@ def full(seeds: Sequence[int], setup: Setup) -> list[Run]:
     """Return the runs of the evaluation with `--full`: all policies, variants of migrations and of
     the objective, migration prices, and degrees of evenness.
 
-    Some scenarios are repeated with equal rates, one with slower autoscalers; the runs of the
-    published figures follow.
+    One scenario is repeated with slower autoscalers; the runs of the published figures follow.
     """
     tried = [policy for key in TRIED_VALUES for policy in list_tried(key).values()]
     policies = dict.fromkeys([*MAIN_POLICIES, *MIGRATION_VARIANTS, *OBJECTIVE_VARIANTS, *tried])
     found = runs(_paper_sources(), list(policies), seeds, setup)
-    equal = [
-        recipe(equal_rates(name), *PAPER_SCENARIOS[name], EQUAL_COEFFICIENTS)
-        for name in EQUAL_RATE_SCENARIOS
-    ]
-    found += runs(equal, EQUAL_RATE_POLICIES, seeds, setup)
     for seconds in OTHER_STABILIZATIONS:
         name = name_stabilized(seconds)
         slower = attrs.evolve(setup, stabilization_seconds=seconds)

@@ -9,6 +9,7 @@ import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, TypeVar
 
@@ -17,7 +18,9 @@ import msgspec
 import structlog
 from rich.progress import Progress
 
+from kubedsm.process.clock import SystemClock
 from kubedsm.terminal.console import Console
+from kubedsm.terminal.echo import echo
 from kubedsm.terminal.problems import Problem
 from kubedsm_lab.replay.films import Camera
 from kubedsm_lab.replay.measures import Measures, measure
@@ -32,6 +35,8 @@ Placements = dict[str, list[tuple[float, int, int]]]
 
 #: seconds
 _DASK_ANSWERS_WITHIN = 5
+#: seconds between two lines about the progress of a command without a terminal
+PROGRESS_INTERVAL = 300.0
 
 
 @attrs.frozen
@@ -173,13 +178,35 @@ def processors() -> int:
     return os.cpu_count() or 1
 
 
+def run_all(doing: str, work: Callable[[T], R], items: Sequence[T], workers: Workers) -> list[R]:
+    """Return `work(item)` for all items, in their order; show progress meanwhile."""
+    return list(progress(doing, spread(work, items, workers), len(items)))
+
+
 def progress(doing: str, done: Iterable[T], total: int) -> Iterator[T]:
-    """Yield the elements of `done` unchanged, and display a progress bar if stderr is
-    a terminal.
-    """
-    console = Console(stderr=True)
-    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task(doing, total=total)
+    """Yield the elements of `done` unchanged, and show progress."""
+    with show_progress(doing, total) as advance:
         for each in done:
             yield each
+            advance()
+
+
+@contextmanager
+def show_progress(doing: str, total: int) -> Iterator[Callable[[], object]]:
+    """Show a progress bar on stderr during the block, or without a terminal a line every
+    `PROGRESS_INTERVAL` seconds; yield the function that counts one more.
+    """
+    console, clock = Console(stderr=True), SystemClock()
+    done, printed_at = 0, clock.monotonic()
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(doing, total=total)
+
+        def advance() -> None:
+            nonlocal done, printed_at
+            done += 1
             bar.advance(task)
+            if not console.is_terminal and clock.monotonic() - printed_at >= PROGRESS_INTERVAL:
+                printed_at = clock.monotonic()
+                echo(f"{done:,} of {total:,} {doing}", err=True)
+
+        yield advance

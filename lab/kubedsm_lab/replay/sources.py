@@ -1,7 +1,7 @@
 """Sources of load scenarios: files, or the paper's random scenario by name, such as `1.5-.4`."""
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from kubedsm.config.documents import (
 )
 from kubedsm.config.yaml_text import parse_all_yaml
 from kubedsm_lab.replay.world import Run, Setup
-from loadgen.generators import PAPER_COEFFICIENTS, normal
+from loadgen.generators import normal
 from loadgen.scenario import Scenario, ScenarioError, load
 
 _NORMAL = re.compile(r"([0-9]*\.?[0-9]+)-([0-9]*\.?[0-9]+)", re.ASCII)
@@ -61,23 +61,11 @@ def _always_return(scenario: Scenario) -> Callable[[int], Scenario]:
     return lambda _seed: scenario
 
 
-def recipe(
-    name: str,
-    mean: float,
-    sigma: float,
-    coefficients: Mapping[str, float] = PAPER_COEFFICIENTS,
-) -> Source:
+def recipe(name: str, mean: float, sigma: float) -> Source:
     """Return the paper's random scenario: a total demand of `mean` times the edge nodes' capacity,
-    varied randomly.
-
-    `sigma` is the demand's deviation; `coefficients` are the replicas of each service that fill its
-    part of the edge.
+    varied randomly with the deviation `sigma`.
     """
-
-    def scenario(seed: int) -> Scenario:
-        return normal(mean, sigma, seed=seed, coefficients=coefficients)
-
-    return Source(name, name, scenario)
+    return Source(name, name, lambda seed: normal(mean, sigma, seed=seed))
 
 
 def scenario_in(path: str | Path) -> Scenario:

@@ -43,12 +43,6 @@ def fill_sections(
     ]
 
 
-def select_sections(sections: Iterable[Section], titles: Sequence[str]) -> list[Section]:
-    """Return the nonempty sections with the given titles. Raises KeyError for unknown titles."""
-    by_title = {section.title: section for section in sections}
-    return [by_title[title] for title in titles if by_title[title].table[1]]
-
-
 def grid(corner: str, rows: Mapping[str, T], columns: Mapping[str, Callable[[T], str]]) -> Table:
     """Return a table with one line per row; the functions in `columns` compute the cells from the
     row's value.

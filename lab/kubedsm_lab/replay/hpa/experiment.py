@@ -8,7 +8,6 @@ import attrs
 
 from kubedsm_lab.baselines.registry import CACHE_SCHEDULER, KUBEDSM
 from kubedsm_lab.replay.findings import model_preset
-from kubedsm_lab.replay.hpa.service import DEMAND
 from kubedsm_lab.replay.hpa.tables import TABLES, answer, by_policy, rankings, recovery
 from kubedsm_lab.replay.hpa.trial import LOOK, Outcome, Trial, play
 from kubedsm_lab.replay.hpa.trial import Look as Sample
@@ -34,8 +33,6 @@ CONTENDERS = (KUBEDSM, REFERENCE, CACHE_SCHEDULER, "random")
 #: seconds that pods wait longer for their nodes: mean and p99 of the paper's bursts of 200 pods
 #: under the default scheduler, and far beyond
 LATER = (1.175, 2.673, 10.0, 30.0)
-#: core-seconds of a request, in addition to DEMAND
-DEMANDS = (0.15, 0.24, 0.26)
 #: plotted seconds from the start of FIND, until the replicas are stable
 _SHOWN = 180.0
 #: plotted numbers of replicas, in colours that no policy has
@@ -52,23 +49,19 @@ class Plan:
     seeds: int
     contenders: Sequence[str] = CONTENDERS
     later: Sequence[float] = LATER
-    demands: Sequence[float] = DEMANDS
 
     def list_trials(self) -> list[Trial]:
         """Return all trials of the plan: each policy with normal and with instant scheduling, and
-        variants under kube-scheduler.
-
-        The variants schedule later, or serve requests of other demand.
+        kube-scheduler with pods scheduled later.
         """
         kinds = [
-            *((policy, 0.0, DEMAND) for policy in self.contenders),
-            *((policy, None, DEMAND) for policy in self.contenders),
-            *((REFERENCE, later, DEMAND) for later in self.later),
-            *((REFERENCE, 0.0, demand) for demand in self.demands),
+            *((policy, 0.0) for policy in self.contenders),
+            *((policy, None) for policy in self.contenders),
+            *((REFERENCE, later) for later in self.later),
         ]
         return [
-            Trial(policy, seed, later, demand)
-            for policy, later, demand in kinds
+            Trial(policy, seed, later)
+            for policy, later in kinds
             for seed in range(1, self.seeds + 1)
         ]
 

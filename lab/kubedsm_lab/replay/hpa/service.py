@@ -58,13 +58,12 @@ class ModelledService:
     """Service of the autoscaler experiment: observes the Ready pods, and simulates clients and CPU
     usage.
 
-    `notice` subscribes to the store, `usage` is the source of metrics-server; `demand` is in
-    core-seconds per request.
+    `notice` subscribes to the store, `usage` is the source of metrics-server.
     """
 
-    def __init__(self, clock: Clock, demand: float) -> None:
+    def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._loop = ClosedLoop(demand, TIMEOUT)
+        self._loop = ClosedLoop(DEMAND, TIMEOUT)
         self._serving: Mapping[Uid, Serving] = {}
         #: by pod: moment of the last sample, and core-seconds used by then
         self._sampled: dict[Uid, tuple[float, float]] = {}

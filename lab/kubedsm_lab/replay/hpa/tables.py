@@ -3,12 +3,11 @@
 import bisect
 import math
 import statistics
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 from kubedsm_lab.baselines.registry import KUBEDSM
 from kubedsm_lab.replay.findings import select_trials
-from kubedsm_lab.replay.hpa.service import DEMAND
 from kubedsm_lab.replay.hpa.trial import Outcome, Start
 from kubedsm_lab.replay.presets import REFERENCE
 from kubedsm_lab.replay.published import PUBLISHED
@@ -88,10 +87,8 @@ def recoveries(outcomes: Outcomes) -> list[float]:
 
 
 def by_policy(outcomes: Outcomes) -> dict[str, list[Outcome]]:
-    """Return the results of trials with normal scheduling and default CPU demand per request, by
-    policy.
-    """
-    plain = select_trials(outcomes, later=0.0, demand=DEMAND)
+    """Return the results of trials with normal scheduling, by policy."""
+    plain = select_trials(outcomes, later=0.0)
     policies = dict.fromkeys(each.trial.policy for each in plain)
     return {policy: select_trials(plain, policy=policy) for policy in policies}
 
@@ -114,11 +111,6 @@ def _deviation(values: Sequence[float]) -> float | None:
     return statistics.stdev(values) if known else None
 
 
-def _format_range(values: Iterable[float], digits: int) -> str:
-    known = list(values)
-    return f"{min(known):.{digits}f} to {max(known):.{digits}f}"
-
-
 def _format_median(outcomes: Outcomes, figure: Figure) -> str:
     return _format_seconds(statistics.median(list_times(outcomes, figure)))
 
@@ -131,14 +123,6 @@ def _format_mean(outcomes: Outcomes, figure: Figure) -> str:
     return number(mean(map(figure, outcomes)), 2)
 
 
-#: mean measurements of the clients
-_SEEN: Mapping[str, Callable[[Outcomes], str]] = {
-    "max p99, s": partial(_format_mean, figure=lambda one: one.max_p99),
-    "mean p99, s": partial(_format_mean, figure=lambda one: one.mean_p99),
-    "OK rate": partial(_format_mean, figure=lambda one: one.ok_rate),
-}
-
-
 def _tabulate_recovery(outcomes: Outcomes) -> Table:
     headings, lines = grid(
         "",
@@ -149,7 +133,9 @@ def _tabulate_recovery(outcomes: Outcomes) -> Table:
             "windows": lambda each: f"{statistics.median(recoveries(each)) / WINDOW_SECONDS:.1f}",
             "no bad window": partial(_count_mode, mode="no_degradation"),
             "no recovery": partial(_count_mode, mode="no_recovery_within_hold"),
-            **_SEEN,
+            "max p99, s": partial(_format_mean, figure=lambda one: one.max_p99),
+            "mean p99, s": partial(_format_mean, figure=lambda one: one.mean_p99),
+            "OK rate": partial(_format_mean, figure=lambda one: one.ok_rate),
             "20 Ready, s": partial(_format_median, figure=lambda one: one.full),
         },
     )
@@ -192,13 +178,12 @@ def _tabulate_chance(outcomes: Outcomes) -> Table:
 
 
 def _tabulate_scheduling(outcomes: Outcomes) -> Table:
-    trials = select_trials(outcomes, demand=DEMAND)
     lines = []
-    for policy, later in dict.fromkeys((o.trial.policy, o.trial.later) for o in trials):
-        instant = select_trials(trials, policy=policy, later=None)
+    for policy, later in dict.fromkeys((o.trial.policy, o.trial.later) for o in outcomes):
+        instant = select_trials(outcomes, policy=policy, later=None)
         if later is None or not instant:
             continue
-        each = select_trials(trials, policy=policy, later=later)
+        each = select_trials(outcomes, policy=policy, later=later)
         waits = [start.scheduled for one in each for start in one.starts]
         longest = max((wait for wait in waits if wait is not None), default=None)
         base = {one.trial.seed: recovery(one) for one in instant}
@@ -272,31 +257,12 @@ def _tabulate_autoscaler(outcomes: Outcomes) -> Table:
     return headings, [*lines, [_ALL, *published]] if lines else []
 
 
-def _tabulate_demands(outcomes: Outcomes) -> Table:
-    plain = select_trials(outcomes, policy=REFERENCE, later=0.0)
-    demands = sorted({each.trial.demand for each in plain})
-    headings, lines = grid(
-        "core-seconds of a request",
-        {f"{demand:g}": select_trials(plain, demand=demand) for demand in demands},
-        {
-            **_SEEN,
-            "TTR, s": lambda each: _format_median(each, recovery),
-            "95 %": lambda each: _format_ends(median_interval(recoveries(each))),
-        },
-    )
-    runs = _RUNS.values()
-    figures = ([r.max_p99 for r in runs], [r.mean_p99 for r in runs], [r.ok_rate for r in runs])
-    published = [_ALL, *(_format_range(each, 2) for each in figures), _format_range(_TTRS, 0), "-"]
-    return headings, [*lines, published] if lines else []
-
-
 TABLES: Mapping[str, Callable[[Outcomes], Table]] = {
     "Time to recover": _tabulate_recovery,
     "Variation between seeds and policies": _tabulate_chance,
     "Effect of scheduling delay": _tabulate_scheduling,
     "Pods created after HOLD began": _tabulate_starts,
     "The autoscaler": _tabulate_autoscaler,
-    "Other request sizes": _tabulate_demands,
 }
 
 

@@ -16,7 +16,7 @@ from kubedsm_lab.emulator.api.api_server import ApiServer
 from kubedsm_lab.emulator.api.resources import HORIZONTAL_POD_AUTOSCALERS, PODS
 from kubedsm_lab.emulator.emulated_cluster import ClusterSpec, EmulatedCluster, Timing
 from kubedsm_lab.emulator.paper import NAMESPACE
-from kubedsm_lab.replay.hpa.service import DEMAND, MOST, NAME, NODES, ModelledService, objects
+from kubedsm_lab.replay.hpa.service import MOST, NAME, NODES, ModelledService, objects
 from kubedsm_lab.replay.recording import TimelineRecorder
 from kubedsm_lab.replay.timeline import Life, Timeline
 from kubedsm_lab.replay.variants import contender
@@ -54,8 +54,6 @@ class Trial(msgspec.Struct, frozen=True, rename="camel"):
     seed: int
     #: extra seconds before each pod has its node; None: scheduling takes no time at all
     later: float | None = 0.0
-    #: core-seconds of a request
-    demand: float = DEMAND
 
 
 class Look(msgspec.Struct, frozen=True, rename="camel", array_like=True):
@@ -148,7 +146,7 @@ def play(trial: Trial) -> Outcome:
 
 async def _play_trial(trial: Trial) -> Outcome:
     clock = VirtualClock()
-    service = ModelledService(clock, trial.demand)
+    service = ModelledService(clock)
     recorder = TimelineRecorder((NAME,), Configuration().tiers)
     cluster = _make_cluster(trial, clock, service)
     cluster.api.store.subscribe(service.notice)

@@ -17,7 +17,7 @@ from kubedsm_lab.replay.findings import Findings, Preset
 from kubedsm_lab.replay.packing.attempts import Attempt, attempt
 from kubedsm_lab.replay.packing.instances import PRIORITIES, SHAPES, Shape, seeds
 from kubedsm_lab.replay.packing.tables import answer, rankings, sections
-from kubedsm_lab.replay.runner import Workers, processors, progress, spread
+from kubedsm_lab.replay.runner import Workers, processors, progress, run_all, spread
 
 _ORIGIN = "**Computed** on snapshots: nothing here was measured on a real cluster."
 _METHOD = "Computed on snapshots: nothing is emulated, or measured on a cluster"
@@ -43,8 +43,8 @@ class Plan:
         """Return the instances to pack as pairs (shape, seed), ordered by seed, so a prefix is a
         smaller plan.
         """
-        drawing = spread(partial(seeds, number=self.seeds), SHAPES, workers)
-        chosen = list(progress("drawing instances", drawing, len(SHAPES)))
+        draw = partial(seeds, number=self.seeds)
+        chosen = run_all("drawing instances", draw, SHAPES, workers)
         return [
             (msgspec.structs.replace(shape, priorities=priorities), seed)
             for at_once in zip(*chosen, strict=True)
@@ -77,7 +77,6 @@ def run(plan: Plan, workers: Workers) -> Findings:
         sections=sections(done),
         rankings=rankings(done, min(plan.limits)),
         results=msgspec.json.encode(results) + b"\n",
-        reproducible=_encode_reproducible(done),
     )
 
 
@@ -86,17 +85,6 @@ PRESET = Preset(
     Plan(seeds=100, priorities=PRIORITIES, limits=(1.0, 10.0, 20.0)),
     run,
 )
-
-
-def _encode_reproducible(done: Sequence[Attempt]) -> bytes:
-    """Encode as JSON the results that are equal on every machine: without solver calls and
-    durations.
-    """
-    instances = [
-        {name: value for name, value in msgspec.to_builtins(each).items() if name != "calls"}
-        for each in done
-    ]
-    return msgspec.json.encode({"emulated": False, "instances": instances}) + b"\n"
 
 
 def attempts(

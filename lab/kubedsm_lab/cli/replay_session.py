@@ -1,4 +1,4 @@
-"""Implementation of the command `kubedsm replay`: runs, report and page."""
+"""Implementation of `kubedsm replay`: runs, report and page."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,6 +10,7 @@ import click
 from kubedsm.config.settings import Configuration, load_file
 from kubedsm.terminal.whole_files import write_whole
 from kubedsm_lab.baselines.registry import KUBEDSM
+from kubedsm_lab.cli.replay import ReplayOptions
 from kubedsm_lab.emulator.cluster_file import load as load_cluster
 from kubedsm_lab.emulator.paper import paper_cluster
 from kubedsm_lab.output_files import folder_for
@@ -20,12 +21,11 @@ from kubedsm_lab.replay.findings import Preset
 from kubedsm_lab.replay.hpa import experiment as hpa
 from kubedsm_lab.replay.judgement import experiment as judgement
 from kubedsm_lab.replay.load_aware import experiment as load_aware
-from kubedsm_lab.replay.options import ReplayOptions
 from kubedsm_lab.replay.packing import experiment as packing
 from kubedsm_lab.replay.pictures import write_with_pictures
 from kubedsm_lab.replay.provenance import describe_runs
 from kubedsm_lab.replay.report import report
-from kubedsm_lab.replay.runner import Outcome, Workers, carry_out, choose_workers, progress, spread
+from kubedsm_lab.replay.runner import Outcome, Workers, carry_out, choose_workers, run_all
 from kubedsm_lab.replay.services import PAPER_SERVICES
 from kubedsm_lab.replay.services import load as load_services
 from kubedsm_lab.replay.single_file import one_file
@@ -49,7 +49,7 @@ EXPERIMENTS: Mapping[str, Preset[Any]] = {
 _FILMED = 2
 
 
-def replay(options: ReplayOptions) -> None:
+def run_replay(options: ReplayOptions) -> None:
     """Run a preset experiment or scenarios, as the options request, and print the report."""
     _check_usage(options)
     preset, out, page = options.preset, options.out, options.page
@@ -58,7 +58,9 @@ def replay(options: ReplayOptions) -> None:
         _run_experiment(EXPERIMENTS[preset], options, workers)
         return
     setup = _make_setup(options)
-    names, chosen = _parse_policies(options.policies, setup), sources(options.scenarios)
+    names, chosen = options.policies, sources(options.scenarios)
+    for name in names:
+        contender(name, setup.service_names)
     default_seeds = presets.FULL_SEEDS if options.full else presets.REDUCED_SEEDS
     numbers = range(1, 1 + (options.seeds or default_seeds))
     if preset:
@@ -72,7 +74,7 @@ def replay(options: ReplayOptions) -> None:
     _make_folders(out, page and page.parent)
     if page is not None:
         planned = _film_first(planned)
-    outcomes = list(progress("replaying", spread(carry_out, planned, workers), len(planned)))
+    outcomes = run_all("replaying", carry_out, planned, workers)
     found = report(outcomes)
     # The full preset also has other loads and autoscalers than the paper's.
     said = answer(found, presets.PAPER_SCENARIOS if preset else None)
@@ -122,9 +124,8 @@ def _make_folders(*folders: Path | None) -> None:
 
 def _check_usage(options: ReplayOptions) -> None:
     preset = options.preset
-    files = options.policies, options.services_path, options.config_path
-    flags = options.paced, options.closed_loop
-    has_setup = (*files, options.cluster_name, *flags) != (None, None, None, "paper", False, False)
+    files = options.services_path, options.config_path
+    others = options.policies, options.paced, options.closed_loop, options.cluster_name != "paper"
     if bool(options.scenarios) == bool(preset):
         raise click.UsageError("give scenarios, or --preset: one of the two")
     if options.full and not preset:
@@ -133,7 +134,7 @@ def _check_usage(options: ReplayOptions) -> None:
         raise click.UsageError("--page needs a scenario, not --preset")
     if (options.solver or options.seconds) and preset != _PACKING:
         raise click.UsageError("--solver and --seconds need --preset packing")
-    if has_setup and preset in EXPERIMENTS:
+    if any((*files, *others)) and preset in EXPERIMENTS:
         raise click.UsageError(f"--preset {preset} has clusters, pods and policies of its own")
 
 
@@ -146,16 +147,3 @@ def _make_setup(options: ReplayOptions) -> Setup:
         paced=options.paced,
         closed_loop=options.closed_loop,
     )
-
-
-def _parse_policies(given: str | None, setup: Setup) -> list[str]:
-    if given is None:
-        return []
-    names = [name.strip() for name in given.split(",")]
-    for name in names:
-        if not name:
-            raise click.UsageError("--policies: a name is empty")
-        if names.count(name) > 1:
-            raise click.UsageError(f"policy {name!r} is given twice")
-        contender(name, setup.service_names)
-    return names
