@@ -15,7 +15,6 @@ from kubedsm_lab.replay.plots import (
     Look,
     assign_looks,
     plot_bars,
-    plot_key,
     render_picture,
     split_picture,
 )
@@ -110,10 +109,9 @@ def test_a_folder_without_results_is_refused_in_one_line(text, reason, tmp_path)
 
 
 def test_a_page_takes_a_picture_apart_and_makes_nothing_of_what_names_say():
-    look = Look(0, 1)
-    bars = plot_bars("<b>", [Bar("a & b", look, 0.5, (0.4, 0.6), 0.7, 0.2)], 1, str)
-    drawn = render_picture("T & U", "1 < 2", [bars, plot_key("who", {"x": look})])
-    assert drawn == render_picture("T & U", "1 < 2", [bars, plot_key("who", {"x": look})])
+    bars = plot_bars("<b>", [Bar("a & b", Look(0, 1), 0.5, (0.4, 0.6), 0.7, 0.2)], 1, str)
+    drawn = render_picture("T & U", "1 < 2", [bars])
+    assert drawn == render_picture("T & U", "1 < 2", [bars])
     title, about, panels = split_picture(drawn)
     assert (title, about) == ("T & U", "1 < 2")
     assert "<b>" not in drawn.decode()

@@ -138,7 +138,6 @@ def test_the_command_from_end_to_end(tmp_path, monkeypatch):
     assert tables.startswith("**Under KubeDSM the service was well again after ")
     assert "## How\n\nA model, not a measurement" in tables
     assert "<td>published, cache</td>" in (tmp_path / "index.html").read_text()
-    assert (tmp_path / "time-to-recover.svg").stat().st_size
     assert play(plain.trial) == plain
 
 

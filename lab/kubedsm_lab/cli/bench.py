@@ -3,7 +3,6 @@
 Modules of benchmarks are imported on execution, never for help and completion.
 """
 
-import math
 import sys
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -92,12 +91,6 @@ def site(output: str) -> None:
     default=1.0,
     help="Time limit of the solver for each programme.",
 )
-@click.option(
-    "--nodes",
-    type=click.IntRange(1),
-    show_default="none: by seconds",
-    help="Limit of the solver's search tree instead: results do not depend on the machine.",
-)
 @processes
 @executor
 @output
@@ -105,7 +98,6 @@ def solve(
     number: int,
     seed: int,
     seconds: float,
-    nodes: int | None,
     jobs: int | None,
     executor: str | None,
     output: str,
@@ -122,8 +114,7 @@ def solve(
 
     if not is_installed("highs"):
         raise click.ClickException("highspy is not installed: the best cannot be found")
-    limit = math.inf if nodes else seconds
-    planned = run.tasks(number, seed, seconds=limit, nodes=nodes)
+    planned = run.tasks(number, seed, seconds)
     with show_progress("instances", sum(map(len, planned))) as advance:
         result = run.run(*planned, choose_workers(jobs, executor), advance)
     show_report(result.report(), output)

@@ -84,7 +84,6 @@ def model_preset(
     answer: Callable[[S], str],
     tables: Mapping[str, Callable[[S], Table]],
     rankings: Callable[[S], Sequence[Ranking]] = lambda _: (),
-    draw: Callable[[S], Pictures] = lambda _: {},
 ) -> Preset[P]:
     """Return the preset of a modelled experiment, which plays the trials of a plan, and derives its
     results from what `select` makes of all outcomes.
@@ -103,7 +102,6 @@ def model_preset(
             sections=fill_sections(name, tables, tried),
             rankings=rankings(tried),
             results=msgspec.json.encode(results) + b"\n",
-            draw=lambda: draw(tried),
         )
 
     return Preset(short, full, run)

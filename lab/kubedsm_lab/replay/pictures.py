@@ -1,10 +1,9 @@
-"""Plots of a replay's report: edge ratios and shares, placements, latencies, migrations."""
+"""Plots of a replay's report: edge ratios and shares, placements, latencies."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from kubedsm_lab.baselines.registry import KUBEDSM
 from kubedsm_lab.replay.page import write_report
 from kubedsm_lab.replay.plots import (
     Bar,
@@ -13,10 +12,9 @@ from kubedsm_lab.replay.plots import (
     assign_looks,
     plot_areas,
     plot_bars,
-    plot_curve,
     render_picture,
 )
-from kubedsm_lab.replay.presets import VARIANT_SCENARIO, list_tried
+from kubedsm_lab.replay.presets import VARIANT_SCENARIO
 from kubedsm_lab.replay.report import (
     Report,
     encode_report,
@@ -27,12 +25,6 @@ from kubedsm_lab.replay.report import (
 from kubedsm_lab.replay.tables import Row, mean
 
 _ALL = "mean of all scenarios"
-_TEN = 10
-#: measurements of migrations that are drawn
-_MOVES = {
-    "migrations per run": "migrations",
-    "pod-seconds lost to migrations per run": "lostPodSeconds",
-}
 #: title, description, panels; no panels if there is nothing to draw
 Drawn = tuple[str, str, Sequence[Panel]]
 
@@ -50,7 +42,6 @@ def draw_report(found: Report) -> dict[str, bytes]:
         "edge-share-by-service": _draw_edge_shares,
         "placements": _draw_placements,
         "response-times": _draw_response_times,
-        "moves": _draw_migrations,
     }
     pictures = {}
     for name, draw in drawn.items():
@@ -171,37 +162,5 @@ def _draw_response_times(found: Report, looks: Mapping[str, Look]) -> Drawn:
     return "Response time by service", about, panels
 
 
-def _draw_migrations(found: Report, looks: Mapping[str, Look]) -> Drawn:
-    """Plot number and cost of migrations; with several migration prices, also the benefit."""
-    rows, which = _select_shared(found)
-
-    def value(name: str, key: str) -> float:
-        return mean([row[key] for row in rows if row["policy"] == name]) or 0.0
-
-    panels = []
-    for title, key in _MOVES.items():
-        bars = [Bar(name, look, value(name, key)) for name, look in looks.items()]
-        most = max(bar.value for bar in bars)
-        if most:
-            panels.append(plot_bars(title, bars, most, _format_tenths))
-    prices = {
-        price: (value(policy, "migrations"), value(policy, "edgeRatio"))
-        for price, policy in list_tried("migration.price").items()
-        if policy in looks
-    }
-    if panels and len(prices) > 1:
-        points = dict(sorted(prices.items(), key=lambda each: each[1]))
-        look = assign_looks([KUBEDSM])[KUBEDSM]
-        title = "edge ratio by migration price"
-        panels.append(plot_curve(title, points, look, "migrations per run", "edge ratio"))
-    lost = any(row["lostPodSeconds"] for row in rows)
-    cost = "and what that cost" if lost else "of which none took a Ready pod away"
-    return "Migrations", f"Moves of pods, {cost}; {which}.", panels
-
-
 def _format_percent(value: float) -> str:
     return f"{100 * value:.0f} %"
-
-
-def _format_tenths(value: float) -> str:
-    return f"{value:.3g}" if value < _TEN else f"{value:,.0f}"

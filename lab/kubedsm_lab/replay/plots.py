@@ -33,10 +33,8 @@ COLOURS = (
     ("#9b76d4", "#dac6ff"),
     ("#8a3e19", "#bb5c2f"),
 )
-#: by pattern number: hatch of a bar, dashes of a line, marker of a point
+#: by pattern number: hatch of a bar
 HATCHES = ("", "////", "\\\\\\\\", "|||", "---", "+++")
-DASHES = ("solid", (0, (7, 3)), (0, (2, 3)), (0, (7, 3, 2, 3)), (0, (12, 4)), (0, (4, 2, 1, 2)))
-MARKERS = ("o", "s", "^", "D", "v", "P")
 INK, FAINT, RULE, GROUND = "#1b1f24", "#59636e", "#d9dee3", "#fffffe"
 #: name of the CSS variable that stands for each colour of a picture
 VARIABLES: Mapping[str, str] = {
@@ -46,8 +44,8 @@ VARIABLES: Mapping[str, str] = {
     GROUND: "ground",
     **{light: f"c{index}" for index, (light, _) in enumerate(COLOURS)},
 }
-#: inches: panel width, distance of two bars, row of an area panel, height of a line panel
-_WIDTH, _BAR, _ROW, _LINES = 3.7, 0.27, 0.5, 2.4
+#: inches: panel width, distance of two bars, row of an area panel
+_WIDTH, _BAR, _ROW = 3.7, 0.27, 0.5
 #: panels next to each other; letters of a policy name and of the description on one line
 _COLUMNS, _NAME, _ABOUT = 3, 22, 52
 #: points per inch of an SVG
@@ -72,7 +70,6 @@ _SETTINGS: Any = {
     "ytick.color": FAINT,
     "hatch.color": GROUND,
     "hatch.linewidth": 0.7,
-    "legend.frameon": False,
 }
 _NAMESPACE = ' xmlns="http://www.w3.org/2000/svg"'
 _SVG = re.compile(r"<svg [^>]*>")
@@ -83,7 +80,6 @@ _SIZE = re.compile(
     r'data-heading="([\d.]+)" width="([\d.]+)pt" height="([\d.]+)pt" viewBox="[^"]*"'
 )
 
-Point = tuple[float, float]
 #: seconds since the start, Ready pods at the edge, Ready pods in all
 Changes = Sequence[Sequence[float]]
 
@@ -134,17 +130,6 @@ class Bar:
     mark: float | None = None
     #: part of the value in full colour; the rest is pale
     part: float | None = None
-
-
-@attrs.frozen
-class Line:
-    name: str
-    look: Look
-    points: Sequence[Point]
-    #: least and greatest value at each point: a shaded band, in steps
-    band: Sequence[tuple[float, float]] = ()
-    #: each value holds until the next point
-    steps: bool = False
 
 
 def plot_bars(
@@ -217,81 +202,6 @@ def plot_areas(
         axes.set_xlabel("pods, over seconds")
 
     return Panel(title, _ROW * len(services) + 0.5, draw)
-
-
-def plot_lines(
-    title: str,
-    lines: Sequence[Line],
-    across: str,
-    up: str,
-    *,
-    over: float = 0.0,
-    top: float = 0.0,
-    marks: Mapping[str, float] | None = None,
-) -> Panel:
-    """Return a chart panel of several lines over a common horizontal axis.
-
-    `across` and `up` are the axis labels, `over` and `top` the ends of the axes (0: by the points),
-    `marks` labelled positions on the lower axis.
-    """
-
-    def draw(axes: "Axes") -> None:
-        for after, line in zip(reversed(range(len(lines))), lines, strict=True):
-            xs, ys = zip(*line.points, strict=True) if line.points else ((), ())
-            style = "steps-post" if line.steps else "default"
-            # Step lines of equal height would hide each other: earlier ones are wider.
-            width = 1.5 + 1.9 * after if line.steps and not line.band else 1.5
-            axes.plot(
-                xs,
-                ys,
-                color=line.look.ink,
-                linestyle=DASHES[line.look.pattern],
-                linewidth=width,
-                drawstyle=style,
-                marker="" if line.steps else MARKERS[line.look.pattern],
-                markersize=4,
-            )
-            if line.band:
-                least, most = zip(*line.band, strict=True)
-                axes.fill_between(xs, least, most, step="post", color=line.look.ink, alpha=0.14)
-        axes.set_xlim(0, over or None)
-        axes.set_ylim(0, top or None)
-        axes.set_xlabel(across)
-        axes.set_ylabel(up)
-        for name, place in (marks or {}).items():
-            axes.axvline(place, color=FAINT, linestyle="dotted", linewidth=1)
-            axes.text(place, 0.02, name, rotation=90, ha="right", color=FAINT,
-                      transform=axes.get_xaxis_transform())  # fmt: skip
-
-    return Panel(title, _LINES, draw)
-
-
-def plot_curve(title: str, points: Mapping[str, Point], look: Look, across: str, up: str) -> Panel:
-    """Return a chart panel with a curve through labelled points."""
-
-    def draw(axes: "Axes") -> None:
-        xs, ys = zip(*points.values(), strict=True)
-        axes.plot(xs, ys, color=look.ink, marker=MARKERS[look.pattern], markersize=4)
-        for name, place in points.items():
-            axes.annotate(name, place, xytext=(3, -11), textcoords="offset points")
-        axes.margins(0.15, 0.2)
-        axes.set_xlabel(across)
-        axes.set_ylabel(up)
-
-    return Panel(title, _LINES, draw)
-
-
-def plot_key(title: str, looks: Mapping[str, Look]) -> Panel:
-    """Return a chart panel with the legend that names the lines of the other panels."""
-
-    def draw(axes: "Axes") -> None:
-        for name, look in looks.items():
-            marker, dash = MARKERS[look.pattern], DASHES[look.pattern]
-            axes.plot([], [], color=look.ink, marker=marker, linestyle=dash, label=name)
-        axes.legend(loc="upper left", handlelength=4)
-        axes.set_axis_off()
-
-    return Panel(title, _LINES, draw)
 
 
 def render_picture(title: str, about: str, panels: Sequence[Panel]) -> bytes:

@@ -68,16 +68,14 @@ class Task:
         return KubeDSM(self.instance.qos_targets, self.instance.objective, solver=solver)
 
 
-def tasks(
-    number: int, seed: int, *, seconds: float, nodes: int | None
-) -> tuple[list[Task], list[Task], list[Task]]:
+def tasks(number: int, seed: int, seconds: float) -> tuple[list[Task], list[Task], list[Task]]:
     """Return three lists of instances to solve: `number` batches, half as many batches with rules
     among pods, and half as many clusters.
     """
 
     def first(count: int, instances: Iterator[Instance]) -> list[Task]:
         chosen = itertools.islice(instances, count)
-        return [Task(instance, seconds, nodes, _ORACLE_SECONDS) for instance in chosen]
+        return [Task(instance, seconds, patience=_ORACLE_SECONDS) for instance in chosen]
 
     half = (number + 1) // 2
     return first(number, batches(seed)), first(half, ruled(seed)), first(half, crowded(seed))

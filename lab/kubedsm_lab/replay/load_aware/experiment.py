@@ -9,14 +9,6 @@ from kubedsm_lab.baselines.registry import KUBEDSM
 from kubedsm_lab.replay.findings import Selection, model_preset
 from kubedsm_lab.replay.load_aware.application import GRAPHS, SCENARIOS
 from kubedsm_lab.replay.load_aware.trial import CONTENDERS, OURS, Outcome, Trial, play
-from kubedsm_lab.replay.plots import (
-    Line,
-    Panel,
-    assign_looks,
-    plot_key,
-    plot_lines,
-    render_picture,
-)
 from kubedsm_lab.replay.presets import REFERENCE
 from kubedsm_lab.replay.published import PUBLISHED
 from kubedsm_lab.replay.rankings import Ranking
@@ -163,32 +155,6 @@ def rankings(tried: Tried) -> list[Ranking]:
     ]
 
 
-def draw_pictures(tried: Tried) -> dict[str, bytes]:
-    """Return the plots as SVG files by name: one per call graph, with a panel per scenario."""
-    graphs = dict.fromkeys(graph for graph, _ in tried.kinds)
-    about = f"The 95th percentile of response times against the number of users. {METHOD}."
-    return {
-        f"p95-by-users-{graph}.svg": render_picture(
-            f"Response time by users: graph {graph}", about, _plot_graph(tried.select(graph=graph))
-        )
-        for graph in graphs
-    }
-
-
-def _plot_graph(tried: Tried) -> list[Panel]:
-    looks = assign_looks(tried.contenders)
-    panels = [plot_key("schedulers", looks)]
-    for _, scenario in tried.kinds:
-        lines = []
-        for name, look in looks.items():
-            of_one = tried.select(scenario=scenario, contender=name)
-            means = ((users, of_one.select(users=users).mean("p95")) for users in of_one.users)
-            known = [(float(users), p95) for users, p95 in means if p95 is not None]
-            lines.append(Line(name, look, known))
-        panels.append(plot_lines(f"scenario {scenario}", lines, "users", "p95, s"))
-    return panels
-
-
 PRESET = model_preset(
     "load-aware",
     Plan(list(GRAPHS), (20, 50, 80), seeds=1),
@@ -200,5 +166,4 @@ PRESET = model_preset(
     answer=answer,
     tables=TABLES,
     rankings=rankings,
-    draw=draw_pictures,
 )
