@@ -56,7 +56,7 @@ def test_the_command_writes_a_report(monkeypatch, tmp_path):
 
 def test_all_scenes_are_on_the_page():
     """Otherwise: paste the tables of `kubedsm replay --preset judgement` into the page."""
-    runs = [Outcome(Trial(name, KUBEDSM, 1), 1.0, 0, 0.0, 0.0, ()) for name in SCENES]
+    runs = [Outcome(Trial(name, KUBEDSM, 1), 1.0, 0, 0.0, ()) for name in SCENES]
     page = (Path(__file__).parents[2] / "docs/explanation/judgement.md").read_text()
     assert markdown(*TABLES["Expectations"](runs)) in page
     shown = [line.split(" | ")[:2] for line in page.splitlines() if line.count(" | ") == 6]

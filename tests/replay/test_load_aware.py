@@ -125,7 +125,7 @@ def _traffic(placement, users):
 
 
 def outcome(contender, users=10, seed=1, *, scenario=1, p95=1.0, **more):
-    given = {"mean": 0.5, "requests": 9, "moves": 0, "moves_in_all": 0, "lost_pod_seconds": 0.0}
+    given = {"moves": 0, "moves_in_all": 0, "lost_pod_seconds": 0.0}
     given |= {"within_nodes": 0.25, "between_nodes": 0.125} | more
     return Outcome(Trial("tree", scenario, users, contender, seed, 30), p95, **given)
 

@@ -121,9 +121,6 @@ def place(task: Task) -> Placed:
         _check_decision(instance, result, best)
         _check_bound(instance, result, best)
     return Placed(
-        instance.name,
-        len(instance.batch),
-        len(instance.snapshot.nodes),
         _qos_by_priority(instance, instance.snapshot.census.shares),
         ways,
         best,
@@ -150,15 +147,7 @@ def move(task: Task) -> Moved:
                 raise DisagreementError(f"{instance.name}: moves that are better than the best")
         if before + moves.bound < best.qos[0].found - ROUNDING:
             raise DisagreementError(f"{instance.name}: moves that are better than the bound")
-    return Moved(
-        instance.name,
-        len(instance.targets),
-        len(instance.snapshot.pods),
-        ways,
-        best.qos[0].found - before,
-        reachable.qos[0].found - before,
-        best.proven and reachable.proven,
-    )
+    return Moved(ways, best.qos[0].found - before, reachable.qos[0].found - before)
 
 
 def _move_repeatedly(task: Task, way: Algorithm) -> Moves:

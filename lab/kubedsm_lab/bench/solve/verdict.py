@@ -5,7 +5,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from statistics import fmean
 
 import attrs
-import msgspec
 
 from kubedsm.optimizer.programming.in_order import Certificate
 from kubedsm.terminal.fitted_table import table
@@ -66,9 +65,6 @@ class PlacementResult:
 class Placed:
     """Placements of one batch by all algorithms under comparison and by the oracle."""
 
-    name: str
-    pods: int
-    nodes: int
     #: QoS scores without any pod of the batch at the edge
     before: tuple[float, ...]
     ways: Mapping[Algorithm, PlacementResult]
@@ -122,14 +118,10 @@ class Moved:
     of QoS score.
     """
 
-    name: str
-    workloads: int
-    pods: int
     ways: Mapping[Algorithm, Moves]
     #: optimal gains of QoS score: within one suggestion's limits, and without limits
     best: float
     reachable: float
-    oracle_proven: bool
 
     def first_part(self, way: Algorithm) -> float:
         return _gain_share(self.ways[way].first, self.best)
@@ -166,19 +158,13 @@ class SolveResult:
             )
             headings = tuple(map(_HEADINGS.__getitem__, names))
             tables.append(table(("", *headings), cells, title=title, numbers=headings))
-        figures = {
-            "batches": msgspec.to_builtins(self.placed),
-            "ruledBatches": msgspec.to_builtins(self.ruled),
-            "clusters": msgspec.to_builtins(self.moved),
-            **rows,
-        }
         note = (
             "the most: as many pods as the oracle places; not fewer: at least as many as"
             " kube-scheduler; QoS: part of the best gain, of batches with the most pods; first, in"
             " the end: parts of the best gain of one suggestion, and of all. s of CPU: mean, of"
             " the deciding process; of the best, with the solver process."
         )
-        return Report(figures, tables, [note])
+        return Report(rows, tables, [note])
 
 
 def _sum_placed(batches: Sequence[Placed]) -> _Rows:

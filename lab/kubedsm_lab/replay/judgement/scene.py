@@ -378,7 +378,6 @@ class Outcome(msgspec.Struct, frozen=True, rename="camel"):
     #: see `Course.attainment`
     edge_share: float
     migrations: int
-    lost_pod_seconds: float
     target_pod_seconds: float
     #: texts of the expectations that are not met
     unmet: tuple[str, ...]
@@ -396,7 +395,6 @@ def judge(trial: Trial, scene: Scene) -> Outcome:
         trial,
         round(course.attainment(), _DIGITS),
         course.count_migrations(),
-        round(lost_pod_seconds(course.timeline), _DIGITS),
         round(course.target_pod_seconds(), _DIGITS),
         tuple(unmet),
     )

@@ -109,9 +109,6 @@ class Outcome(msgspec.Struct, frozen=True, rename="camel"):
     trial: Trial
     #: end-to-end response latency, seconds
     p95: float
-    mean: float
-    #: answered requests
-    requests: int
     #: migrations and evictions: during the measurement, and in all
     moves: int
     moves_in_all: int
@@ -209,13 +206,9 @@ def _make_outcome(trial: Trial, timeline: Timeline, stretches: Sequence[Stretch]
         due -= number
         if number:
             parts.append(each.traffic.seconds(Chance.of(numbers, number)))
-    seconds = np.concatenate(parts)
-    spread = Spread.of(seconds)
     return Outcome(
         trial,
-        p95=round(spread.p95, _DIGITS),
-        mean=round(spread.mean, _DIGITS),
-        requests=len(seconds),
+        p95=round(Spread.of(np.concatenate(parts)).p95, _DIGITS),
         moves=sum(move.began >= 0 for move in timeline.moves),
         moves_in_all=len(timeline.moves),
         lost_pod_seconds=round(lost_pod_seconds(timeline), _DIGITS),
