@@ -39,13 +39,13 @@ async def emulated_cluster(
     `nodes` are Node objects, or nodes in the short form of a cluster file.
     """
     with tempfile.TemporaryDirectory(prefix="kubedsm-") as folder:
-        cluster = Path(folder) / "cluster.json"
+        file = Path(folder) / "cluster.json"
         as_objects = all("kind" in node for node in nodes)
         document = {"kind": "List", "items": nodes} if as_objects else {"nodes": nodes}
-        cluster.write_bytes(orjson.dumps(document))
+        file.write_bytes(orjson.dumps(document))
         process = await asyncio.create_subprocess_exec(
             sys.executable,
-            *("-m", "kubedsm", "emulate", "--cluster", str(cluster), "--port", "0", "-o", "json"),
+            *("-m", "kubedsm", "emulate", "--cluster", str(file), "--port", "0", "-o", "json"),
             *options,
             stdout=asyncio.subprocess.PIPE,
         )
