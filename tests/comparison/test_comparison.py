@@ -36,7 +36,7 @@ def experiment(name, run):
 
 
 def raising(error):
-    def run(_):
+    def run(*_):
         raise error
 
     return run
@@ -61,8 +61,8 @@ def kept(folder):
 def test_the_page_begins_with_who_wins_and_says_why_where_it_is_behind(compare, tmp_path):
     pictures = {"rounds.svg": PICTURE}
     chosen = [
-        experiment("paper", lambda _: found(75, 100)),
-        experiment("packing", lambda _: found(120, 100, drawn=pictures)),
+        experiment("paper", lambda *_: found(75, 100)),
+        experiment("packing", lambda *_: found(120, 100, drawn=pictures)),
     ]
     code, out, err = compare(chosen)
     assert code == 0
@@ -88,7 +88,7 @@ def test_the_page_begins_with_who_wins_and_says_why_where_it_is_behind(compare, 
 
 
 def test_a_figure_that_cannot_differ_is_not_counted_as_level(compare, tmp_path):
-    code, out, _ = compare([experiment("paper", lambda _: found(100, 100))])
+    code, out, _ = compare([experiment("paper", lambda *_: found(100, 100))])
     assert code == 0
     assert "ahead in 0, level in 0, behind in 0." in " ".join(out.split())
     assert "1 further figures are the same for every scheduler" in " ".join(out.split())
@@ -97,8 +97,8 @@ def test_a_figure_that_cannot_differ_is_not_counted_as_level(compare, tmp_path):
 def test_what_is_not_run_again_stays(compare, tmp_path):
     drawn = {"rounds.svg": PICTURE}
     chosen = [
-        experiment("paper", lambda _: found(75, 100, drawn=drawn)),
-        experiment("packing", lambda _: found(120, 100)),
+        experiment("paper", lambda *_: found(75, 100, drawn=drawn)),
+        experiment("packing", lambda *_: found(120, 100)),
     ]
     assert compare(chosen)[0] == 0
     before = kept(tmp_path)
@@ -113,7 +113,7 @@ def test_what_is_not_run_again_stays(compare, tmp_path):
 
 
 def test_one_that_fails_takes_nothing_from_the_others(compare, tmp_path):
-    good = experiment("packing", lambda _: found(75, 100))
+    good = experiment("packing", lambda *_: found(75, 100))
     code, out, err = compare([experiment("paper", raising(OSError(24, "no more files"))), good])
     assert code == 1
     assert "kubedsm: paper failed: [Errno 24] no more files" in err
@@ -130,7 +130,7 @@ def test_one_that_fails_takes_nothing_from_the_others(compare, tmp_path):
 def test_a_mistake_of_ours_is_no_line(compare, tmp_path):
     chosen = [
         experiment("paper", raising(ZeroDivisionError())),
-        experiment("packing", lambda _: found(1, 2)),
+        experiment("packing", lambda *_: found(1, 2)),
     ]
     with pytest.raises(ZeroDivisionError):
         compare(chosen)
@@ -138,12 +138,12 @@ def test_a_mistake_of_ours_is_no_line(compare, tmp_path):
 
 
 def test_what_was_done_before_an_interruption_is_there(compare, tmp_path):
-    def interrupted(_):
+    def interrupted(*_):
         os.kill(os.getpid(), signal.SIGTERM)
         time.sleep(10)
 
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    chosen = [experiment("paper", lambda _: found(75, 100)), experiment("packing", interrupted)]
+    chosen = [experiment("paper", lambda *_: found(75, 100)), experiment("packing", interrupted)]
     code, out, err = compare(chosen)
     assert code == 130
     assert err.endswith("kubedsm: error: interrupted\n")

@@ -56,7 +56,6 @@ def compare(
     from kubedsm.terminal.echo import echo
     from kubedsm_lab.comparison import run
     from kubedsm_lab.comparison.experiments import EXPERIMENTS as EVERY
-    from kubedsm_lab.comparison.experiments import Asked
     from kubedsm_lab.comparison.text import answer
     from kubedsm_lab.replay.runner import choose_workers
 
@@ -66,7 +65,7 @@ def compare(
     results = run.ResultDirectory.open(out, {each.name: each for each in EVERY})
     try:
         with interrupt_on_sigterm():
-            run.compare(planned, Asked(full, choose_workers(jobs, executor)), results, remark)
+            run.compare(planned, full, choose_workers(jobs, executor), results, remark)
     finally:
         if results.played:
             summary = answer(results.played)

@@ -38,21 +38,14 @@ from kubedsm_lab.replay.world import Setup
 
 
 @attrs.frozen
-class Asked:
-    #: full experiment of docs/explanation/comparison.md, or a short one
-    full: bool
-    #: processes
-    workers: Workers
-
-
-@attrs.frozen
 class Experiment:
     #: about/NAME.md describes it
     name: str
     title: str
     #: emulated, modelled or computed
     how: str
-    run: Callable[[Asked], Findings]
+    #: runs the experiment in full size or as a quick look
+    run: Callable[[bool, Workers], Findings]
     #: explanation why KubeDSM is behind, by prefix of a measurement's name
     reasons: Mapping[str, str] = attrs.field(factory=dict)
 
@@ -79,11 +72,11 @@ _BATCHED = tuple(f"{name}{BATCHED}" for name in (REFERENCE, CACHE_SCHEDULER))
 _LOOK_POLICIES = (KUBEDSM, REFERENCE, CACHE_SCHEDULER, *_BATCHED, "random")
 
 
-def _run_burst(asked: Asked) -> Findings:
+def _run_burst(full: bool, _workers: Workers) -> Findings:
     plan = BurstPlan(
-        schedulers=(*POLICIES, *_BATCHED) if asked.full else _LOOK_POLICIES,
+        schedulers=(*POLICIES, *_BATCHED) if full else _LOOK_POLICIES,
         pods=200,
-        rounds=11 if asked.full else 3,
+        rounds=11 if full else 3,
         patience=120.0,
         image="pause",
     )
@@ -96,14 +89,14 @@ def _run_burst(asked: Asked) -> Findings:
     )
 
 
-def _run_hpa(asked: Asked) -> Findings:
+def _run_hpa(full: bool, workers: Workers) -> Findings:
     # Six seeds are the minimum for a confidence interval of the median.
-    plan = hpa.PRESET.short if asked.full else attrs.evolve(hpa.PRESET.short, seeds=6)
-    return hpa.PRESET.run(plan, asked.workers)
+    plan = hpa.PRESET.short if full else attrs.evolve(hpa.PRESET.short, seeds=6)
+    return hpa.PRESET.run(plan, workers)
 
 
-def _run_nodes(asked: Asked) -> Findings:
-    counts, pods, rounds = ((100, 1000, 5000), 1000, 3) if asked.full else ((100, 1000), 200, 1)
+def _run_nodes(full: bool, _workers: Workers) -> Findings:
+    counts, pods, rounds = ((100, 1000, 5000), 1000, 3) if full else ((100, 1000), 200, 1)
     with show_progress("nodes", len(counts) * rounds * len(nodes.contenders())) as advance:
         result = nodes.run(counts, pods, rounds, advance)
     # Decision times are not comparable: scores written in plain Python are slower.
@@ -116,12 +109,12 @@ def _run_nodes(asked: Asked) -> Findings:
     )
 
 
-def _run_paper(asked: Asked) -> Findings:
-    seeds = range(1, 1 + (presets.FULL_SEEDS if asked.full else presets.REDUCED_SEEDS))
+def _run_paper(full: bool, workers: Workers) -> Findings:
+    seeds = range(1, 1 + (presets.FULL_SEEDS if full else presets.REDUCED_SEEDS))
     setup = Setup(paper_cluster(), PAPER_SERVICES, Configuration())
     scenarios = [recipe(name, *demand) for name, demand in presets.PAPER_SCENARIOS.items()]
     planned = runs(scenarios, presets.MAIN_POLICIES, seeds, setup)
-    found = report(run_all("paper", carry_out, planned, asked.workers))
+    found = report(run_all("paper", carry_out, planned, workers))
     return Findings(
         method=f"{EMULATED.capitalize()}; runs of each scenario and policy: {len(seeds)}",
         sections=evaluation.sections(found),
@@ -131,15 +124,15 @@ def _run_paper(asked: Asked) -> Findings:
     )
 
 
-def _run_load_aware(asked: Asked) -> Findings:
+def _run_load_aware(full: bool, workers: Workers) -> Findings:
     look = load_aware.Plan(list(GRAPHS)[:1], (50,), seeds=1)
-    return load_aware.PRESET.run(load_aware.PRESET.short if asked.full else look, asked.workers)
+    return load_aware.PRESET.run(load_aware.PRESET.short if full else look, workers)
 
 
-def _run_packing(asked: Asked) -> Findings:
+def _run_packing(full: bool, workers: Workers) -> Findings:
     # The number of seeds in docs/explanation/packing.md, or a short experiment.
-    plan = attrs.evolve(packing.PRESET.short, seeds=4 if asked.full else 1)
-    return packing.PRESET.run(plan, asked.workers)
+    plan = attrs.evolve(packing.PRESET.short, seeds=4 if full else 1)
+    return packing.PRESET.run(plan, workers)
 
 
 _TEXTS = msgspec.toml.decode(

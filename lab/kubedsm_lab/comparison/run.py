@@ -11,12 +11,13 @@ from kubedsm import __version__
 from kubedsm.config.documents import DocumentError, content, reading
 from kubedsm.terminal.running import nearest
 from kubedsm.terminal.whole_files import write_whole
-from kubedsm_lab.comparison.experiments import Asked, Experiment, Part
+from kubedsm_lab.comparison.experiments import Experiment, Part
 from kubedsm_lab.comparison.text import TITLE, text
 from kubedsm_lab.documents import json_as
 from kubedsm_lab.output_files import folder_for
 from kubedsm_lab.replay.findings import Findings
 from kubedsm_lab.replay.page import RESULTS, render_page
+from kubedsm_lab.replay.runner import Workers
 
 
 def choose_experiments(known: Sequence[Experiment], names: Sequence[str]) -> list[Experiment]:
@@ -111,7 +112,8 @@ class ResultDirectory:
 
 def compare(
     experiments: Sequence[Experiment],
-    asked: Asked,
+    full: bool,
+    workers: Workers,
     kept: ResultDirectory,
     say: Callable[[str], None],
 ) -> None:
@@ -120,14 +122,14 @@ def compare(
     for number, each in enumerate(experiments, 1):
         say(f"{number} of {len(experiments)}, {each.name}: {each.title}")
         try:
-            found = each.run(asked)
+            found = each.run(full, workers)
         except Exception as error:  # noqa: BLE001 - raised below; the others go on
             failures.append(error)
             kept.failed[each.name] = _in_a_line(error)
             say(f"{each.name} failed: {kept.failed[each.name]}")
             kept.write()
         else:
-            kept.store(each, found, full=asked.full)
+            kept.store(each, found, full=full)
     if len(failures) == 1:
         raise failures[0]
     if failures:
