@@ -23,6 +23,7 @@ from kubedsm_lab.replay.report import assemble_report, in_a_sentence, join_repor
 from kubedsm_lab.replay.runner import Outcome
 from kubedsm_lab.replay.timeline import Life, Timeline
 from kubedsm_lab.replay.variants import CONTENDERS
+from support.evaluations import row
 from support.policy_clusters import MI, node, pod
 
 MEASURED = {"emulated": False, "measured": "measured on a cluster (Kubernetes v1)"}
@@ -127,12 +128,8 @@ def test_a_page_takes_a_picture_apart_and_makes_nothing_of_what_names_say():
 def test_what_not_all_played_is_compared_where_all_did():
     """A variant that only the harder scenario was played with is not better by that."""
 
-    def run(scenario, policy, ratio):
-        names = {"scenario": scenario, "policy": policy, "seed": 1}
-        known = {"edgeRatio": ratio, "optimumShare": 1.0, "shares": {"a": ratio}}
-        return names | known | {"latencyMs": {}, "migrations": 1, "lostPodSeconds": 0.0}
-
-    runs = [run("1", "kubedsm", 0.9), run("2", "kubedsm", 0.5), run("2", "random", 0.6)]
+    played = (("1", "kubedsm", 0.9), ("2", "kubedsm", 0.5), ("2", "random", 0.6))
+    runs = [row(policy, name, ratio=ratio) for name, policy, ratio in played]
     line = {"end": 1.0, "services": {"a": [(0.0, 1, 1)]}}
     found = assemble_report(runs, [{**each, **line} for each in runs])
     _, about, drawn = split_picture(draw_report(found)["edge-share-by-service.svg"])

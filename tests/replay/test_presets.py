@@ -32,6 +32,7 @@ from kubedsm_lab.replay.variants import (
     with_settings,
 )
 from kubedsm_lab.replay.world import Run, Setup
+from support import evaluations
 
 SERVICES = ("a", "b", "c", "d")
 
@@ -96,36 +97,29 @@ def test_settings_make_a_contender():
         contender("suggester.perod=7s", ())
 
 
-def row(policy, ratio, *, moves=0.0, lost=0.0, scenario="load", seeds=2):
-    return {
-        "scenario": scenario,
-        "policy": policy,
-        "seeds": seeds,
-        "edgeRatio": ratio,
-        "migrations": moves,
-        "lostPodSeconds": lost,
-    }
+def row(policy, ratio, scenario="load", **more):
+    return evaluations.row(policy, scenario, ratio=ratio, **{"migrations": 0.0} | more)
 
 
 @pytest.mark.parametrize(
     ("rows", "said"),
     [
         (
-            [row("kubedsm", 0.8, moves=9.75), row("kube-scheduler", 0.6)],
+            [row("kubedsm", 0.8, migrations=9.75), row("kube-scheduler", 0.6)],
             (
                 "KubeDSM kept 80 % at the edge where kube-scheduler kept 60 %,"
                 " with 9.8 migrations per run and no lost capacity."
             ),
         ),
         (
-            [row("kubedsm", 0.8, moves=3.0, lost=1.25), row("kube-scheduler", 0.6)],
+            [row("kubedsm", 0.8, migrations=3.0, lostPodSeconds=1.25), row("kube-scheduler", 0.6)],
             (
                 "KubeDSM kept 80 % at the edge where kube-scheduler kept 60 %,"
                 " with 3 migrations per run that cost 1.2 pod-seconds of capacity per run."
             ),
         ),
         (
-            [row("kubedsm", 0.5, moves=1.0, seeds=1), row("kube-scheduler", 0.6)],
+            [row("kubedsm", 0.5, migrations=1.0, seeds=1), row("kube-scheduler", 0.6)],
             (
                 "KubeDSM kept 50 % at the edge, less than the 60 % of kube-scheduler,"
                 " with 1 migration and no lost capacity."
