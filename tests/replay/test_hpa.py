@@ -20,6 +20,7 @@ from kubedsm_lab.replay.hpa.tables import format_chance, median_interval
 from kubedsm_lab.replay.hpa.trial import Outcome, play
 from kubedsm_lab.replay.virtual_time import VirtualClock
 from support.command_line import kubedsm
+from support.wire_pods import serving_pod
 
 STEP = 0.01
 
@@ -152,16 +153,7 @@ def test_the_chance_of_the_published_range_has_an_interval():
 async def test_metrics_server_is_told_the_mean_since_it_asked_before():
     clock = VirtualClock()
     service = ModelledService(clock)
-    pod = {
-        "metadata": {
-            "name": "a",
-            "namespace": "default",
-            "uid": "1",
-            "labels": {"app": "php-apache"},
-        },
-        "spec": {"nodeName": "worker-1", "containers": []},
-        "status": {"phase": "Running", "conditions": [{"type": "Ready", "status": "True"}]},
-    }
+    pod = serving_pod("a", "php-apache", "worker-1")
     assert service.usage("default", "a", "cpu") is None
     service.notice(ObjectChange(0, "ADDED", PODS, pod, None))
     assert service.usage("default", "a", "cpu") is None

@@ -31,6 +31,7 @@ from kubedsm_lab.replay.tables import as_markdown, fill_sections
 from kubedsm_lab.replay.virtual_time import VirtualClock
 from support.command_line import kubedsm
 from support.evaluations import lines_in
+from support.wire_pods import serving_pod
 
 #: all as long as on average, and at the first pod
 PLAIN = Chance(np.zeros((16, 1)), np.ones((16, 1)))
@@ -83,31 +84,15 @@ def test_what_users_ask_for_is_what_they_get_answers_to():
     assert traffic.waiting < 0.001
 
 
-def shown(name, service, worker, *, ready=True):
-    return {
-        "metadata": {
-            "name": name,
-            "namespace": "default",
-            "uid": name,
-            "labels": {"app": service},
-        },
-        "spec": {"nodeName": f"worker-{worker}", "containers": []},
-        "status": {
-            "phase": "Running",
-            "conditions": [{"type": "Ready", "status": str(ready)}],
-        },
-    }
-
-
 def test_what_was_used_is_told_as_means():
     """Nothing is answered, as most services have no pod: pods only hold their memory."""
     history = LoadHistory(_traffic)
     for at, change in [
-        (0, ("ADDED", shown("old", "m5", 1))),
-        (40, ("ADDED", shown("new", "m5", 2))),
-        (60, ("MODIFIED", shown("old", "m5", 1, ready=False))),
-        (60, ("ADDED", shown("other", "m1", 2, ready=False))),
-        (70, ("MODIFIED", shown("other", "m1", 2))),
+        (0, ("ADDED", serving_pod("old", "m5", "worker-1"))),
+        (40, ("ADDED", serving_pod("new", "m5", "worker-2"))),
+        (60, ("MODIFIED", serving_pod("old", "m5", "worker-1", ready=False))),
+        (60, ("ADDED", serving_pod("other", "m1", "worker-2", ready=False))),
+        (70, ("MODIFIED", serving_pod("other", "m1", "worker-2"))),
     ]:
         history.notice(ObjectChange(0, change[0], PODS, change[1], None), at)
     nodes, pods = history.means(100, 50)
@@ -187,7 +172,7 @@ async def test_it_is_told_as_prometheus_tells_it():
     history, clock = LoadHistory(_traffic), VirtualClock()
     for service in SERVICES:
         for worker in (1, 2):
-            pod = shown(f"{service}-{worker}", service, worker)
+            pod = serving_pod(f"{service}-{worker}", service, f"worker-{worker}")
             history.notice(ObjectChange(0, "ADDED", PODS, pod, None), 0)
     history.set_users(10, 50)
     await clock.sleep(100)

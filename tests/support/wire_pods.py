@@ -12,3 +12,10 @@ def made_pod(*, metadata=None, status=None, **spec):
         "spec": {"containers": [container(cpu="1")], **spec},
         "status": status or {},
     }
+
+
+def serving_pod(name, app, node, *, ready=True):
+    metadata = {"name": name, "namespace": "default", "uid": name, "labels": {"app": app}}
+    conditions = [{"type": "Ready", "status": str(ready)}]
+    status = {"phase": "Running", "conditions": conditions}
+    return made_pod(metadata=metadata, status=status, nodeName=node)
