@@ -7,7 +7,8 @@ describes two weeks of Azure Functions in July 2019. The trace itself is not par
 import itertools
 import math
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 import attrs
 
@@ -22,7 +23,6 @@ from kubedsm_lab.replay.services import UTILISATION, ServiceSpec
 from kubedsm_lab.replay.tables import (
     WORDS,
     Row,
-    Section,
     Table,
     fill_sections,
     lookup,
@@ -150,7 +150,7 @@ def run(plan: Plan, workers: Workers) -> Findings:
     found = report(outcomes)
     return Findings(
         method=f"{WORDS[NAME]['method']}; seeds 1 to {plan.seeds}",
-        sections=sections(outcomes),
+        sections=fill_sections(NAME, TABLES, outcomes),
         results=encode_report(found),
         answer=answer(outcomes),
         origin=WORDS[NAME]["origin"],
@@ -168,14 +168,6 @@ _FIGURES = (
     ("lost pod-s", 2, ("lostPodSeconds",)),
     ("wait s", 3, ("pendingSeconds", "mean")),
 )
-
-
-def sections(outcomes: Sequence[Outcome]) -> list[Section]:
-    tables: dict[str, Callable[[Sequence[Outcome]], Table]] = {
-        "Means": lambda done: _tabulate(done, paired=False),
-        "Differences to kube-scheduler": lambda done: _tabulate(done, paired=True),
-    }
-    return fill_sections(NAME, tables, outcomes)
 
 
 def _tabulate(outcomes: Sequence[Outcome], *, paired: bool) -> Table:
@@ -200,6 +192,12 @@ def _tabulate(outcomes: Sequence[Outcome], *, paired: bool) -> Table:
             cells.append(with_interval(values, digits, "({} to {})"))
         lines.append([policy, *cells])
     return ["", *(heading for heading, _, _ in _FIGURES)], lines
+
+
+TABLES: Mapping[str, Callable[[Sequence[Outcome]], Table]] = {
+    "Means": partial(_tabulate, paired=False),
+    "Differences to kube-scheduler": partial(_tabulate, paired=True),
+}
 
 
 def answer(outcomes: Sequence[Outcome]) -> str:
