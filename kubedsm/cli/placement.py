@@ -2,7 +2,7 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 import attrs
@@ -15,18 +15,16 @@ from kubedsm.cli.tables import list_unproven, refer_to_packing, shares_table
 from kubedsm.config.settings import Configuration
 from kubedsm.kube.wire.dump import Dump, Malformed
 from kubedsm.model.deadline import NO_DEADLINE, OUT_OF_TIME, Deadline
-from kubedsm.model.model import NodeName, Pod, Resources, Tier
-from kubedsm.model.quantities import format_amount
+from kubedsm.model.model import NodeName, Tier
 from kubedsm.model.snapshot import Snapshot
 from kubedsm.objective.fragmentation import Fragmentation, Measure, request_mix
 from kubedsm.objective.objective import NANO
 from kubedsm.optimizer.placing.decision import Decision
 from kubedsm.planner.plurals import counted, named
-from kubedsm.plugins.fit import NODE_RESOURCES_FIT, why_unschedulable
+from kubedsm.plugins.fit import why_unschedulable
 from kubedsm.plugins.plugin import Rejection
 from kubedsm.terminal.fitted_table import table
 
-_MEBI = 1 << 20
 #: columns
 _INDENT = 2
 
@@ -46,12 +44,6 @@ class OfflinePlacement:
     #: pods that are unplaced because an older pod precedes them
     lost_to_age: int = 0
 
-    @property
-    def after(self) -> Snapshot:
-        """Snapshot of the cluster after the bindings."""
-        bindings = self.decision.bindings
-        return self.snapshot.with_placed({pod.uid: node for pod, node, _ in bindings})
-
     def as_json(self) -> dict[str, Any]:
         """Return the document of `kubedsm place -o json`."""
         decision = self.decision
@@ -63,6 +55,7 @@ class OfflinePlacement:
             for uid, rejections in decision.unplaced.items()
         ]
         fragmentation = Fragmentation(self.measure, request_mix(self.snapshot))
+        after = self.snapshot.with_placed({pod.uid: node for pod, node, _ in decision.bindings})
         nodes = sorted(self.snapshot.nodes)
         unplaced += [
             {"pod": pod.name, "reasons": {node: [pod.reason] for node in nodes}}
@@ -77,7 +70,7 @@ class OfflinePlacement:
             "score": {
                 "before": decision.score_before / NANO,
                 "after": decision.score_after / NANO,
-                "fragmentation": fragmentation.of(self.after.in_turn(Tier.EDGE)),
+                "fragmentation": fragmentation.of(after.in_turn(Tier.EDGE)),
             },
             "proven": decision.proof.whole,
             "provenOf": decision.proof.as_json(),
@@ -150,48 +143,22 @@ def explain_unplaced(placement: OfflinePlacement) -> Iterator[RenderableType]:
     """Return a paragraph per group of equal unplaced pods: kube-scheduler's message, then the
     rejecting nodes.
     """
-    decision, snapshot, free = placement.decision, placement.snapshot, placement.after.free
+    snapshot = placement.snapshot
     pods = defaultdict[tuple[str, ...], list[str]](list)
-    for uid, rejections in decision.unplaced.items():
+    for uid, rejections in placement.decision.unplaced.items():
         pod = snapshot.pods[uid]
         message = why_unschedulable(pod.requests, rejections, snapshot.index)
-        pods[message, *_explain_nodes(pod, rejections, free)].append(str(pod))
+        pods[message, *_explain_nodes(rejections)].append(str(pod))
     for (message, *nodes), names in pods.items():
         yield Text(f"{named(names)}: {message}")
         yield from (Padding(Text(line), (0, 0, 0, _INDENT)) for line in nodes)
     yield from (Text(each.reason) for each in placement.unreadable)
 
 
-def _explain_nodes(
-    pod: Pod, rejections: Mapping[NodeName, Rejection], free: Mapping[NodeName, Resources]
-) -> Iterator[str]:
-    """Return a line per group of nodes with the same rejection, the largest group first."""
+def _explain_nodes(rejections: Mapping[NodeName, Rejection]) -> Iterator[str]:
+    """Yield a line per group of nodes with the same rejection, the largest group first."""
     groups = defaultdict[tuple[str, tuple[str, ...]], list[NodeName]](list)
     for name, rejection in rejections.items():
         groups[rejection.rule, rejection.reasons].append(name)
     for (rule, reasons), names in sorted(groups.items(), key=lambda of: (-len(of[1]), of[0])):
-        listed = reasons
-        if rule == NODE_RESOURCES_FIT.name:
-            listed = tuple(_explain_shortages(pod, [free[name] for name in names]))
-        yield f"{', '.join(listed)}: {named(sorted(names))}"
-
-
-def _explain_shortages(pod: Pod, free: Sequence[Resources]) -> Iterator[str]:
-    """Return a clause for each resource of which every given node has too little."""
-    for name, needed in pod.requests.items():
-        left = [max(0, each.amount(name)) for each in free]
-        if needed and max(left) < needed:
-            least, most = (_free_amount(name, amount) for amount in (min(left), max(left)))
-            between = least if least == most else f"{least} to {most}"
-            yield f"too little {name} (free {between} of {_amount(name, needed)} needed)"
-
-
-def _free_amount(name: str, amount: int) -> str:
-    """Format a free resource amount; bytes are rounded down to whole Mi."""
-    if name in ("memory", "ephemeral-storage"):
-        return f"{amount // _MEBI}Mi"
-    return _amount(name, amount)
-
-
-def _amount(name: str, amount: int) -> str:
-    return format_amount(name, amount).removesuffix(f" {name}").removesuffix(" of")
+        yield f"{rule}: {', '.join(reasons)}: {named(sorted(names))}"

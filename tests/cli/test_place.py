@@ -54,11 +54,10 @@ def test_why_a_pod_fits_nowhere_is_told_for_nodes_that_refuse_it_alike():
         "shop/web-1, shop/web-2, shop/web-3 and 1 more: 0/7 nodes are available:"
         " 1 Insufficient memory, 1 node(s) had untolerated taint {gpu: only}, 6 Insufficient cpu."
     )
-    both = "too little cpu (free 500m of 1 needed), too little memory (free 452Mi of 2Gi needed)"
     assert nodes == [
-        "  too little cpu (free 200m to 204m of 1 needed): e0, e1, e2 and 2 more",
-        f"  {both}: c2",
-        "  node(s) had untolerated taint {gpu: only}: c1",
+        "  NodeResourcesFit: Insufficient cpu: e0, e1, e2 and 2 more",
+        "  NodeResourcesFit: Insufficient cpu, Insufficient memory: c2",
+        "  TaintToleration: node(s) had untolerated taint {gpu: only}: c1",
     ]
     assert bad.startswith("Pod shop/bad: spec.containers[0].resources.requests.cpu: 'one' is not")
 
