@@ -45,13 +45,13 @@ def parse_target(word: str, namespace: str | None) -> Target:
     if first in ("namespace", "namespaces", "ns") and len(rest) == 1:
         first, rest = rest[0], []
     if not all(map(is_name, (first, *rest))):
-        raise click.UsageError(f"{word!r} names no namespace and no workload; {FORMS}")
+        raise click.UsageError(f"{word!r} names neither a namespace nor a workload; {FORMS}")
     if not rest:
         return first
     kind = _KINDS.get(first)
     if kind is None:
         near = nearest(first, list(_KINDS))
-        raise click.UsageError(f"{word}: {first} is no kind of workload; {FORMS}.{near}")
+        raise click.UsageError(f"{word}: {first} is not a kind of workload; {FORMS}.{near}")
     where, name = (rest[0], rest[1:]) if rest[1:] else (namespace, rest)
     if where is None or len(name) > 1:
         raise click.UsageError(f"{word}: name its namespace, as {first}/NAMESPACE/NAME or by -n")

@@ -234,8 +234,8 @@ def _check_id(_: click.Context, __: click.Parameter, value: str) -> str:
 
     if not re.fullmatch(f"[0-9a-f]{{{ID_LENGTH}}}", value):
         raise click.BadParameter(
-            f"{value} is no id of a proposal, such as 3f2a91c0: the Events MigrationProposed of"
-            " pods have it, and the scheduler's log"
+            f"{value} is not the id of a proposal, such as 3f2a91c0: read it in the Events"
+            " MigrationProposed of the pods, or in the scheduler's log"
         )
     return value
 

@@ -308,8 +308,8 @@ def print_logs(installation: Installation, tail: int | None, *, follow: bool) ->
                         echo(line.decode(errors="replace"))
             except NotFound:
                 raise click.ClickException(
-                    f"the leader, {state.leader}, is no pod in namespace {name.namespace}: its log"
-                    " is where its process runs"
+                    f"the leader, {state.leader}, is not a pod in namespace {name.namespace}: read"
+                    " the log where its process runs"
                 ) from None
         return 0
 

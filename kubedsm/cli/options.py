@@ -91,7 +91,7 @@ def _parse_server(_: click.Context, __: click.Parameter, value: str) -> str:
     except ValueError:
         host = None
     if not re.match("https?://", value) or not host:
-        raise click.BadParameter(f"{value} is no address such as {_DIAGNOSTICS}")
+        raise click.BadParameter(f"{value} is not an address such as {_DIAGNOSTICS}")
     return value
 
 

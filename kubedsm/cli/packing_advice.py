@@ -143,7 +143,8 @@ def _packing_tables(advice: PackAdvice, milliseconds: float) -> RenderableType:
         parts.append(Text(f"placed without migrations: {pods}"))
     if said["certificates"] and (advice.packed.better or advice.waiting):
         parts.append(_certificates_table(said["certificates"]))
-    return Group(*parts, Text(f"{advice.words} Found in {milliseconds:.1f} ms."))
+    took = f" Found in {milliseconds:.1f} ms." if parts else ""
+    return Group(*parts, Text(f"{advice.words}{took}"))
 
 
 def _certificates_table(certificates: Iterable[dict[str, Any]]) -> RenderableType:

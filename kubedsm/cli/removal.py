@@ -98,8 +98,8 @@ class Traces:
         """
         if self.opted_in:
             yield (
-                f"opted in: {named(self.opted_in)}: their new pods wait for a scheduler of this"
-                " name; --opt-out opts them out"
+                f"opt-in of {named(self.opted_in)}: new pods wait for a scheduler of this name;"
+                " --opt-out opts them out"
             )
         if self.others:
             yield f"{named(self.others)}: change the schedulerName, if their pods name one, by hand"
@@ -192,7 +192,7 @@ async def remove_traces(
         traces = await find_traces(gate, configuration)
     if options.output == "text":
         _print_removable(before.less(traces), options, "removed")
-    _print(traces, options, "could not be removed; try again")
+    _print(traces, options, "not removed, try again")
     left = (
         traces.marked or traces.migrating or traces.pulling or (options.opt_out and traces.opted_in)
     )
@@ -205,7 +205,7 @@ def _print(traces: Traces, options: RemovalOptions, verdict: str) -> None:
         return
     _print_removable(traces, options, verdict)
     for line in traces.list_remaining():
-        if not (options.opt_out and line.startswith("opted in")):
+        if not (options.opt_out and line.startswith("opt-in")):
             echo(f"stays: {line}")
     echo("afterwards: kubectl delete -k manifests (your overlay) removes everything else")
 
@@ -213,17 +213,17 @@ def _print(traces: Traces, options: RemovalOptions, verdict: str) -> None:
 def _print_removable(traces: Traces, options: RemovalOptions, verdict: str) -> None:
     if traces.migrating:
         count = counted(len(traces.migrating), "detached pod")
-        echo(f"migration of {count}, {verdict}: {named([str(pod) for pod in traces.migrating])}")
+        echo(f"{verdict}: migration of {count}: {named([str(pod) for pod in traces.migrating])}")
     if traces.pulling:
-        echo(f"{counted(len(traces.pulling), 'pod')} for pulling images, {verdict}")
+        echo(f"{verdict}: {counted(len(traces.pulling), 'pod')} for pulling images")
     if traces.marked:
-        echo(f"labels and annotations of {counted(len(traces.marked), 'pod')}, {verdict}")
+        echo(f"{verdict}: labels and annotations of {counted(len(traces.marked), 'pod')}")
     if options.opt_out and traces.opted_in:
         if not options.carry_out:
             for each in traces.templates:
                 echo(each.describe_rollout())
         else:
-            echo(f"opt-in, {verdict}: {named(traces.opted_in)}")
+            echo(f"{verdict}: opt-in of {named(traces.opted_in)}")
 
 
 async def _stop_scheduler(cluster: Cluster, lease: ObjectName, clock: Clock) -> None:

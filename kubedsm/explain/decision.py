@@ -65,7 +65,7 @@ def _list_sections(entry: Entry, basis: Basis | None, states: Sequence[str]) -> 
             (link("pod", each.pod), _link_node(each.node), each.tier or "", each.message or "")
             for each in entry.pods
         )
-        yield Section("Pods", table=table(("pod", "node", "tier", "why on none"), rows))
+        yield Section("Pods", table=table(("pod", "node", "tier", "why on no node"), rows))
     if entry.moves:
         headings = ("pod", "from", "to", "reason", "outcome")
         moves = (

@@ -119,7 +119,7 @@ def _plain_word(word: str | Link) -> str:
     if isinstance(word, str):
         return word
     if word.kind == "moment":
-        return rfc3339(float(word.key))
+        return rfc3339(float(word.key), micro=False)
     if word.kind == "move" and word.key not in word.text:
         return f"{word.text} (migration/{word.key})"
     return word.text

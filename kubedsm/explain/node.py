@@ -116,7 +116,7 @@ class NodeExplainer:
         if state := node_state(node, self.away):
             yield (f"It accepts no pods now: it is {state}.",)
         others = [name for name, size in node.allocatable.items() if size and name not in _USUAL]
-        yield (f"Besides, {self._describe_free('pods', *others)}.",)
+        yield (f"Also, {self._describe_free('pods', *others)}.",)
         used = self.snapshot.measured.nodes.get(node.name, Usage())
         measured = [
             f"{amount(name, round(number))} ({percent(number / size)})"

@@ -69,7 +69,7 @@ def explain_pod(facts: PodFacts) -> Explanation[PodFacts]:
         *map(_migration_line, facts.moves, [facts.pod] * len(facts.moves)),
     )
     sections = [*verdict_sections(facts.nodes, _WHEN.get(facts.nodes_as_of or "", "in the dump"))]
-    if facts.summary:
+    if facts.summary and facts.recorded:  # a sentence repeats an Event's reason
         sections.append(Section("Reason in its Event", ((facts.summary,),), folded=True))
     return Explanation(_make_title(facts), lines, tuple(sections), facts)
 

@@ -95,7 +95,7 @@ def suggest_kind(word: str) -> str:
     if kind in _KINDS.keys() | _OWNERS.keys() or "/" not in word:
         return ""
     near = difflib.get_close_matches(kind, {*_KINDS.values(), *_OWNERS.values()}, n=1)
-    return f", {kind} is no kind{f'; did you mean {near[0]}?' if near else ''}"
+    return f", {kind} is not a known kind{f'; did you mean {near[0]}?' if near else ''}"
 
 
 def explain_absence(snapshot: Snapshot, subject: Subject) -> str:

@@ -149,14 +149,14 @@ class WorkloadExplainer:
                 if found is ENDING.get(entry):
                     kind = f"A {entry} targets no pods at the edge unless services says so"
                     return f"{kind}: {self.workload} or {entry} is the key."
-                return f"Its QoS target is set by services, {entry}: {key}."
+                return f"Its QoS target is set by the entry {entry} of services: {key}."
         return "No QoS target is configured for it, so its target is the default, 100%."
 
     def _describe_demand_source(self) -> str:
         """Describe where the demand by site comes from, by the precedence of `find_demand`."""
         entries = self._find_entries()
         if "demand" in entries:
-            return f"Its demand by site is set by services, {entries['demand'][0]}: demand."
+            return f"Its demand by site is set by the entry {entries['demand'][0]} of services."
         if self.workload in self.snapshot.measured.demand:
             return "Its demand by site is measured by Prometheus: site.demand."
         return f"Its demand by site is declared by its pods: annotation {DEMAND_ANNOTATION}."

@@ -272,7 +272,7 @@ def check_deployment(state: ClusterState) -> Iterator[Finding]:
         text = f"scheduler {running or tag} ({image}) and this command, {state.client}, differ"
         yield Finding("warn", text, "use the same version of both", "docs/how-to/upgrade.md")
     else:
-        yield Finding("ok", f"image {image}, as this command")
+        yield Finding("ok", f"image {image}, the version of this command")
 
 
 def check_lease(state: ClusterState) -> Iterator[Finding]:

@@ -218,7 +218,7 @@ def _find_lost_nodes(facts: HealthFacts) -> Iterator[str]:
 def _find_pending_pods(facts: HealthFacts) -> Iterator[str]:
     for name, why in facts.waiting.items():
         others = len(facts.waiting) - 1
-        more = f", and {counted(others, 'pod')} more" if others else ""
+        more = f" and {counted(others, 'more pod')}" if others else ""
         yield f"{name}{more} cannot be scheduled: {end_sentence(why)}"
         return
 

@@ -211,7 +211,10 @@ def test_the_table_says_it_too(explain):
         (("a", "--all"), "; or --all"),
         (("a", "-l", "app=cart"), "-l: only with --all"),
         (("--all", "-l", "app=cart"), "-l and --from: only one of them, the API server selects"),
-        (("foo/x",), "there is no pod foo/x, foo is no kind; `kubectl get pods -A` lists them"),
+        (
+            ("foo/x",),
+            "there is no pod foo/x, foo is not a known kind; `kubectl get pods -A` lists them",
+        ),
         (("foo", "x"), "foo x cannot be explained: name POD"),
         (("node/a/b",), "node/a/b cannot be explained"),
         (("nobody",), "there is no pod nobody"),

@@ -90,11 +90,11 @@ async def test_workloads_opt_out_on_request_and_the_default_scheduler_places_the
     before = world.api.get(DEPLOYMENTS, "default", "web")["spec"]["template"]["spec"]
     assert before["schedulerName"] == "kubedsm"
     code, lines = await uninstall(world, capsys, opt_out=True, output="text")
-    lines = [line for line in lines if ", removed" in line]
+    lines = [line for line in lines if line.startswith("removed: ")]
     assert code == 0
-    assert lines[0].startswith("migration of 2 detached pods, removed: default/web-")
-    assert lines[1].startswith("labels and annotations of ")
-    assert lines[2:] == ["opt-in, removed: deployment/default/web"]
+    assert lines[0].startswith("removed: migration of 2 detached pods: default/web-")
+    assert lines[1].startswith("removed: labels and annotations of ")
+    assert lines[2:] == ["removed: opt-in of deployment/default/web"]
     await world.until(lambda: len(world.pods()) == 2, 60)
     assert {pod["spec"]["schedulerName"] for pod in world.pods()} == {"default-scheduler"}
     assert marks(world) == set()

@@ -16,6 +16,7 @@ from kubedsm.explain.migration import MigrationExplainer
 from kubedsm.explain.migration_outcome import MoveOutcome, Outcome
 from kubedsm.explain.node import NodeExplainer
 from kubedsm.explain.pod import NOT_RECORDED, explain_pod
+from kubedsm.explain.rendering import render_text
 from kubedsm.explain.subjects import Subject, find_workload
 from kubedsm.explain.workload import WorkloadExplainer
 from kubedsm.model.events import PodApplied
@@ -30,6 +31,7 @@ from plans.steps import StepKind, StepState
 from support.asked import lines_of, section
 from support.placement_instances import node, resources, snapshot
 from support.placement_instances import pod as made_pod
+from support.printed import printed
 from support.worlds import CLOUD, EDGE, emulated, scheduled
 
 
@@ -132,7 +134,7 @@ async def test_each_is_told_with_its_reason_first():
             "default/web has 2 of its 2 pods at the edge and targets 2 (80%): the QoS target is"
             " met."
         )
-        assert second == "Its QoS target is set by services, default/web: qos."
+        assert second == "Its QoS target is set by the entry default/web of services: qos."
         assert section(web, "Nodes of its pods") == ["e1 | edge | 2"]
 
         # The decision's targets, mode and price count, not those of today.
@@ -318,6 +320,17 @@ def test_sentences_about_a_pod_hold_in_every_state():
     assert first("gated", gates=("x", "y")) == (waits, f"{gated} x and y are removed.")
     finished = ("State of shop/a", "shop/a has finished.")
     assert first("finished", bound=True, chosen="e1") == first("finished") == finished
+
+
+@pytest.mark.parametrize("recorded", [True, False])
+def test_the_reason_in_an_event_is_told_once_and_a_time_in_seconds(recorded):
+    facts = PodFacts(
+        "shop/a", (), state="placed", chosen="e1", decided_at="2026-01-01T00:00:01.5Z",
+        decision=1, summary="edge node; 2 of 2 nodes feasible", recorded=recorded,
+    )  # fmt: skip
+    told = printed(render_text(explain_pod(facts)))
+    assert told.count("edge node; 2 of 2 nodes feasible") == 1
+    assert " at 2026-01-01T00:00:01Z " in told
 
 
 def test_amounts_have_all_digits_before_the_point():

@@ -122,7 +122,7 @@ def test_names_the_source_of_the_demand(shot):
         explained = WorkloadExplainer(shot, load(text, "test"), cart).explain()
         return [line for line in map(plain_text, explained.lines) if "demand by site" in line]
 
-    assert sources(shot, TEXT) == ["Its demand by site is set by services, shop/cart: demand."]
+    assert sources(shot, TEXT) == ["Its demand by site is set by the entry shop/cart of services."]
     cart = next(pod.workload for pod in shot.pods.values() if pod.workload.name == "cart")
     measured = attrs.evolve(shot, measured=Measured(1.0, demand={cart: {"berlin": 1.0}}))
     plain = "site: {label: site}"

@@ -63,7 +63,7 @@ def test_services_are_listed_by_shortfall_and_pods_by_reason(capsys):
     assert [share.workload for share in overview.below] == ["shop/cart", "shop/pay"]
     assert overview.waiting == {"0/2 nodes are available.": ["shop/x", "shop/y"]}
     said = printed_as(overview, "text", capsys)
-    assert said.startswith("degraded: shop/x, and 1 pod more cannot be scheduled: 0/2 nodes")
+    assert said.startswith("degraded: shop/x and 1 more pod cannot be scheduled: 0/2 nodes")
     assert "2 of 3 services below target" in said
     assert said.index("shop/cart") < said.index("shop/pay")
     assert "1 migration in progress" in said

@@ -81,7 +81,7 @@ CASES = {
     "pods": (
         HealthFacts(waiting=dict.fromkeys(("shop/cart-a", "shop/cart-b"), "Too many pods.")),
         "degraded",
-        ["shop/cart-a, and 1 pod more cannot be scheduled: Too many pods."],
+        ["shop/cart-a and 1 more pod cannot be scheduled: Too many pods."],
     ),
     "services, the worst first": (
         HealthFacts(shares=[MET, HALF, share()], edge=FREE),

@@ -187,7 +187,7 @@ class ObjectName:
         """Parse an object name in the form NAMESPACE/NAME. Raises ValueError."""
         namespace, _, name = text.partition("/")
         if not (is_name(namespace) and is_name(name)):
-            raise ValueError(f"{text} is no namespace and name, such as kubedsm/kubedsm")
+            raise ValueError(f"{text} is not NAMESPACE/NAME, such as kubedsm/kubedsm")
         return cls(namespace, name)
 
     @property

@@ -100,7 +100,7 @@ def of_objects(said: Any, source: str) -> Dump:
         kind = item.get("kind") if isinstance(item, dict) else None
         if not isinstance(kind, str):
             malformed.append(
-                Malformed("", "", f"an item is no Kubernetes object: {reprlib.repr(item)}")
+                Malformed("", "", f"an item is not a Kubernetes object: {reprlib.repr(item)}")
             )
             continue
         seen.add(kind)
@@ -197,10 +197,12 @@ def _list_items(value: Any, depth: int = 0) -> Iterator[Any]:
     if isinstance(value, list):
         value = {"items": value}
     if not isinstance(value, dict):
-        raise DocumentError(f"{reprlib.repr(value)} is no Kubernetes object, nor a list of them")
+        raise DocumentError(
+            f"neither a Kubernetes object nor a list of them: {reprlib.repr(value)}"
+        )
     if "items" not in value:
         if "kind" not in value:
-            raise DocumentError("no Kubernetes object, for it has neither kind nor items")
+            raise DocumentError("not a Kubernetes object: it has neither kind nor items")
         yield value
         return
     items = value["items"]
