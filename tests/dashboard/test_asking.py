@@ -8,6 +8,7 @@ import pytest
 
 from kubedsm.dashboard.server import questions
 from kubedsm.dashboard.state.status import describe_standby
+from kubedsm.kube.client.port import Forbidden
 from kubedsm.observability.reading import Leadership
 from kubedsm.planner.requests import InProcessPlanner
 from kubedsm.planner.what_if import WhatIfRequest
@@ -123,3 +124,22 @@ async def test_a_standby_and_one_that_is_not_synced_do_not_say_what_if(monkeypat
     assert "the leader is not known" in describe_standby(Leadership(False, ""))
     hindered = questions.Questions(world.runtime, lambda: standby)
     assert hindered._describe_obstacle() == describe_standby(standby)
+
+
+async def test_the_page_reads_the_budgets_of_a_drain(monkeypatch):
+    async with watched() as (there, url), aiohttp.ClientSession() as session:
+        asker = Asker(session, url)
+        await there.world.bring_up("half", 2, within=10)
+        there.world.budget("half", "never", minAvailable=5)
+        _, told = await asker.get("what-if?drain=e1")
+        assert told["sections"][0]["title"] == "PodDisruptionBudgets"
+        assert "default/never blocks the drain" in str(told["lines"])
+        _, told = await asker.get("what-if?lose=e1")
+        assert "PodDisruptionBudgets" not in [part["title"] for part in told["sections"]]
+
+        async def refuse(_):
+            raise Forbidden(403, "Forbidden", "no right")
+
+        monkeypatch.setattr(questions, "list_budgets", refuse)
+        _, told = await asker.get("what-if?drain=e1")
+        assert "are not considered: " in str(told["lines"])

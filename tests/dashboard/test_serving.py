@@ -1,4 +1,4 @@
-"""The page over HTTP: what is answered to whom, and what becomes of odd viewers."""
+"""The page over HTTP: who is answered what, odd viewers, and the page of a standby."""
 
 import asyncio
 import contextlib
@@ -6,23 +6,44 @@ import json
 import logging
 import socket
 from contextlib import asynccontextmanager
+from types import SimpleNamespace
 
 import aiohttp
 import attrs
 import pytest
 from aiohttp import web
 
+from kubedsm.dashboard.rows import NewsRow, list_decisions
 from kubedsm.dashboard.server import app as page_server
 from kubedsm.dashboard.server import stream as streams
 from kubedsm.dashboard.server.access import HEADERS, Access, TokenFile
+from kubedsm.dashboard.server.app import page_app
+from kubedsm.dashboard.server.leader import LeaderPage
+from kubedsm.dashboard.server.questions import Questions
+from kubedsm.observability.reading import Leadership
 from kubedsm.process.clock import SystemClock
 from kubedsm.process.http_limits import PAGE, listen
+from support.answering_cluster import AnsweringCluster
 from support.processes import until
-from support.told_scene import ToldScene, page_showing, stream_of
+from support.told_scene import ToldScene, headlines, page_showing, served, stream_of
 
 pytestmark = pytest.mark.http
 #: seconds after which something hangs
 PATIENCE = 20
+BEARER = {"Authorization": "Bearer secret"}
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch):
+    for name in ("LOOK", "GLANCE", "AT_ONCE", "RETRY"):
+        monkeypatch.setattr(streams, name, 0.01)
+
+
+@pytest.fixture
+def token(tmp_path):
+    path = tmp_path / "token"
+    path.write_text("secret\n")
+    return TokenFile(path)
 
 
 @asynccontextmanager
@@ -41,12 +62,6 @@ async def page(scene, access=None, limits=PAGE):
             finally:
                 await runner.cleanup()
                 looking.cancel()
-
-
-@pytest.fixture(autouse=True)
-def quick(monkeypatch):
-    monkeypatch.setattr(streams, "LOOK", 0.01)
-    monkeypatch.setattr(streams, "GLANCE", 0.01)
 
 
 @asynccontextmanager
@@ -132,7 +147,7 @@ async def test_a_film_is_all_that_was_told():
             assert (await answer.text()).splitlines() == lines
 
 
-async def test_another_site_and_whoever_has_no_token_learn_nothing(tmp_path):
+async def test_another_site_and_whoever_has_no_token_learn_nothing(token):
     async with page(ToldScene()) as (_, session):
         for path in ("/", "/page/live.js", "/page/recording"):
             async with session.get(path, headers={"Host": "evil.example"}) as answer:
@@ -145,10 +160,7 @@ async def test_another_site_and_whoever_has_no_token_learn_nothing(tmp_path):
         # A link to the page may be anywhere.
         async with session.get("/", headers={"Sec-Fetch-Site": "cross-site"}) as answer:
             assert answer.status == 200
-    path = tmp_path / "token"
-    path.write_text("secret")
-    bearer = {"Authorization": "Bearer secret"}
-    async with page(ToldScene(), Access(token=TokenFile(path))) as (_, session):
+    async with page(ToldScene(), Access(token=token)) as (_, session):
         for public in ("/", "/page/live.js"):
             async with session.get(public) as answer:
                 assert answer.status == 200
@@ -156,20 +168,18 @@ async def test_another_site_and_whoever_has_no_token_learn_nothing(tmp_path):
             for wrong in ({}, {"Authorization": "Bearer guess"}, {"Authorization": "secret"}):
                 async with session.get(guarded, headers=wrong) as answer:
                     assert answer.status == 401
-        async with session.get("/page/recording", headers=bearer) as answer:
+        async with session.get("/page/recording", headers=BEARER) as answer:
             assert answer.status == 200
 
 
-async def test_whoever_has_a_token_that_holds_no_more_is_told_no_more(tmp_path):
-    path, scene = tmp_path / "token", ToldScene()
-    path.write_text("secret")
-    bearer = {"Authorization": "Bearer secret"}
+async def test_whoever_has_a_token_that_holds_no_more_is_told_no_more(token, tmp_path):
+    scene = ToldScene()
     async with (
-        page(scene, Access(token=TokenFile(path))) as (_, session),
-        session.get("/page/stream", headers=bearer) as answer,
+        page(scene, Access(token=token)) as (_, session),
+        session.get("/page/stream", headers=BEARER) as answer,
     ):
         await event(answer)
-        path.write_text("changed")
+        (tmp_path / "token").write_text("changed")
         scene.say("not for everybody")
         assert await answer.content.read() == b""
 
@@ -231,3 +241,121 @@ async def test_a_viewer_replaces_the_one_that_asked_longest_ago_when_the_page_is
             with pytest.raises(aiohttp.ClientError):
                 await first.content.read()
             assert stream.viewers == 2
+
+
+async def answer_as_leader(_):
+    return web.Response(status=418, text="by the leader", headers={"Retry-After": "7"})
+
+
+@asynccontextmanager
+async def leading(token, scene, port=0):
+    """Serve a leader's page; yield its stream and its port."""
+    stream = stream_of(scene, SystemClock())
+    routes = [web.get("/page/why", answer_as_leader)]
+    app = page_app(stream, SystemClock(), Access(token=token), routes)
+    async with served(app, port) as url, asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(stream.run())
+        yield stream, int(url.rstrip("/").rpartition(":")[2])
+        running.cancel()
+
+
+@asynccontextmanager
+async def standing_by(token, port, scene, elected, cluster=None):
+    """Serve the page of a standby of `leader-0`, which leads once `elected` is not empty."""
+    cluster = cluster or AnsweringCluster({"status": {"podIP": "127.0.0.1"}})
+
+    def leadership():
+        return Leadership(bool(elected), "leader-0_uuid")
+
+    page = LeaderPage(cluster, leadership, "standby-0", port, token)
+    decisions = []
+    stream = stream_of(
+        scene,
+        SystemClock(),
+        leader=page,
+        learn=lambda message: decisions.extend(list_decisions(message)),
+    )
+    questions = Questions(SimpleNamespace(explanations=None), leadership, page)
+    app = page_app(stream, SystemClock(), Access(token=token), questions.routes())
+    async with served(app) as url, asyncio.TaskGroup() as tasks:
+        running = tasks.create_task(stream.run())
+        async with aiohttp.ClientSession(url, headers=BEARER) as session:
+            yield stream, session, decisions
+        running.cancel()
+
+
+async def test_a_standby_shows_the_leaders_page_and_keeps_its_history_when_it_leads(token):
+    news = {"news": {"1": NewsRow(1.0, "batch", "decided", decision=41)}}
+    leader_scene, elected = ToldScene(news), []
+    leader_scene.say("before it stood by")
+    scene = ToldScene(begins=1000.0)
+    async with leading(token, leader_scene) as (leader, port):
+        leader_scene.say("decided")
+        await until(lambda: headlines(leader)[-1] == "decided")
+        async with standing_by(token, port, scene, elected) as (stream, session, decisions):
+            # The leader's history is there, from before this process began.
+            await until(lambda: headlines(stream)[-1] == "decided")
+            assert headlines(stream) == headlines(leader)
+            assert max(decisions) == 41
+            async with session.get("/page/stream") as answer:
+                first = await answer.content.readline()
+                assert b'"decided"' in first
+                assert leader.run_id.encode() in first
+                await answer.content.readline()
+                leader_scene.say("and on")
+                assert b'"and on"' in await answer.content.readline()
+                await answer.content.readline()
+                for view in ("own", "unseen", "also unseen", "own view"):
+                    scene.say(view)
+                    await until(lambda: scene.said == scene.news)
+                assert headlines(stream)[-1] == "and on"
+                elected.append("it")
+                leader_scene.say("last words")
+                await until(lambda: stream.recording.run == stream.run_id)
+                told = json.loads((await answer.content.readline()).removeprefix(b"data: "))
+                assert (told["type"], told["run"]) == ("snapshot", stream.run_id)
+            assert headlines(stream)[-2:] == ["and on", "own view"]
+            scene.say("leads")
+            await until(lambda: headlines(stream)[-1] == "leads")
+            async with session.get("/page/recording") as answer:
+                assert len((await answer.text()).splitlines()) == len(headlines(stream))
+
+
+async def test_a_standby_shows_its_own_view_as_soon_as_the_leader_does_not_respond(token):
+    scene, leader_scene = ToldScene(begins=1000.0), ToldScene(begins=1500.0)
+    leader = leading(token, leader_scene)
+    _, port = await leader.__aenter__()
+    async with standing_by(token, port, scene, []) as (stream, _, _):
+        await until(lambda: stream.recording.run != stream.run_id)
+        scene.say("alone")
+        await leader.__aexit__(None, None, None)
+        await until(lambda: headlines(stream)[-1] == "alone")
+        assert stream.recording.run == stream.run_id
+        # Its own rows are older than the leader's last message, which stays.
+        assert len(headlines(stream)) > 2
+        # Another leader has the address, and has started anew.
+        async with leading(token, ToldScene(begins=2000.0), port) as (other, _):
+            await until(lambda: stream.recording.run == other.run_id)
+
+
+@pytest.mark.parametrize(
+    ("answer", "status"), [({"status": {}}, 200), ({"kind": "Status"}, 403), ({"status": 7}, 200)]
+)
+async def test_a_leader_without_an_address_is_not_followed(token, answer, status):
+    cluster = AnsweringCluster(answer, status)
+    async with standing_by(token, 1, ToldScene(), [], cluster) as (stream, _, _):
+        await until(lambda: len(cluster.asked) > 1)
+        assert headlines(stream) == ["begun"]
+
+
+async def test_the_leader_answers_in_place_of_the_standby_and_no_request_goes_in_circles(token):
+    async with leading(token, ToldScene()) as (_, port):  # noqa: SIM117 - the order matters
+        async with standing_by(token, port, ToldScene(), []) as (_, session, _):
+            async with session.get("/page/why?pod=a/b&odd=%2F") as answer:
+                assert (answer.status, await answer.text()) == (418, "by the leader")
+                assert answer.headers["Retry-After"] == "7"
+            circling = {"X-KubeDSM-Forwarded": "standby"}
+            async with session.get("/page/why", headers=circling) as answer:
+                assert (await answer.text()).startswith("name one of")
+            async with session.get("/page/why", headers={"Authorization": "no"}) as answer:
+                assert answer.status == 401

@@ -2,7 +2,6 @@
 
 from urllib.parse import parse_qsl
 
-import aiohttp
 import attrs
 import pytest
 from msgspec.structs import replace
@@ -11,7 +10,6 @@ from kubedsm.config.settings import load
 from kubedsm.dashboard.server.changes import CHANGES, MOST_CHANGES, BadRequestError, parse_what_if
 from kubedsm.dashboard.server.drain_budgets import DrainBudgets
 from kubedsm.dashboard.server.what_if import explain_what_if
-from kubedsm.kube.client.port import Forbidden
 from kubedsm.model.events import NodeApplied, PodApplied
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import Resources, Tier
@@ -24,7 +22,6 @@ from kubedsm.planner.worker import dump_response, load_response
 from support.asked import lines_of, section
 from support.fixed_clock import FixedClock
 from support.placement_instances import node, pod, resources
-from support.watched import watched
 
 #: the edge is full of pods of which nothing is promised
 CONFIGURATION = load(
@@ -298,28 +295,3 @@ def test_budgets_that_cover_no_drained_pod_are_left_out():
     assert answer(unread="it may not list them")[1][1] == (
         "PodDisruptionBudgets are not considered: it may not list them."
     )
-
-
-@pytest.mark.http
-async def test_the_page_reads_the_budgets_of_a_drain(monkeypatch):
-    async with watched() as (there, url), aiohttp.ClientSession() as session:
-        world = there.world
-        await world.bring_up("half", 2, within=10)
-        world.budget("half", "never", minAvailable=5)
-
-        async def ask(change):
-            async with session.get(f"{url.rstrip('/')}/page/what-if?{change}") as found:
-                told = await found.json()
-                return [part["title"] for part in told["sections"]], str(told["lines"])
-
-        titles, lines = await ask("drain=e1")
-        assert titles[0] == "PodDisruptionBudgets"
-        assert "default/never blocks the drain" in lines
-        titles, lines = await ask("lose=e1")
-        assert "PodDisruptionBudgets" not in titles
-
-        async def refuse(cluster):
-            raise Forbidden(403, "Forbidden", "no right")
-
-        monkeypatch.setattr("kubedsm.dashboard.server.questions.list_budgets", refuse)
-        assert "are not considered: " in (await ask("drain=e1"))[1]
