@@ -26,7 +26,7 @@ from kubedsm.explain.explanation import (
 from kubedsm.explain.facts import NodeFacts, WorkloadPods
 from kubedsm.explain.migration_outcome import MoveOutcome
 from kubedsm.model.measured import Usage
-from kubedsm.model.model import Node, Pod, Resources, Tier, Workload
+from kubedsm.model.model import Node, Pod, Resources, Tier, Uid, Workload
 from kubedsm.model.node_index import site_of
 from kubedsm.model.sites import NOTHING_AWAY, Away
 from kubedsm.model.snapshot import Snapshot
@@ -152,14 +152,14 @@ class NodeExplainer:
             yield Section(
                 "Recently rejected",
                 () if rejected else (("No pod of the last decisions.",),),
-                table(("when", "pod", "rule", "decision"), rejected),
+                table(("pod", "when", "rule", "decision"), rejected),
             )
         if self.moves:
             rows = (
-                (moment(at), Link("move", o.key, str(o.move.pod)), self._describe_route(o), state)
+                (Link("move", o.key, str(o.move.pod)), moment(at), self._describe_route(o), state)
                 for at, o, state in self.moves
             )
-            headings = ("decided", "pod", "route", "state")
+            headings = ("pod", "decided", "route", "state")
             yield Section("Migrations from and to it", table=table(headings, rows))
 
     def _describe_route(self, outcome: MoveOutcome) -> Words:
@@ -197,7 +197,7 @@ class NodeExplainer:
                 seen.add((pod.workload, rejection.rule))
                 why = f"{rejection.rule}: {', '.join(rejection.reasons)}"
                 number = decision_link(entry.number)
-                yield (moment(entry.at),), (link("pod", choice.pod),), (why,), (number,)
+                yield (link("pod", choice.pod),), (moment(entry.at),), (why,), (number,)
 
 
 def recent_decisions(record: DecisionRecord) -> list[tuple[Entry, Basis]]:
@@ -207,14 +207,14 @@ def recent_decisions(record: DecisionRecord) -> list[tuple[Entry, Basis]]:
 
 
 def recent_migrations(record: DecisionRecord, node: str) -> list[tuple[float, MoveOutcome, str]]:
-    """Return the last migrations from and to the node, with decision time and state."""
-    found = (
-        (entry.at, outcome, record.state_of(outcome))
-        for entry in record.newest_first()
-        for outcome in entry.moves
-        if node in (outcome.move.source, outcome.move.target)
-    )
-    return list(islice(found, _SHOWN))
+    """Return the last migration of each pod from or to the node, with decision time and state."""
+    found = dict[Uid, tuple[float, MoveOutcome, str]]()
+    for entry in record.newest_first():
+        for outcome in entry.moves:
+            move = outcome.move
+            if node in (move.source, move.target) and move.pod.uid not in found:
+                found[move.pod.uid] = entry.at, outcome, record.state_of(outcome)
+    return list(islice(found.values(), _SHOWN))
 
 
 def _sum_requests(pods: Sequence[Pod]) -> str:

@@ -414,8 +414,8 @@ def legs_by_group(suggestion: Suggestion) -> Iterator[tuple[int, list[Leg]]]:
 
 
 def _proposal_text(move: Move, id_: str) -> str:
-    would = f"Would move from {move.source} to {move.target} ({move.kind}): {move.purpose}"
-    return f"{would}. To have it done, with the rest of proposal {id_}: kubedsm approve {id_}"
+    would = f"Would migrate from {move.source} to {move.target} ({move.kind}): {move.purpose}"
+    return f"{would}. To approve it and the rest of the proposal: kubedsm approve {id_}"
 
 
 def order_of(plan_id: str, leg: Leg, configuration: Configuration) -> MoveOrder:

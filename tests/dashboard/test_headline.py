@@ -95,7 +95,7 @@ CASES = {
         ALONE, moves(OVER, having(OVER, pod="shop/cart-b", ended=997.5)), {},
         (
             "migrated shop/cart-a from cloud-1 to edge-1: 1 of 3 pods missing at the edge"
-            " (and 1 migration more)"
+            " and 1 more migration"
         ),
     ),
     "a move that is over, by a clock that was set back": (

@@ -14,7 +14,7 @@ from kubedsm.explain.explanation import amount
 from kubedsm.explain.facts import PodFacts
 from kubedsm.explain.migration import MigrationExplainer
 from kubedsm.explain.migration_outcome import MoveOutcome, Outcome
-from kubedsm.explain.node import NodeExplainer
+from kubedsm.explain.node import NodeExplainer, recent_migrations
 from kubedsm.explain.pod import NOT_RECORDED, explain_pod
 from kubedsm.explain.rendering import render_text
 from kubedsm.explain.subjects import Subject, find_workload
@@ -82,8 +82,11 @@ async def test_each_is_told_with_its_reason_first():
             "default/web | 2 | 2 cpu, 1.86 GiB memory | 2 of 2 at the edge (80%): met"
         )
         [rejected] = section(node, "Recently rejected")
-        assert rejected.startswith("then | default/web-")
-        assert rejected.endswith(" | NodeResourcesFit: Insufficient cpu | decision 2")
+        assert rejected.startswith("default/web-")
+        assert rejected.endswith(" | then | NodeResourcesFit: Insufficient cpu | decision 2")
+        # Narrow terminals leave other columns out.
+        narrow = printed(render_text(node), 60).partition("Migrations from and to it")[0]
+        assert rejected.split(" | ")[0] in narrow
         assert len(section(node, "Migrations from and to it")) == 4
         assert (node.facts.free["cpu"], node.facts.allocatable["cpu"]) == (0, 4000)
         away = Away(partitioned={"s": frozenset({"e1"})})
@@ -356,12 +359,15 @@ def test_a_node_that_holds_one_leaving_pod_is_told_so():
     assert verdict.change == "free 1 pod on the node"
 
 
-async def test_a_rollback_is_no_step_after_the_last():
+async def test_a_node_lists_the_latest_of_a_pods_migrations_and_a_rollback_is_no_last_step():
     web = made_pod("web", "web", resources(1))
-    outcome = MoveOutcome("m", Move(web, "c1", "e1", MoveKind.CLOUD_TO_EDGE), Outcome.PLANNED)
+    move = Move(web, "c1", "e1", MoveKind.CLOUD_TO_EDGE)
     record = DecisionRecord(VirtualClock())
     here, before = snapshot([], [web]), ClusterScore(0, {}, 0)
-    record.suggestion(here, Suggestion(before, before), [outcome], load("", "test"))
+    for state in (Outcome.PROPOSED, Outcome.PLANNED):
+        outcome = MoveOutcome("m", move, state)
+        record.suggestion(here, Suggestion(before, before), [outcome], load("", "test"))
+    assert [state for *_, state in recent_migrations(record, "e1")] == ["planned"]
     plan = migration_plan("p", [MoveOrder("m", web.uid, "e1", MoveMode.SURGE, 60.0)])
     steps = [
         replace(step, state=StepState.ASKED if step.kind is StepKind.RESTORE else step.state)

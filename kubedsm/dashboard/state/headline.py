@@ -67,7 +67,7 @@ def migration_route(move: MoveRow) -> str:
 def _describe_ended(lately: Sequence[MoveRow]) -> str:
     if not lately:
         return ""
-    more = f" (and {counted(len(lately) - 1, 'migration')} more)" if len(lately) > 1 else ""
+    more = f" and {counted(len(lately) - 1, 'more migration')}" if len(lately) > 1 else ""
     return describe_migration(max(lately, key=lambda move: move.ended)) + more
 
 
