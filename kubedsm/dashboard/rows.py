@@ -5,7 +5,7 @@ the epoch, cpu is in millicores, memory in bytes. A viewer gets a snapshot and t
 recording is the same messages in sequence.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import AsyncIterable, AsyncIterator, Iterable, Iterator
 from typing import Literal, TypeAlias, TypedDict, cast
 
 import msgspec
@@ -115,7 +115,6 @@ class MoveRow(_Row, frozen=True):
     ended: float = 0.0
     #: decision number
     decision: int = 0
-    gain: float = 0.0
     #: unfinished step, such as "waiting for shop/cart-x to be Ready", and the beginning
     step: str = ""
     since: float = 0.0
@@ -262,6 +261,8 @@ def list_decisions(message: Message) -> Iterator[int]:
             yield row.decision
 
 
+#: bytes of a message at most: all rows of a large cluster
+_LONGEST = 256 * 2**20
 _encoder = msgspec.json.Encoder()
 
 
@@ -276,3 +277,19 @@ _decoder: msgspec.json.Decoder[Message] = msgspec.json.Decoder(Message)
 def decode_message(line: bytes) -> Message:
     """Decode a message of dashboard rows from JSON. Raise msgspec.DecodeError."""
     return _decoder.decode(line)
+
+
+async def split_messages(pieces: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
+    """Yield the messages of a stream or a recording, and empty lines as signs of life. Raise
+    msgspec.DecodeError.
+    """
+    text = bytearray()
+    async for piece in pieces:
+        text += piece
+        if b"\n" in piece:
+            *lines, text = text.split(b"\n")
+            for line in lines:
+                yield bytes(line.removeprefix(b"data: ").removeprefix(b":"))
+        elif len(text) > _LONGEST:
+            raise msgspec.DecodeError("a message is too long")
+    yield bytes(text)

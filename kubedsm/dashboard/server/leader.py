@@ -4,7 +4,7 @@ The Lease names the leader's pod, and the pod has the address; all replicas have
 token. Without an answer of the leader, the standby shows what it observes by itself.
 """
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from http import HTTPStatus
 
 import aiohttp
@@ -12,7 +12,7 @@ import attrs
 import msgspec
 from aiohttp import web
 
-from kubedsm.dashboard.rows import Message, decode_message
+from kubedsm.dashboard.rows import Message, decode_message, split_messages
 from kubedsm.dashboard.server.access import TokenFile
 from kubedsm.kube.calls.reads import pod_address
 from kubedsm.kube.client.port import Cluster, ClusterError
@@ -24,8 +24,6 @@ _API_TIMEOUT = 5.0
 _TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=2.0, sock_read=25.0)
 #: marks requests of a standby, which no other standby forwards
 _FORWARDED = "X-KubeDSM-Forwarded"
-#: bytes of a message at most: all rows of a large cluster
-_LONGEST = 256 * 2**20
 
 
 @attrs.define(eq=False)
@@ -75,34 +73,20 @@ class LeaderPage:
         async with aiohttp.ClientSession(timeout=_TIMEOUT, read_bufsize=2**20) as session:
             while url and leader == self._leader:
                 for path in ("recording", "stream"):
-                    lines = self._read_lines(session, f"{url}/page/{path}", known())
                     try:
-                        async for line in lines:
-                            if leader != self._leader:
-                                return
-                            if line:
-                                yield decode_message(line)
+                        async with session.get(
+                            f"{url}/page/{path}", params=known(), headers=self._headers()
+                        ) as answer:
+                            answer.raise_for_status()
+                            async for line in split_messages(answer.content.iter_any()):
+                                if leader != self._leader:
+                                    return
+                                if line:
+                                    yield decode_message(line)
                     except (aiohttp.ClientError, TimeoutError, OSError, msgspec.DecodeError):
                         # The pod of this name may have another address next time.
                         self._found = ("", "")
                         return
-
-    async def _read_lines(
-        self, session: aiohttp.ClientSession, url: str, known: Mapping[str, str]
-    ) -> AsyncIterator[bytes]:
-        """Yield messages, and empty lines as signs of life. Raises ClientError."""
-        async with session.get(url, params=known, headers=self._headers()) as answer:
-            answer.raise_for_status()
-            text = bytearray()
-            async for piece in answer.content.iter_any():
-                text += piece
-                if b"\n" in piece:
-                    *lines, text = text.split(b"\n")
-                    for line in lines:
-                        yield bytes(line.removeprefix(b"data: ").removeprefix(b":"))
-                elif len(text) > _LONGEST:
-                    raise aiohttp.ClientPayloadError("a message is too long")
-            yield bytes(text)
 
     async def forward(self, request: web.Request) -> web.Response | None:
         """Return the leader's answer to a request; None if this process has to answer."""

@@ -91,7 +91,6 @@ def _migration_row(entry: Entry, outcome: MoveOutcome, progress: Progress, purpo
         began=progress.began,
         ended=progress.ended,
         decision=entry.number,
-        gain=round(move.gain, 6),
         step=step,
         since=since,
         done=done,

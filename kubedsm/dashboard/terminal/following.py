@@ -1,6 +1,6 @@
 """Client of the dashboard over HTTP: updates without lost changes, edge shares, explanations."""
 
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from http import HTTPStatus
 from typing import Any, TypeAlias
 
@@ -9,7 +9,7 @@ import attrs
 import msgspec
 
 from kubedsm.dashboard.recording import apply_changes
-from kubedsm.dashboard.rows import Message, Snapshot, WorkloadRow, decode_message
+from kubedsm.dashboard.rows import Message, Snapshot, WorkloadRow, decode_message, split_messages
 from kubedsm.explain.explanation import Explanation, Link
 from kubedsm.process.clock import Clock
 from kubedsm.terminal.echo import escape_strings
@@ -20,7 +20,6 @@ FIRST, LONGEST = 0.5, 8.0
 #: seconds; a scheduler sends a sign of life every 10
 _TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=5.0, sock_read=25.0)
 _PATIENCE = aiohttp.ClientTimeout(total=15.0)
-_SAID = b"data: "
 #: quoted characters of a server's response
 _REPEATED = 200
 
@@ -115,9 +114,11 @@ async def follow(page: Page, clock: Clock) -> AsyncGenerator[Snapshot | Away]:
                     await _check_response(answer, server, page.token)
                     if seen is not None:
                         yield seen
-                    async for message in _read_messages(answer):
-                        pause, seen = FIRST, _apply_message(seen, message)
-                        yield seen
+                    async for line in split_messages(answer.content.iter_any()):
+                        if line:
+                            message = decode_message(escape_strings(line))
+                            pause, seen = FIRST, _apply_message(seen, message)
+                            yield seen
                 if seen is not None:
                     # Regularly finished streams are reopened.
                     await clock.sleep(FIRST)
@@ -154,15 +155,6 @@ async def _check_response(answer: aiohttp.ClientResponse, server: str, token: st
         )
     said = " ".join((await answer.text(errors="replace"))[:_REPEATED].split())
     raise NotShownError(f"{server} responds with {answer.status}: {said}")
-
-
-async def _read_messages(answer: aiohttp.ClientResponse) -> AsyncIterator[Message]:
-    text = b""
-    async for piece in answer.content.iter_any():
-        *parts, text = (text + piece).split(b"\n\n")
-        for part in parts:
-            if part.startswith(_SAID):
-                yield decode_message(escape_strings(part.removeprefix(_SAID)))
 
 
 def _apply_message(seen: Snapshot | None, message: Message) -> Snapshot:
