@@ -83,11 +83,7 @@ class Effect(msgspec.Struct, frozen=True):
 
 def expect_change(times: ResponseTimes, share: Share, more: int) -> Around[float]:
     """Return the expected mean response time now, and with `more` pods added to the edge."""
-
-    def mean(part: float) -> float:
-        return part * times.edge + (1 - part) * times.cloud
-
-    return Around(mean(share.ratio), mean(Share(share.edge + more, share.total).ratio))
+    return Around(times.mean(share), times.mean(Share(share.edge + more, share.total)))
 
 
 def _format_change(before: float, after: float) -> str:

@@ -52,6 +52,10 @@ class ResponseTimes:
         edge, cloud = Tier.EDGE, Tier.CLOUD
         return cls(seconds.get(edge, configured.edge), seconds.get(cloud, configured.cloud))
 
+    def mean(self, share: Share) -> float:
+        """Return the mean response time at an edge share."""
+        return share.ratio * self.edge + (1 - share.ratio) * self.cloud
+
     def qos(self, target: float) -> float:
         """Return the QoS factor (edge share) at which the mean response time meets the latency
         target, in seconds; requires tE < tC.

@@ -151,10 +151,7 @@ def _shares_section(
 
 
 def _mean_time(share: Share, times: ResponseTimes) -> str:
-    if not share.total:
-        return ""
-    seconds = share.ratio * times.edge + (1 - share.ratio) * times.cloud
-    return f"{1000 * seconds:.0f} ms"
+    return f"{1000 * times.mean(share):.0f} ms" if share.total else ""
 
 
 def _link_node(name: str, hypothesis: Hypothesis) -> Link | str:
