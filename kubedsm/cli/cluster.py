@@ -157,7 +157,7 @@ async def read_configuration(
         warn(error=str(error))
         return Configuration()
     if text is None:
-        warn(error=f"there is no {source}")
+        warn(error=f"{source}: not found")
     return load(text or "", source)
 
 

@@ -129,7 +129,7 @@ async def test_the_configmap_counts_and_without_one_the_defaults(capsys):
     async with emulated(CLOUD) as world:
         front = EmulatedFront(world.cluster.routes, world.clock)
         assert await read_configuration(front, ObjectName()) == Configuration()
-        absent = "there is no ConfigMap kubedsm/kubedsm, config.yaml; the defaults apply"
+        absent = "ConfigMap kubedsm/kubedsm, config.yaml: not found; the defaults apply"
         assert absent in capsys.readouterr().err
         world.api.create(NAMESPACES, {"metadata": {"name": "kubedsm"}})
         config_map(world, "services: {shop/cart: {qos: 0}}")

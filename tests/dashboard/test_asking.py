@@ -5,6 +5,8 @@ import asyncio
 import aiohttp
 import attrs
 import pytest
+from aiohttp import web
+from aiohttp.test_utils import make_mocked_request
 
 from kubedsm.dashboard.server import questions
 from kubedsm.dashboard.state.status import describe_standby
@@ -123,7 +125,9 @@ async def test_a_standby_and_one_that_is_not_synced_do_not_say_what_if(monkeypat
     )
     assert "the leader is not known" in describe_standby(Leadership(False, ""))
     hindered = questions.Questions(world.runtime, lambda: standby)
-    assert hindered._describe_obstacle() == describe_standby(standby)
+    with pytest.raises(web.HTTPServiceUnavailable) as refusal:
+        await hindered.what_if(make_mocked_request("GET", "/page/what-if"))
+    assert refusal.value.text == f"{describe_standby(standby)}\n"
 
 
 async def test_the_page_reads_the_budgets_of_a_drain(monkeypatch):

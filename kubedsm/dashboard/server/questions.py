@@ -100,21 +100,19 @@ class Questions:
         raise refuse_busy("busy: new pods are being placed")
 
     def _find_suggester(self) -> Migrator:
-        if obstacle := self._describe_obstacle():
-            raise web.HTTPServiceUnavailable(text=f"{obstacle}\n")
-        suggester = self._runtime.migrator
-        if suggester is None:
-            raise web.HTTPServiceUnavailable(text="this policy migrates nothing\n")
-        return suggester
-
-    def _describe_obstacle(self) -> str:
-        """Return why this process cannot answer what-if requests; empty if possible."""
-        leadership = self._leadership()
+        """Return the suggester. Raise HTTPServiceUnavailable if this process cannot plan."""
+        leadership, suggester = self._leadership(), self._runtime.migrator
         if leadership is None:
-            return "no scheduler runs here: start kubedsm run --page"
-        if not leadership.leading:
-            return describe_standby(leadership)
-        return "" if self._runtime.synced.is_set() else "the cluster is not known yet"
+            obstacle = "no scheduler runs here: start kubedsm run --page"
+        elif not leadership.leading:
+            obstacle = describe_standby(leadership)
+        elif not self._runtime.synced.is_set():
+            obstacle = "the cluster is not known yet"
+        elif suggester is None:
+            obstacle = "this policy migrates nothing"
+        else:
+            return suggester
+        raise web.HTTPServiceUnavailable(text=f"{obstacle}\n")
 
 
 async def _read_budgets(suggester: Migrator, hypothesis: Hypothesis) -> DrainBudgets:

@@ -63,7 +63,7 @@ function edge({ edgeCpu: cpu = 0, edgeCpuFree = 0, edgeMemory: memory = 0, edgeM
   return cpu > 0 && ["free at the edge",
     html`${one(edgeCpuFree / 1000, cpu / 1000, "cores")}${memory > 0
       && one(edgeMemoryFree / 2 ** 30, memory / 2 ** 30, "Gi")}`,
-    "Requests may use so much more on edge nodes that accept pods.", false];
+    "Free capacity of the edge nodes that accept pods.", false];
 }
 
 /** What is going on; where a name begins it, its letters stay as they are. */
@@ -100,8 +100,8 @@ function facts(status, connection, moment) {
     ...(role === "watching" ? [] : [
       paused && ["migrations", "paused",
         "By the pause switch: no new migrations begin; pods are scheduled.", true],
-      dryRun && ["dry run", "nothing is carried out",
-        "It decides and reports, and carries nothing out.", true],
+      dryRun && ["dry run", "nothing is written",
+        "The scheduler decides and logs, but binds and migrates nothing.", true],
       mode && ["mode", mode, "suggester.mode: how suggested migrations are handled"],
     ]),
     moment !== null && ["shown", `the past, ${clock(moment)}`,
@@ -119,7 +119,7 @@ function diagnostics(status) {
   const number = `no. ${generation}${configured ? ` of ${clock(configured)}` : ""}`;
   return [
     bound && ["bound", `${bound} in ${batches} ${batches === 1 ? "batch" : "batches"}`,
-      "Pods bound to nodes, in so many batches, since the start"],
+      "Pods bound to nodes since the start, and the number of their batches"],
     ["migrated", movesDone, "Migrations completed since the start"],
     bindP50 !== undefined && ["bind latency", `${milliseconds(bindP50)}, p99 ${milliseconds(bindP99)}`,
       "Time from a pending pod to its observed bind, for recent pods: median and 99th percentile"],
