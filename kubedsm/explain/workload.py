@@ -22,7 +22,6 @@ from kubedsm.model.model import (
     QOS_ANNOTATION,
     NodeName,
     Pod,
-    PodClass,
     Share,
     Tier,
     Workload,
@@ -198,16 +197,18 @@ class WorkloadExplainer:
             left = {each.pod: each.message for each in self.suggested.left}
             targets = {each.pod: each.target for each in self.suggested.moves}
         explainer = Explainer(self.snapshot, self.configuration.policy)
-        # Pods of a class share the expensively computed reason.
-        alike: dict[tuple[PodClass, bool], str] = {}
+        # Pods of a class share the reason: a suggestion names one of them.
+        alike = {
+            (pod.pod_class, pod.uid not in self.snapshot.placed): left[str(pod)]
+            for pod in self.snapshot.pods.values()
+            if pod.workload == self.workload and str(pod) in left
+        }
         for pod in pods:
             name = self.snapshot.placed.get(pod.uid)
             where: Words = (link("node", name),) if name else ("waiting",)
             if str(pod) in targets:
                 target = link("node", targets[str(pod)])
                 why: Words = ("it would be migrated to ", target, self._describe_start())
-            elif str(pod) in left:
-                why = (left[str(pod)],)
             else:
                 group = pod.pod_class, name is None
                 if group not in alike:
