@@ -16,6 +16,7 @@ from kubedsm.config.settings import Configuration, load
 from kubedsm.explain.client import SilentError, answering
 from kubedsm.explain.facts import Answering
 from kubedsm.kube.calls.explained_cluster import ExplainedCluster
+from kubedsm.kube.calls.inspection import list_selected
 from kubedsm.kube.calls.reads import namespace_uid
 from kubedsm.kube.client.kubernetes import KubernetesCluster
 from kubedsm.kube.client.port import (
@@ -78,6 +79,16 @@ async def require_namespace(cluster: Cluster, name: str | None) -> None:
         raise click.ClickException(
             f"there is no namespace {name}; `kubectl get namespaces` lists them"
         ) from None
+
+
+async def select_pods(cluster: Cluster, selector: str) -> dict[str, str]:
+    """Return the pods that match a label selector, `namespace/name` by uid. Raises
+    ClickException.
+    """
+    try:
+        return await list_selected(cluster, selector)
+    except (ClusterError, OSError) as error:
+        raise click.ClickException(f"-l {selector}: {error}") from None
 
 
 async def find_scheduler(server: str, cluster: ExplainedCluster) -> Answering | None:

@@ -14,6 +14,7 @@ from kubedsm.cli.cluster import (
     read_configuration,
     read_snapshot,
     require_namespace,
+    select_pods,
 )
 from kubedsm.cli.console import (
     log_to,
@@ -42,7 +43,6 @@ from kubedsm.explain.subjects import (
 )
 from kubedsm.explain.workload import WorkloadExplainer
 from kubedsm.kube.calls.explained_cluster import ExplainedCluster
-from kubedsm.kube.calls.inspection import list_selected
 from kubedsm.kube.client.port import ClusterError, ObjectName
 from kubedsm.kube.joining import greet
 from kubedsm.kube.wire.dump import Malformed
@@ -169,10 +169,7 @@ async def _ask(
 async def _select_pods(selector: str, kubeconfig: Kubeconfig) -> Collection[str]:
     """Return the names of the pods that match a label selector, as `namespace/name`."""
     async with connect_cluster(kubeconfig) as cluster:
-        try:
-            return set((await list_selected(cluster, selector)).values())
-        except (ClusterError, OSError) as error:
-            raise click.ClickException(f"-l {selector}: {error}") from None
+        return set((await select_pods(cluster, selector)).values())
 
 
 async def _ask_scheduler(

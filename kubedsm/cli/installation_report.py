@@ -12,13 +12,18 @@ import click
 from rich.text import Text
 
 from kubedsm import __version__
-from kubedsm.cli.cluster import connect_cluster, find_scheduler, read_snapshot, require_namespace
+from kubedsm.cli.cluster import (
+    connect_cluster,
+    find_scheduler,
+    read_snapshot,
+    require_namespace,
+    select_pods,
+)
 from kubedsm.cli.console import log_to, print_document, remark, until_interrupted
 from kubedsm.cli.installation import Installation
 from kubedsm.inspection.checks import Finding, parts_needed, run_checks
 from kubedsm.inspection.gathering import ClusterState, Gatherer
 from kubedsm.inspection.overview import PARTS, Overview, Scope, summarise
-from kubedsm.kube.calls.inspection import list_selected
 from kubedsm.kube.client.port import (
     CORE,
     TIMEOUT,
@@ -158,9 +163,7 @@ async def _read_overview(
     state = await gatherer.gather(PARTS)
     if why := state.errors.get("snapshot"):
         raise click.ClickException(f"health unknown, nodes and pods not read: {why}")
-    selected = None
-    if selector is not None:
-        selected = await list_selected(gatherer.cluster, selector)
+    selected = None if selector is None else await select_pods(gatherer.cluster, selector)
     return summarise(state, Scope(namespace, selected))
 
 

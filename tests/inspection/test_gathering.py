@@ -3,17 +3,17 @@
 import asyncio
 
 import pytest
+from click import ClickException
 from prometheus_client import generate_latest
 
 from kubedsm import __version__
-from kubedsm.cli.cluster import read_snapshot
+from kubedsm.cli.cluster import read_snapshot, select_pods
 from kubedsm.inspection.checks import parts_needed, run_checks
 from kubedsm.inspection.gathering import Gatherer
 from kubedsm.inspection.overview import PARTS, Scope, summarise
 from kubedsm.kube.calls import leases
 from kubedsm.kube.calls.explained_cluster import ExplainedCluster
-from kubedsm.kube.calls.inspection import list_selected
-from kubedsm.kube.client.port import ClusterFront, Invalid, ObjectName, Response, Unreachable
+from kubedsm.kube.client.port import ClusterFront, ObjectName, Response, Unreachable
 from kubedsm.model.model import Workload
 from kubedsm.observability.gauges import families
 from kubedsm.observability.health import readiness
@@ -201,10 +201,10 @@ async def test_an_unreachable_server_and_a_bad_selector_are_errors():
         lost = Gatherer(cluster, ObjectName(), world.clock, "0.1.0", None)
         with pytest.raises(Unreachable, match="refused"):
             await lost.gather(PARTS)
-        with pytest.raises(Invalid, match="unable to parse"):
-            await list_selected(gatherer(world).cluster, "a=b=c")
+        with pytest.raises(ClickException, match=r"^-l a=b=c: .*unable to parse"):
+            await select_pods(gatherer(world).cluster, "a=b=c")
         world.deploy("web", 2)
-        chosen = await list_selected(gatherer(world).cluster, "app=web")
+        chosen = await select_pods(gatherer(world).cluster, "app=web")
         assert len(chosen) == 2
         assert all(name.startswith("default/web-") for name in chosen.values())
 
