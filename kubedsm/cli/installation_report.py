@@ -177,12 +177,8 @@ def print_overview(overview: Overview, output: str, console: Console) -> None:
             echo(f"{share.kind.lower()}/{share.workload}")
         return
     health, state = overview.health, overview.state
-    first = health.troubles[0] if health.troubles else "every service has its edge share"
-    if not overview.services and not health.troubles:
-        first = f"no pod has schedulerName: {state.snapshot.scheduler_name}"
-    console.print(
-        Text.assemble((health.state, _STYLES[health.state]), f": {first}"), soft_wrap=True
-    )
+    first = Text.assemble((health.state, _STYLES[health.state]), f": {_describe_health(overview)}")
+    console.print(first, soft_wrap=True)
     for text in (*health.troubles[1:], *health.notices):
         console.print(Text(f"  {text}"), soft_wrap=True)
     for part, why in state.errors.items():
@@ -198,6 +194,18 @@ def print_overview(overview: Overview, output: str, console: Console) -> None:
     console.print(Text(text), soft_wrap=True)
     for each in _list_tables(overview, wide=output == "wide"):
         console.print(each)
+
+
+def _describe_health(overview: Overview) -> str:
+    """Describe the first problem; without any, the services."""
+    if overview.health.troubles:
+        return overview.health.troubles[0]
+    if not overview.services:
+        return f"no pod has schedulerName: {overview.state.snapshot.scheduler_name}"
+    if short := len(overview.facts.below_target):
+        services = counted(len(overview.facts.shares), "service")
+        return f"{short} of {services} slightly below target"
+    return "every service has its edge share"
 
 
 def _describe_leader(state: ClusterState) -> str:

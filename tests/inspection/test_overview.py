@@ -57,6 +57,12 @@ def test_a_healthy_installation_is_four_lines(capsys):
     ]
 
 
+def test_a_small_shortfall_is_healthy_and_said(capsys):
+    state = changed(snapshot=snapshot(NODES, [*pods("pay", 4, 1), *pods("cart", 1, 0)]))
+    said = printed_as(summarise(state, Scope()), "text", capsys)
+    assert said.startswith("healthy: 1 of 2 services slightly below target\n")
+
+
 def test_services_are_listed_by_shortfall_and_pods_by_reason(capsys):
     overview = summarise(SHORT, Scope())
     assert overview.health.state == "degraded"
