@@ -16,7 +16,7 @@ from kubedsm.cli.options import Kubeconfig
 from kubedsm.config.origins import DEFAULT, Origins
 from kubedsm.config.settings import load, text_at
 from kubedsm.explain.client import qos_targets_at
-from kubedsm.explain.facts import QosTargetFacts
+from kubedsm.explain.facts import QosTargetFacts, TierTimes
 from kubedsm.kube.client.port import ObjectName
 from kubedsm.model.model import MIGRATION_ANNOTATION, QOS_ANNOTATION, RATE_ANNOTATION, Pod
 from kubedsm.objective.qos_targets import newest_pods
@@ -155,15 +155,18 @@ def print_report(
 
 def _targets_table(targets: Sequence[QosTargetFacts]) -> FittedTable:
     """Return a table of the workloads' QoS targets and the underlying response times."""
-    headings = (
+    headings: Sequence[str] = (
         "workload",
         "QoS factor",
-        "measured: edge",
-        "cloud",
-        "target",
-        "used: edge",
-        "cloud",
+        "measured at the edge",
+        "in the cloud",
+        "latency target",
+        "assumed at the edge",
+        "in the cloud",
     )
+    # Without response times, the other columns would be empty.
+    timed = any(each.latency_target is not None or each.measured != TierTimes() for each in targets)
+    headings = headings if timed else headings[:2]
     rows = (
         (
             each.workload,
@@ -171,7 +174,7 @@ def _targets_table(targets: Sequence[QosTargetFacts]) -> FittedTable:
             *map(_show_time, (each.measured.edge, each.measured.cloud)),
             _show_time(each.latency_target),
             *map(_show_time, (each.taken.edge, each.taken.cloud)),
-        )
+        )[: len(headings)]
         for each in targets
     )
     return table(headings, rows, numbers=headings[1:])

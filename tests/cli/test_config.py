@@ -9,8 +9,10 @@ from click.testing import CliRunner
 
 from kubedsm.cli.cluster import read_configuration
 from kubedsm.cli.config import config
+from kubedsm.cli.configuration_report import print_report
 from kubedsm.config.origins import Origins
 from kubedsm.config.settings import Configuration, load
+from kubedsm.explain.facts import QosTargetFacts, TierTimes
 from kubedsm.kube.client.port import ObjectName
 from kubedsm_lab.emulator.api.resources import CONFIGMAPS, NAMESPACES
 from kubedsm_lab.emulator.front import EmulatedFront
@@ -111,6 +113,18 @@ def test_show_says_where_rates_come_from(tmp_path):
         {"value": 1.0, "from": "default; traffic: the same for each pod"},
         {"value": 0.5, "from": "default; traffic: annotation kubedsm.io/rate of shop/video-1"},
     ]
+
+
+def test_show_leaves_out_response_times_that_nobody_knows(capsys):
+    shown = Origins(Configuration(), "", {})
+    plain = QosTargetFacts("shop/web", 0.5, 1.0)
+    timed = QosTargetFacts("shop/api", 1.0, 1.0, TierTimes(0.05), 0.06, TierTimes(0.05, 0.08))
+    print_report(shown, [], [plain], "text", settings=False)
+    said = capsys.readouterr().out
+    assert "shop/web" in said
+    assert "latency" not in said
+    print_report(shown, [], [plain, timed], "text", settings=False)
+    assert "50ms" in capsys.readouterr().out
 
 
 def test_schema_is_json_and_a_scheduler_that_does_not_answer_is_told():
