@@ -1,7 +1,7 @@
 """Explanation of a decision: placement of a batch or suggested migrations, and the outcome."""
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from kubedsm.explain.decision_record import Basis, Entry, Kind
 from kubedsm.explain.explanation import Explanation, Link, Section, Words, link, moment, table
@@ -44,14 +44,23 @@ def _describe_decision(entry: Entry, states: Sequence[str]) -> Iterator[Words]:
 
 
 def _describe_batch(entry: Entry) -> str:
-    tiers = Counter(choice.tier for choice in entry.pods)
-    places = (
-        (tiers[Tier.EDGE], "to the edge"),
-        (tiers[Tier.CLOUD], "to the cloud"),
-        (tiers[None], "to no node"),
+    tiers = Counter(choice.tier for choice in entry.pods if choice.tier is not None)
+    unplaced = len(entry.pods) - tiers.total()
+    parts = (
+        f"scheduled {count_new_pods(tiers)}" if tiers else "",
+        f"found no node for {counted(unplaced, 'new pod')}" if unplaced else "",
     )
-    parts = [f"{number} {place}" for number, place in places if number]
-    return f" scheduled {counted(len(entry.pods), 'new pod')}: {', '.join(parts)}."
+    return f" {', and '.join(filter(None, parts))}."
+
+
+def count_new_pods(by_tier: Mapping[Tier, int]) -> str:
+    """Describe the number of newly bound pods at the edge and in the cloud."""
+    names = {Tier.EDGE: "the edge", Tier.CLOUD: "the cloud"}
+    there = {names[tier]: number for tier in names if (number := by_tier.get(tier))}
+    text = counted(sum(by_tier.values()), "new pod")
+    if len(there) == 1:
+        return f"{text} to {next(iter(there))}"
+    return f"{text}, " + " and ".join(f"{number} to {name}" for name, number in there.items())
 
 
 def _describe_migrations(states: Sequence[str]) -> str:

@@ -96,7 +96,7 @@ async def test_each_is_told_with_its_reason_first():
 
         [batch, *_] = [e for e in record.newest_first() if e.pods]
         decision = explained(runtime, "decision", str(batch.number))
-        assert lines_of(decision)[0] == "Decision 2 at then scheduled 2 new pods: 2 to the cloud."
+        assert lines_of(decision)[0] == "Decision 2 at then scheduled 2 new pods to the cloud."
         suggestion = explained(runtime, "decision", "3")
         assert lines_of(suggestion)[0] == "Decision 3 at then was to migrate 2 pods: 2 completed."
         assert section(suggestion, "Edge shares") == [

@@ -62,6 +62,11 @@ async def test_a_batch_is_noted_with_what_was_chosen_and_what_it_gained():
         assert said["qos"]["before"] < said["qos"]["after"]
         assert said["proven"] is True
         assert said["moves"] == []
+        [line, *_] = explain_decision(newest(world), None, []).lines
+        assert line[-1] == (
+            " scheduled 5 new pods, 4 to the edge and 1 to the cloud, and found no node for 1 new"
+            " pod."
+        )
 
 
 async def test_nodes_are_explained_as_they_were_when_it_was_decided():

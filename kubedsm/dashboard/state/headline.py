@@ -5,6 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import attrs
 
 from kubedsm.dashboard.rows import MoveRow, NodeRow, PodRow, StatusRow, WorkloadRow
+from kubedsm.explain.decision import count_new_pods
 from kubedsm.model.model import Tier
 from kubedsm.planner.plurals import counted, named
 
@@ -94,16 +95,6 @@ def _describe_away(nodes: Mapping[str, NodeRow]) -> str:
     for site in nodes_by_site(nodes, "stabilising"):
         return f"site {site} is reachable again; its stabilisation period has begun"
     return ""
-
-
-def count_new_pods(by_tier: Mapping[Tier, int]) -> str:
-    """Describe the number of newly bound pods at the edge and in the cloud."""
-    names = {Tier.EDGE: "the edge", Tier.CLOUD: "the cloud"}
-    there = {names[tier]: number for tier in names if (number := by_tier.get(tier))}
-    text = counted(sum(by_tier.values()), "new pod")
-    if len(there) == 1:
-        return f"{text} to {next(iter(there))}"
-    return f"{text}, " + " and ".join(f"{number} to {name}" for name, number in there.items())
 
 
 def _describe_waiting(waiting: Mapping[str, PodRow]) -> str:

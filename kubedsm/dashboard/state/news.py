@@ -11,12 +11,12 @@ import msgspec
 
 from kubedsm.dashboard.rows import MoveRow, NewsRow, NodeRow, StatusRow
 from kubedsm.dashboard.state.headline import (
-    count_new_pods,
     describe_migration,
     migration_route,
     nodes_by_site,
 )
 from kubedsm.dashboard.state.tables import Difference, RowTable
+from kubedsm.explain.decision import count_new_pods
 from kubedsm.explain.decision_record import DecisionRecord, Entry, Kind
 from kubedsm.explain.facts import PodChoice
 from kubedsm.explain.migration_outcome import Outcome
