@@ -208,7 +208,6 @@ def test_the_table_says_it_too(explain):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("a", "--all"), "; or --all"),
         (("a", "-l", "app=cart"), "-l: only with --all"),
         (("--all", "-l", "app=cart"), "-l and --from: only one of them, the API server selects"),
         (
@@ -217,7 +216,6 @@ def test_the_table_says_it_too(explain):
         ),
         (("foo", "x"), "foo x cannot be explained: name POD"),
         (("node/a/b",), "node/a/b cannot be explained"),
-        (("nobody",), "there is no pod nobody"),
         (("web",), "there is no pod web; did you mean statefulset/other/web or statefulset/shop/"),
         (("twice",), "several pods are called twice: other/twice, shop/twice"),
         (("odd",), "pod odd cannot be read: Pod shop/odd: spec.affinity"),

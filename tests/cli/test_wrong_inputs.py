@@ -120,7 +120,7 @@ USAGE = {
     "bench burst --kubeconfig x --policies kubedsm": "--policies is not for a real cluster",
     "status -n shop -A": "-n and -A: only one of them",
     "explain": "name POD, NAMESPACE/POD",
-    "explain x --all": "name POD, NAMESPACE/POD",
+    "explain x --all": "job/NAME, migration/ID or decision/NUMBER; or --all",
     "explain a/b/c": "a/b/c cannot be explained, a is not a known kind: name POD, NAMESPACE/POD",
     "explain deploymnt/shop/cart": "deploymnt is not a known kind; did you mean deployment?",
     **{

@@ -8,11 +8,12 @@ import shlex
 from aiohttp import web
 
 from kubedsm.dashboard.rows import StatusRow, WorkloadRow
-from kubedsm.dashboard.server.app import read_static_files
+from kubedsm.dashboard.server.access import Access
+from kubedsm.dashboard.server.app import page_app, read_static_files
 from kubedsm.process.clock import SystemClock
 from support.browser import expect, in_browser, keep, violations
 from support.dashboard_rows import made_rows
-from support.told_scene import ToldScene, page_of, page_showing, served, stream_of
+from support.told_scene import ToldScene, page_of, served, stream_of
 
 pytestmark = in_browser
 #: nothing answers questions about a cluster that is made up
@@ -48,7 +49,7 @@ async def test_what_is_shown_has_an_address_and_back_leads_to_what_was_shown_bef
 
 async def test_a_recording_whose_text_stalls_is_requested_again(browser):
     clock, requests = SystemClock(), []
-    app = page_showing(stream_of(ToldScene(begins=1.0), clock), clock)
+    app = page_app(stream_of(ToldScene(begins=1.0), clock), clock, Access())
 
     @web.middleware
     async def stall(request, handler):

@@ -25,7 +25,7 @@ from kubedsm.process.clock import SystemClock
 from kubedsm.process.http_limits import PAGE, listen
 from support.answering_cluster import AnsweringCluster
 from support.processes import until
-from support.told_scene import ToldScene, headlines, page_showing, served, stream_of
+from support.told_scene import ToldScene, headlines, served, stream_of
 
 pytestmark = pytest.mark.http
 #: seconds after which something hangs
@@ -51,7 +51,7 @@ async def page(scene, access=None, limits=PAGE):
     """Its URL, and who asks there."""
     clock = SystemClock()
     stream = stream_of(scene, clock)
-    app = page_showing(stream, clock, access)
+    app = page_app(stream, clock, access or Access())
     # Whoever is not told to end keeps the server for ever.
     runner = web.AppRunner(app, access_log=None, shutdown_timeout=10 * PATIENCE)
     async with asyncio.timeout(PATIENCE), asyncio.TaskGroup() as tasks:

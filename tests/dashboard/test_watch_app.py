@@ -25,7 +25,7 @@ from kubedsm.dashboard.terminal.watch_app import WatchApp
 from kubedsm.explain.explanation import Explanation, link
 from kubedsm.process.clock import SystemClock
 from support.dashboard_rows import NOW, WHERE, crowded, small
-from support.told_scene import ToldScene, page_showing, served, stream_of
+from support.told_scene import ToldScene, served, stream_of
 
 pytestmark = pytest.mark.http
 #: nothing listens there
@@ -189,7 +189,7 @@ def stream():
 
 
 def page(shown, access=None):
-    return page_showing(shown, SystemClock(), access)
+    return page_app(shown, SystemClock(), access or Access())
 
 
 async def refused(app, token=None):

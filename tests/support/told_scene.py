@@ -15,10 +15,6 @@ from kubedsm.process.http_limits import PAGE, listen
 from kubedsm.process.supervisor import Supervisor
 
 
-def page_showing(stream, clock, access=None):
-    return page_app(stream, clock, access or Access())
-
-
 @asynccontextmanager
 async def served(app, port=0):
     """Serve the application; yield the URL."""
@@ -68,8 +64,8 @@ def headlines(stream):
 
 
 @asynccontextmanager
-async def page_of(rows, access=None):
+async def page_of(rows, access=Access()):  # noqa: B008 - a value
     """Serve the page of these rows; yield its URL."""
     clock = SystemClock()
-    async with served(page_showing(stream_of(ToldScene(rows), clock), clock, access)) as url:
+    async with served(page_app(stream_of(ToldScene(rows), clock), clock, access)) as url:
         yield url
