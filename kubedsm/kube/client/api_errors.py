@@ -32,6 +32,8 @@ from kubedsm.kube.client.port import (
 _SERVER_ERRORS = 500
 #: characters of an unstructured error body
 _EXCERPT = 200
+#: seconds that a repeated request has at least
+_LEAST = 1.0
 _MARKUP = re.compile(r"<(script|style)\b.*?</\1>|<[^>]*>", re.DOTALL | re.IGNORECASE)
 
 _BY_STATUS: dict[int, type[ApiStatusError]] = {
@@ -117,7 +119,7 @@ async def send(
 ) -> bytes:
     """Send an API request and return the response body.
 
-    A refused read is repeated after the server's Retry-After, within the timeout (as client-go).
+    A refused request is repeated after the server's Retry-After, within the timeout (as client-go).
 
     Raises ApiStatusError for an unsuccessful status. Raises OutcomeUnknown for a body without JSON,
     such as a proxy's page: the request may not have reached an API server.
@@ -125,17 +127,35 @@ async def send(
     request = Request(method, path, query or {}, body, content_type)
     now = asyncio.get_running_loop().time
     until = now() + timeout
-    response = await cluster.request(request, timeout=timeout)
-    while method == "GET" and 0 < response.retry_after < until - now():
-        await asyncio.sleep(response.retry_after)
-        response = await cluster.request(request, timeout=until - now())
-    if response.status // 100 != 2:  # noqa: PLR2004  the class of successes
-        raise api_error(response)
+    while True:
+        response = await cluster.request(request, timeout=timeout)
+        if response.status // 100 == 2:  # noqa: PLR2004  the class of successes
+            break
+        error = api_error(response)
+        if not await _await_retry(error, until - now(), is_read=method == "GET"):
+            raise error
+        timeout = until - now()
     if not response.body.lstrip().startswith(b"{"):
         raise OutcomeUnknown(
             f"answered {response.status} with no JSON object: is it an API server?"
         )
     return response.body
+
+
+async def _await_retry(error: ApiStatusError, left: float, *, is_read: bool) -> bool:
+    """Wait until the server wants another request; return True if the request may be repeated.
+
+    `left`: seconds until the request's timeout. If the server wants no request before, a write
+    waits for the timeout, against early retries by the caller; a reflector paces its reads itself.
+    A 429 proves that the request was not applied; a 503 to a write does not. A budget's 429 to an
+    eviction is no overload: the caller decides at once.
+    """
+    pause = error.retry_after
+    fits = pause + _LEAST <= left
+    if not pause or isinstance(error, DisruptionBudgetExceeded) or (is_read and not fits):
+        return False
+    await asyncio.sleep(min(pause, left))
+    return fits and (is_read or isinstance(error, TooManyRequests))
 
 
 def _reason_phrase(code: int) -> str:

@@ -49,7 +49,6 @@ NO_LINGERING = struct.pack("ii", 1, 0)
 CLOSED = "the server closed the connection"
 
 _ERRNO = re.compile(r"\[Errno (\d+)\]")
-_SAYS_WHERE_IT_ENDS = frozenset({b"content-length", b"transfer-encoding"})
 
 
 class Connection(asyncio.Protocol):
@@ -71,6 +70,7 @@ class Connection(asyncio.Protocol):
         self._parser = httptools.HttpResponseParser(self)
         self._body: list[bytes] = []
         self._length = 0
+        self._retry_after = ""
         self._in_head = True
         self._ends_with_connection = True
 
@@ -130,9 +130,12 @@ class Connection(asyncio.Protocol):
         if self._answer is None or self._answer.done():
             self.abort()  # unsolicited response
 
-    def on_header(self, name: bytes, _value: bytes) -> None:
-        if name.lower() in _SAYS_WHERE_IT_ENDS:
-            self._ends_with_connection = False
+    def on_header(self, name: bytes, value: bytes) -> None:
+        match name.lower():
+            case b"content-length" | b"transfer-encoding":
+                self._ends_with_connection = False
+            case b"retry-after":
+                self._retry_after = value.decode("latin-1")
 
     def on_headers_complete(self) -> None:
         if self._parser.get_status_code() >= HTTPStatus.OK:
@@ -155,12 +158,20 @@ class Connection(asyncio.Protocol):
     def _resolve_response(self) -> None:
         if self._answer is not None and not self._answer.done():
             status = self._parser.get_status_code()
-            self._answer.set_result(Response(status, b"".join(self._body)))
+            body = b"".join(self._body)
+            self._answer.set_result(response_of(status, body, self._retry_after))
 
     def _fail_exchange(self, why: str) -> None:
         if self._answer is not None and not self._answer.done():
             self._answer.set_exception(ConnectionError(why))
         self.abort()
+
+
+def response_of(status: int, body: bytes, retry_after: str) -> Response:
+    """Return a response, given the header Retry-After; a date is ignored, as by client-go, since
+    clocks may differ.
+    """
+    return Response(status, body, float(retry_after) if retry_after.isdecimal() else 0.0)
 
 
 @attrs.define(eq=False)

@@ -32,6 +32,7 @@ from kubedsm.kube.client.connections import (
     PATIENCE,
     Connections,
     describe_error,
+    response_of,
     unreachable,
 )
 from kubedsm.kube.client.environment import find_service_account, is_url, proxy_for
@@ -58,8 +59,6 @@ READ_BUFFER = 256 * 1024
 #: lines of a watch after which other tasks run: binds are sent while a burst's lines are read
 LINES_PER_TURN = 16
 
-#: statuses of refused requests that the server asks to repeat later
-_OVERLOADED = (HTTPStatus.TOO_MANY_REQUESTS, HTTPStatus.SERVICE_UNAVAILABLE)
 _HEADERS = {"Accept": "application/json", "User-Agent": f"kubedsm/{kubedsm.__version__}"}
 
 #: Failures before a connection: nothing was sent. Other failures may have happened afterwards.
@@ -332,10 +331,8 @@ class KubernetesCluster:
 
 
 async def _read_response(response: aiohttp.ClientResponse) -> Response:
-    wait = response.headers.get("Retry-After", "") if response.status in _OVERLOADED else ""
-    # A date is ignored, as by client-go: clocks may differ.
-    seconds = float(wait) if wait.isdecimal() else 0.0
-    return Response(response.status, await response.read(), seconds)
+    retry_after = response.headers.get("Retry-After", "")
+    return response_of(response.status, await response.read(), retry_after)
 
 
 def _request_target(request: Request) -> str:

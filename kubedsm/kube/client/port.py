@@ -52,7 +52,7 @@ class Response:
     status: int
     #: raw body; JSON on every response of a healthy API server
     body: bytes
-    #: seconds in the header Retry-After of a refused read; 0 without
+    #: seconds in the header Retry-After, as of a 429 or 503; 0 without
     retry_after: float = 0.0
 
 
@@ -125,7 +125,7 @@ class ApiStatusError(ClusterError):
         self.message = message
         #: (reason, field or message) of each cause
         self.causes = causes
-        #: seconds before which the server wants no further read
+        #: seconds before which the server wants no further request
         self.retry_after = 0.0
 
     @property
