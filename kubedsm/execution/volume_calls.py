@@ -27,7 +27,7 @@ from kubedsm.kube.client.port import (
 from kubedsm.model.events import Change, ClusterEvent, NodeAvoided, SurroundingApplied
 from kubedsm.model.model import NodeName, Pod, Uid
 from kubedsm.model.node_index import NodeIndex
-from kubedsm.model.surroundings import Claim, Key, Volume
+from kubedsm.model.surroundings import Claim, Key, Volume, key_of
 from kubedsm.plugins.feasibility import Feasibility
 from kubedsm.plugins.storage import Assignment
 from kubedsm.plugins.volume_binding import assign_claims, list_waiting
@@ -204,10 +204,14 @@ class VolumeCalls(Controller):
                 return
 
     def _list_unsent(self, step: Step) -> Iterator[Assignment]:
-        assigned = assign_claims(Feasibility.of(self.mirror.snapshot()).scene)
         for key in self._list_keys(step):
-            each = assigned.get(key)
-            if each is not None and not (each.claim.selected_node or self._is_reserved(each.claim)):
+            # Anew for each: during a call, another claim may have taken the next volume.
+            scene = Feasibility.of(self.mirror.snapshot()).scene
+            each = assign_claims(scene).get(key)
+            if each is None or each.claim.selected_node or self._is_reserved(each.claim):
+                continue
+            position = scene.nodes.positions[each.node]
+            if each.volume or scene.storage.provisionable(each.claim)[position]:
                 yield each
 
     async def _send(self, assignment: Assignment) -> None:
@@ -216,16 +220,15 @@ class VolumeCalls(Controller):
         if volume is None:
             await self._select_node(claim, node)
             return
-        reserved = await writes.reserve_volume(self.cluster, volume, claim)
-        self._on_event(SurroundingApplied(reserved))
+        self._apply(await writes.reserve_volume(self.cluster, volume, claim))
 
     async def _select_node(self, claim: Claim, node: NodeName | None) -> None:
         self._apply(await writes.select_node(self.cluster, claim, node))
 
-    def _apply(self, claim: Claim) -> None:
-        """Apply the response to a call, unless the watch has shown the claim's deletion since."""
-        if claim.key in self.mirror.surroundings.of(Claim):
-            self._on_event(SurroundingApplied(claim))
+    def _apply(self, found: Claim | Volume) -> None:
+        """Apply the response to a call, unless the watch has shown the object's deletion since."""
+        if key_of(found) in self.mirror.surroundings.of(type(found)):
+            self._on_event(SurroundingApplied(found))
 
     async def read(self, step: Step) -> VolumesSeen | None:
         """Read the claims of the step's pod, and their volumes, from the API server; return None if
@@ -236,8 +239,12 @@ class VolumeCalls(Controller):
                 claim = await reads.get_claim(self.cluster, namespace, name)
                 self._apply(claim)
                 if claim.bound:
+                    is_new = (claim.volume,) not in self.mirror.surroundings.of(Volume)
                     volume = await reads.get_volume(self.cluster, claim.volume)
-                    self._on_event(SurroundingApplied(volume))
+                    if is_new:
+                        self._on_event(SurroundingApplied(volume))
+                    else:
+                        self._apply(volume)
         except ClusterError as error:
             self.throttle.log(log.warning, "claim unreadable", error, pod=step.pod)
             return None

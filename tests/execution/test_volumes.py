@@ -4,6 +4,7 @@ import asyncio
 from collections import Counter
 
 import orjson
+import pytest
 
 from kubedsm.config.settings import load
 from kubedsm.execution.volume_calls import VolumeCalls
@@ -13,7 +14,7 @@ from kubedsm.kube.client.port import Forbidden
 from kubedsm.kube.wire import decoding
 from kubedsm.model.events import SurroundingApplied, SurroundingDeleted
 from kubedsm.model.mirror import ClusterMirror
-from kubedsm.model.surroundings import Claim
+from kubedsm.model.surroundings import Claim, Volume
 from kubedsm.optimizer.moving.movable import default_movable
 from kubedsm.planner.rebalancing_requests import reason_to_stay
 from kubedsm_lab.chaos.hands import Hands
@@ -29,7 +30,7 @@ from kubedsm_lab.replay.virtual_time import VirtualClock
 from plans.steps import Step, StepKind
 from support.answering_cluster import AnsweringCluster
 from support.handles import handle_of
-from support.move_scenes import ReadyPods, at_rest, open_edge
+from support.move_scenes import AtRequest, ReadyPods, at_rest, open_edge
 from support.volumes import (
     CLOUD,
     EDGES,
@@ -49,20 +50,56 @@ def ready(world, count):
     return len(pods) == count and all(map(is_ready, pods))
 
 
-async def test_a_read_from_before_the_deletion_does_not_bring_a_claim_back():
+@pytest.mark.parametrize(("kind", "key"), [(Claim, ("shop", "data")), (Volume, ("pv",))])
+async def test_a_read_from_before_the_deletion_does_not_bring_an_object_back(kind, key):
     metadata = {"namespace": "shop", "name": "data", "uid": "u", "resourceVersion": "5"}
-    body, mirror = orjson.dumps({"metadata": metadata, "spec": {}}), ClusterMirror()
-    mirror.apply(SurroundingApplied(decoding.claim(body)))
+    bound = {"spec": {"volumeName": "pv"}, "status": {"phase": "Bound"}}
+    claim = orjson.dumps({"metadata": metadata, **bound})
+    volume = orjson.dumps({"metadata": {"name": "pv", "resourceVersion": "5"}, "spec": {}})
+    mirror = ClusterMirror()
+    mirror.apply(SurroundingApplied(decoding.claim(claim)))
+    mirror.apply(SurroundingApplied(decoding.volume(volume)))
 
-    def delete(_request):
-        mirror.apply(SurroundingDeleted(Claim, ("shop", "data")))
-        return body
+    def delete(request):
+        read = Volume if "persistentvolumes" in request.path else Claim
+        if read is kind:
+            mirror.apply(SurroundingDeleted(kind, key))
+        return volume if read is Volume else claim
 
     handle = handle_of(VirtualClock(), cluster=AnsweringCluster(delete), mirror=mirror)
     calls = VolumeCalls(handle, mirror.apply)
     calls._keys["p"] = (("shop", "data"),)
     await calls.read(Step(0, StepKind.BIND_VOLUMES, "p", "e1", 1.0))
-    assert not mirror.surroundings.of(Claim)
+    assert not mirror.surroundings.of(kind)
+
+
+async def test_a_volume_that_another_claim_takes_meanwhile_stays_that_claims():
+    def take_other():
+        """While the first volume of the pod is reserved, a user reserves the second."""
+        free = [v for v in world.api.list(PERSISTENT_VOLUMES) if "claimRef" not in v["spec"]]
+        other = {"name": "other", "namespace": "default"}
+        names = {v["metadata"]["name"] for v in free} - {first[0].path.rpartition("/")[2]}
+        taken.append(names.pop())
+        world.patch(PERSISTENT_VOLUMES, taken[0], {"spec": {"claimRef": other}})
+
+    def reserves(request):
+        if request.method != "PATCH" or "/persistentvolumes/" not in request.path:
+            return False
+        first.append(request)
+        return True
+
+    first, taken, faults = [], [], AtRequest(reserves, take_other)
+    async with emulated(EDGES[0]) as world, world.scheduler(faults=faults):
+        storage_class(world.api, provisioner="kubernetes.io/no-provisioner")
+        for name in ("a", "b"):
+            claim(world.api, name)
+            local_volume(world.api, f"pv-{name}", "e1")
+        world.create_pod("p", **mounting("a", "b"))
+        await asyncio.sleep(10)
+        volume = world.get(PERSISTENT_VOLUMES, taken[0])
+        assert volume["spec"]["claimRef"]["name"] == "other"
+        local_volume(world.api, "pv-c", "e1")
+        await world.until(lambda: ready(world, 1), 90)
 
 
 async def test_pods_of_one_batch_never_share_a_static_volume():
