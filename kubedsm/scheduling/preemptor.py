@@ -163,9 +163,9 @@ class Preemptor(Controller):
         """Evict all preemption victims, once dry-run evictions show that none is refused. Raises
         EvictionRefusedError.
         """
-        await self._try_evictions(victims, await self._list_budgets())
+        await self._try_evictions(victims, by, await self._list_budgets())
         for victim in victims:
-            if await self._request_eviction(victim) and victim.node_name is not None:
+            if await self._request_eviction(victim, by) and victim.node_name is not None:
                 self.recorder.record_preemption(victim, by, victim.node_name)
 
     def restore_nomination(self, pod: Pod) -> None:
@@ -217,7 +217,7 @@ class Preemptor(Controller):
                 "preemption", pod=str(pod), node=found.node, victims=[str(v) for v in found.victims]
             )
             try:
-                await self._try_evictions(found.victims, budgets)
+                await self._try_evictions(found.victims, pod, budgets)
                 self.listener.victims_chosen(pod, found.victims)
                 await self._evict(uid, found.node)
             except EvictionRefusedError as error:
@@ -348,7 +348,7 @@ class Preemptor(Controller):
                     "evictions would no longer free enough capacity on the node"
                 )
             victim = found.victims[0]
-            if not await self._request_eviction(victim):
+            if not await self._request_eviction(victim, pod):
                 missed += 1
                 continue
             log.info("preempted", pod=str(victim), by=str(pod), node=node)
@@ -356,26 +356,31 @@ class Preemptor(Controller):
             if self.mirror.pod(victim.uid) is not None:
                 self._leaving.add(victim.uid)
 
-    async def _try_evictions(self, victims: Sequence[Pod], budgets: Iterable[Budget]) -> None:
+    async def _try_evictions(
+        self, victims: Sequence[Pod], by: Pod, budgets: Iterable[Budget]
+    ) -> None:
         """Determine that all victims may go before the first does: dry runs count each alone.
 
         Raises EvictionRefusedError.
         """
         for victim in victims:
-            await self._request_eviction(victim, dry_run=True)
+            await self._request_eviction(victim, by, dry_run=True)
         for budget in budgets:
             covered = [victim for victim in victims if victim.ready and budget.covers(victim)]
             if len(covered) > budget.allowed:
                 counts = f"{budget.allowed} of {len(covered)} necessary evictions"
                 raise EvictionRefusedError(f"{covered[0]}: its disruption budget allows {counts}")
 
-    async def _request_eviction(self, victim: Pod, *, dry_run: bool = False) -> bool:
-        """Evict one victim by the API; return False if the victim appears to be deleted already.
+    async def _request_eviction(self, victim: Pod, by: Pod, *, dry_run: bool = False) -> bool:
+        """Evict one victim by the API; return False if the victim appears to be deleted already, or
+        the preempting pod no longer waits.
 
         Raises EvictionRefusedError.
         """
         error: ClusterError | None = None
         for _ in range(TRIES):
+            if self._find_waiting(by.uid) is None:
+                return False
             try:
                 await writes.evict(self.cluster, victim, dry_run=dry_run)
             except DisruptionBudgetExceeded as refusal:

@@ -5,7 +5,13 @@ import asyncio
 import pytest
 
 from kubedsm_lab.chaos.faults import OUTCOMES, answer
-from kubedsm_lab.emulator.api.resources import NODES, POD_DISRUPTION_BUDGETS, PODS, PRIORITY_CLASSES
+from kubedsm_lab.emulator.api.resources import (
+    DEPLOYMENTS,
+    NODES,
+    POD_DISRUPTION_BUDGETS,
+    PODS,
+    PRIORITY_CLASSES,
+)
 from kubedsm_lab.emulator.front import Delivery, Faults, RequestFault
 from kubedsm_lab.emulator.paper import node
 from support.full_clusters import (
@@ -76,6 +82,19 @@ async def test_no_pod_is_evicted_where_that_is_forbidden(case):
         await asyncio.sleep(100)
         assert world.placed() == {"e1": 2, None: 1}
         assert calls.asked == calls.done == []
+
+
+async def test_an_unanswered_eviction_is_not_repeated_for_a_pod_that_is_gone():
+    calls = Evictions(RequestFault(answer(500, "InternalError")))
+    async with preempting(faults=calls) as world, world.scheduler():
+        before = await filled(world)
+        urgent(world)
+        await world.until(lambda: calls.done, 5)
+        world.api.delete(DEPLOYMENTS, "default", "urgent")
+        await asyncio.sleep(30)
+        assert len(calls.done) == 1
+        assert {pod["metadata"]["name"] for pod in world.pods()} == before
+        assert settled(world)
 
 
 async def test_a_budget_that_refuses_costs_nothing():
