@@ -30,7 +30,7 @@ from kubedsm.kube.wire.decoding import ConfigMap
 from kubedsm.model.events import Change
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import MIGRATING_LABEL, NodeName, Pod, Uid
-from kubedsm.process.backoff import TokenBucket
+from kubedsm.process.backoff import Doubling, TokenBucket
 from kubedsm.process.clock import RESOLUTION
 from kubedsm.process.supervisor import Supervisor
 
@@ -44,10 +44,9 @@ BURST_WAIT, BURST_GAP = 3.0, 0.1
 BURST, EACH = 200, 0.01
 #: seconds between identical Events of a pod, and between different Events
 SAME, CHANGED = 300.0, 30.0
-#: maximum attempts for conditions and labels
+#: maximum attempts for conditions; labels have no other way to become true again
 TRIES = 5
-#: initial back-off in seconds, doubled after each attempt
-RETRY = 1.0
+RETRY = Doubling(1.0, most=60.0)
 #: interval in seconds of looks for the end of a burst, and of `await_flush`
 FLUSH_POLL = 0.02
 #: permanent errors
@@ -329,10 +328,10 @@ class EventRecorder:
             # A newer entry supersedes the failed entry.
             if isinstance(error, FINAL) or key in self._newest:
                 return
-            if failures + 1 < TRIES:
+            if failures + 1 < TRIES or isinstance(entry, Retiered):
                 self._newest[key], self._failures[key] = entry, failures + 1
-                self._postpone(RETRY * 2**failures, key)
-            elif isinstance(entry, Notice):
+                self._postpone(RETRY.delay_after(failures), key)
+            else:
                 await self._write(msgspec.structs.replace(entry, condition=""))  # the Event alone
             return
         if not isinstance(entry, Notice):
