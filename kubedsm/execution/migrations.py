@@ -64,7 +64,7 @@ class Migration:
     order: MoveOrder
     planned: MoveOutcome
     plan_id: str
-    #: pod as of the admission
+    #: pod as of the admission, then as of the start
     pod: Pod | None = None
     #: from the admission to the end
     underway: Underway | None = None
@@ -252,11 +252,16 @@ class Migrations(Controller):
         group.deferred |= deferral is not None
         return deferral
 
-    def reserve_capacity(self, step: Step, pod: Pod, accepted: Accepted) -> str:
+    def reserve_capacity(self, step: Step, accepted: Accepted) -> str:
         """Reserve capacity on the target node and claim the replacement pod; return the reason if
         refused.
+
+        The pod may have changed since the admission: a pull ahead takes minutes.
         """
-        move = self._moves[step.move]
+        move, pod = self._moves[step.move], self.mirror.pod(Uid(step.pod))
+        if pod is None:
+            return "the pod is gone"
+        move.pod = pod
         group = self.groups[move.plan_id]
         reason = self._reserve_target(step, pod)
         evaluate = group.for_others or not group.begun
@@ -276,11 +281,11 @@ class Migrations(Controller):
 
     def _reserve_target(self, step: Step, pod: Pod) -> str:
         if migration_mode(pod, self.configuration.current) == "off":
-            return Cause.MIGRATION_OFF
+            return Cause.MIGRATION_OFF.value
         self.mirror.withdraw(pod.uid, silently=True)  # a nomination of the pod itself
         snapshot = self.mirror.snapshot()
         if pod.namespace in snapshot.surroundings.terminating_namespaces:
-            return Cause.NAMESPACE_TERMINATING
+            return Cause.NAMESPACE_TERMINATING.value
         target = snapshot.nodes.get(NodeName(step.node))
         if target is None:
             return f"node {step.node} is gone"

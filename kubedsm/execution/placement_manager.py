@@ -523,9 +523,7 @@ class PlacementManager(Controller):
             return
         # No await from here on: the check is still valid when the capacity is reserved.
         reason = (
-            checked
-            if isinstance(checked, str)
-            else self.migrations.reserve_capacity(step, pod, checked)
+            checked if isinstance(checked, str) else self.migrations.reserve_capacity(step, checked)
         )
         if isinstance(checked, str) or reason:
             self.report(plan_id, CallRefused(step.id, reason))

@@ -14,6 +14,8 @@ from support.faults import Failing
 from support.image_pulls import AHEAD, EDGE, IMAGE, PULL, SPEED, pulling
 from support.move_scenes import ReadyPods, quiet
 
+MIGRATION_OFF = {"metadata": {"annotations": {"kubedsm.io/migration": "off"}}}
+
 
 def list_images(world, name):
     images = world.api.get(NODES, "", name)["status"]["images"]
@@ -86,6 +88,22 @@ async def test_images_are_pulled_before_the_replacement_is_created():
         assert [each["image"] for each in spec["containers"]] == ["pause"]
         assert not pullers(world)
         assert len(world.events("Migrated")) == 1
+
+
+async def test_a_user_may_forbid_a_migration_while_its_images_are_pulled():
+    def forbid(change):
+        pod = change.object
+        if change.type == "ADDED" and PULL_LABEL in pod["metadata"].get("labels", {}):
+            [web] = world.pods("web")
+            world.patch(PODS, web["metadata"]["name"], MIGRATION_OFF)
+
+    async with pulling(AHEAD) as world:
+        world.api.store.subscribe(forbid)
+        world.api.create(NODES, EDGE)
+        await asyncio.sleep(2 * PULL)
+        assert world.placed("web") == {"c1": 1}
+        [event] = world.events("MigrationFailed", "Deployment")
+        assert "its migration mode is off" in event["message"]
 
 
 async def test_a_refusal_by_a_quota_means_a_migration_without():
