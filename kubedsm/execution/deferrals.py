@@ -10,6 +10,7 @@ import math
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator
+from functools import lru_cache
 
 import attrs
 
@@ -19,12 +20,16 @@ from kubedsm.config.sections import BudgetSettings
 from kubedsm.model.model import Workload
 
 HOUR, DAY = 3600.0, 86_400.0
-#: calendars with a cached opening, and seconds until an open calendar is evaluated again
-_REMEMBERED, _RECHECK = 1000, 1.0
 #: seconds after which the record of earlier migrations has probably been read
 _RETRY = 5.0
 #: the record of begun migrations has not been read yet
 UNREAD = "the record of earlier migrations has not been read yet"
+
+
+@lru_cache(maxsize=1000)
+def _find_opening(calendar: Calendar, second: int) -> tuple[float, str]:
+    """Return a calendar's next opening, once a second: many workloads have the same calendar."""
+    return calendar.find_opening(second)
 
 
 @attrs.frozen(slots=True)
@@ -57,10 +62,6 @@ class Deferrals:
     known: bool = attrs.field(default=True, init=False)
     #: set when a migration begins
     changed: asyncio.Event = attrs.field(factory=asyncio.Event, init=False)
-    #: cached openings with their reason, and the times between which each is valid
-    _openings: dict[Calendar, tuple[float, str, float, float]] = attrs.field(
-        factory=dict, init=False
-    )
 
     @property
     def _budget(self) -> BudgetSettings:
@@ -124,14 +125,7 @@ class Deferrals:
         configuration = self._configuration.current
         if not configuration.has_calendar:
             return
-        calendar = configuration.calendar(workload)
-        opening, reason, since, until = self._openings.get(calendar, (0.0, "", now, now))
-        if not since <= now < until:
-            if len(self._openings) >= _REMEMBERED:
-                self._openings.clear()
-            opening, reason = calendar.find_opening(now)
-            until = opening if reason else now + _RECHECK
-            self._openings[calendar] = opening, reason, now, until
+        opening, reason = _find_opening(configuration.calendar(workload), int(now))
         if reason:
             yield Deferral(opening, reason)
 

@@ -14,11 +14,10 @@ import structlog
 from kubedsm.events.controller import Controller
 from kubedsm.execution.bind_calls import IsPending
 from kubedsm.execution.migration_calls import LONGEST_START, RETRY, SLACK
-from kubedsm.kube.calls import writes
+from kubedsm.kube.calls import reads, writes
 from kubedsm.kube.calls.image_pulls import (
     PULL_COMMAND,
     create_pull_pod,
-    has_pulled,
     pull_label,
     read_pull_spec,
 )
@@ -130,7 +129,8 @@ class ImagePulls(Controller):
         """Return True if the ended pod's images are pulled: its node may report them only later."""
         known = self.mirror.pod(puller.uid)
         try:
-            return known is not None and known.finished and await has_pulled(self.cluster, puller)
+            ended = known is not None and known.finished
+            return ended and await reads.has_pulled(self.cluster, puller)
         except ClusterError:
             return False
 

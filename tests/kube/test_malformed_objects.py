@@ -3,12 +3,13 @@
 import copy
 import json
 import random
+from functools import partial
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubedsm.kube.wire import decoding
+from kubedsm.kube.wire import decoding, schema
 from kubedsm.kube.wire.errors import WireError
 from kubedsm_lab.bench.watched_pods import watch_line
 from support.any_damage import places, put
@@ -101,7 +102,7 @@ def test_anything_else_is_a_wire_error_too(source):
             decoding.PODS.reader.line,
             decoding.NODES.reader.line,
             decoding.PODS.reader.item,
-            decoding.server_version,
+            partial(decoding.read_json, "Version", shape=schema.ServerVersion),
         ]
     for read in reads:
         with pytest.raises(WireError):

@@ -53,22 +53,6 @@ async def read_pull_spec(cluster: Cluster, pod: Pod) -> PullSpec:
     return read_json("Pod", body, _Pulling).spec
 
 
-class _PullStatus(msgspec.Struct, frozen=True):
-    reason: str | None = None
-
-
-class _Pulled(msgspec.Struct, frozen=True):
-    status: _PullStatus = _PullStatus()
-
-
-async def has_pulled(cluster: Cluster, pod: Pod) -> bool:
-    """Return True if a finished pod has pulled its images; False if the kubelet rejected it, or
-    ended it at its deadline: only then its status has a reason. Raises ClusterError.
-    """
-    body = await send(cluster, "GET", path_of(CORE, pod.namespace, "pods", pod.name))
-    return not read_json("Pod", body, _Pulled).status.reason
-
-
 async def create_pull_pod(
     cluster: Cluster,
     pod: Pod,

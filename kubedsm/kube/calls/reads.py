@@ -48,19 +48,19 @@ async def get_pod(cluster: Cluster, namespace: str, name: str) -> Pod:
     return decoding.pod(await send(cluster, "GET", path_of(CORE, namespace, "pods", name)))
 
 
-class _PodStatus(msgspec.Struct, frozen=True):
-    address: str | None = msgspec.field(default=None, name="podIP")
-
-
-class _Addressed(msgspec.Struct, frozen=True):
-    status: _PodStatus = _PodStatus()
-
-
 async def pod_address(cluster: Cluster, namespace: str, name: str, *, timeout: float) -> str:
     """Read the IP address of a pod; empty before it has one. Raises NotFound if absent."""
     path = path_of(CORE, namespace, "pods", name)
     body = await send(cluster, "GET", path, timeout=timeout)
-    return read_json("Pod", body, _Addressed).status.address or ""
+    return read_json("Pod", body, _Details).status.address or ""
+
+
+async def has_pulled(cluster: Cluster, pod: Pod) -> bool:
+    """Return True if a finished pod has pulled its images; False if the kubelet rejected it, or
+    ended it at its deadline: only then its status has a reason. Raises ClusterError.
+    """
+    body = await send(cluster, "GET", path_of(CORE, pod.namespace, "pods", pod.name))
+    return not read_json("Pod", body, _Details).status.reason
 
 
 async def get_config_map(cluster: Cluster, name: ObjectName) -> decoding.ConfigMap | None:
@@ -86,7 +86,8 @@ async def get_volume(cluster: Cluster, name: str) -> Volume:
 
 async def version(cluster: Cluster) -> str:
     """Read the API server's version, such as v1.36.2, as a check of address and credentials."""
-    return decoding.server_version(await send(cluster, "GET", "/version"))
+    body = await send(cluster, "GET", "/version")
+    return read_json("Version", body, schema.ServerVersion).git_version
 
 
 async def namespace_uid(cluster: Cluster, name: str = "kube-system") -> str:
@@ -195,11 +196,11 @@ class LiveOwner:
 async def read_pod(cluster: Cluster, pod: Pod) -> LivePod:
     """Read a pod by name from the API server, with its owner. Raises NotFound if absent."""
     body = await send(cluster, "GET", path_of(CORE, pod.namespace, "pods", pod.name))
-    live, start = _PODS.value(body), read_json("Pod", body, _Start)
-    containers = (start.spec and start.spec.containers) or ()
+    live, details = _PODS.value(body), read_json("Pod", body, _Details)
+    containers = details.spec.containers or ()
     return attrs.evolve(
         live,
-        started_within=start.status.started_within if start.status else 0.0,
+        started_within=details.status.started_within,
         starts_within=max((each.starts_within for each in containers), default=0.0),
     )
 
@@ -234,8 +235,11 @@ class _TimedCondition(msgspec.Struct, frozen=True, rename="camel"):
     last_transition_time: datetime | None = None
 
 
-class _StartStatus(msgspec.Struct, frozen=True):
+class _PodStatus(msgspec.Struct, frozen=True):
     conditions: list[_TimedCondition] | None = None
+    address: str | None = msgspec.field(default=None, name="podIP")
+    #: of a pod that the kubelet rejected or ended
+    reason: str | None = None
 
     @property
     def started_within(self) -> float:
@@ -249,15 +253,15 @@ class _StartStatus(msgspec.Struct, frozen=True):
         return max(0.0, since["Ready"] - since["PodScheduled"])
 
 
-class _StartSpec(msgspec.Struct, frozen=True):
+class _PodSpec(msgspec.Struct, frozen=True):
     containers: list[_StartingContainer] | None = None
 
 
-class _Start(msgspec.Struct, frozen=True):
-    """Fields of a pod about the time from the bind to readiness."""
+class _Details(msgspec.Struct, frozen=True):
+    """Fields of a pod that the mirror does not keep."""
 
-    spec: _StartSpec | None = None
-    status: _StartStatus | None = None
+    spec: _PodSpec = _PodSpec()
+    status: _PodStatus = _PodStatus()
 
 
 def _live_pod(shape: schema.Pod) -> LivePod:

@@ -167,11 +167,6 @@ def read_json(kind: str, body: bytes, shape: type[S]) -> S:
         raise unreadable(kind, error, body) from None
 
 
-def server_version(body: bytes) -> str:
-    """Return the API server's version, such as v1.36.2. Raises WireError."""
-    return read_json("Version", body, schema.ServerVersion).git_version
-
-
 def _identity(metadata: schema.Metadata) -> Identity:
     return Identity(
         intern(metadata.namespace or ""),
