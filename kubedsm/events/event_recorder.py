@@ -117,7 +117,10 @@ TOPICS = {
     "LoadUnknown": "measuring",
     "LoadKnown": "measuring",
 }
-_COUNTED = {"FailedScheduling", "MigrationProposed", "PackingProposed", "Packed", "PackingFailed"}
+_COUNTED = {
+    "FailedScheduling", "MigrationProposed", "PackingFailed", "PackingProposed", "Packed",
+    "PreemptionFailed",
+}  # fmt: skip
 _WARNING_SUFFIXES = ("Failed", "FailedScheduling", "Ignored", "Refused", "Unmatched", "Unknown")
 #: topics of current state, irrelevant after deletion; other topics report outcomes
 _VOID = ("scheduling", Retiered.topic)

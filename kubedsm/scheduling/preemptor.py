@@ -73,8 +73,6 @@ class Preemptor(Controller):
     _leaving: set[Uid] = attrs.field(factory=set, init=False)
     #: end of the back-off of nodes, by pod
     _shunned: dict[Uid, dict[NodeName, float]] = attrs.field(factory=dict, init=False)
-    #: text of the last Event about a refusal, by pod
-    _reported: dict[Uid, str] = attrs.field(factory=dict, init=False)
     #: pod classes without useful evictions, and the mirror's change counter at that time
     _hopeless: set[tuple[PodClass, Workload]] = attrs.field(factory=set, init=False)
     _hopeless_at: int = attrs.field(default=-1, init=False)
@@ -404,11 +402,9 @@ class Preemptor(Controller):
         if self.mirror.pod(pod.uid) is None:
             return
         self._shunned.setdefault(pod.uid, {})[node] = self.clock.monotonic() + BACK_OFF
-        text = f"No preemption on node {node}: {reason}"
         self.throttle.log(log.info, "preemption abandoned", reason, pod=str(pod), node=node)
-        if self._reported.get(pod.uid) != text:
-            self._reported[pod.uid] = text
-            self.recorder.record_event("PreemptionFailed", pod, text)
+        text = f"No preemption on node {node}: {reason}"
+        self.recorder.record_event("PreemptionFailed", pod, text)
 
     def _list_shunned(self, uid: Uid) -> frozenset[NodeName]:
         now = self.clock.monotonic()
@@ -422,4 +418,3 @@ class Preemptor(Controller):
         self._end_nomination(uid)
         self._leaving.discard(uid)
         self._shunned.pop(uid, None)
-        self._reported.pop(uid, None)

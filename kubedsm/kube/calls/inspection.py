@@ -117,20 +117,24 @@ async def read_installed(cluster: Cluster, name: ObjectName) -> Installed:
 
 
 @attrs.frozen
-class WaitingPod:
-    """Pod without a node, of any scheduler."""
-
+class _NamedPod:
     namespace: str
     name: str
     uid: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}/{self.name}"
+
+
+@attrs.frozen
+class WaitingPod(_NamedPod):
+    """Pod without a node, of any scheduler."""
+
     scheduler: str
     #: seconds since the epoch
     created: float
     #: reason of the condition PodScheduled; empty without an attempt
     message: str = ""
-
-    def __str__(self) -> str:
-        return f"{self.namespace}/{self.name}"
 
 
 async def list_waiting(cluster: Cluster) -> tuple[WaitingPod, ...]:
@@ -162,20 +166,14 @@ def _waiting_pod(pod: schema.Pod) -> WaitingPod:
 
 
 @attrs.frozen
-class DetachedPod:
+class DetachedPod(_NamedPod):
     """Pod that a migration has detached from its owner (ReplicaSet)."""
 
-    namespace: str
-    name: str
-    uid: str
     source: str
     #: node of the replacement; empty for a forged label
     target: str
     #: start of the migration, in seconds since the epoch
     since: float
-
-    def __str__(self) -> str:
-        return f"{self.namespace}/{self.name}"
 
 
 async def list_detached(cluster: Cluster) -> tuple[DetachedPod, ...]:
