@@ -205,7 +205,7 @@ class VolumeCalls(Controller):
 
     def _list_unsent(self, step: Step) -> Iterator[Assignment]:
         for key in self._list_keys(step):
-            # Anew for each: during a call, another claim may have taken the next volume.
+            # Computed for each: during a call, another claim may have taken the next volume.
             scene = Feasibility.of(self.mirror.snapshot()).scene
             each = assign_claims(scene).get(key)
             if each is None or each.claim.selected_node or self._is_reserved(each.claim):

@@ -151,15 +151,6 @@ async def test_in_a_pod_its_service_account_counts_unless_a_kubeconfig_is_given(
     assert named.server == "http://127.0.0.1:1"
 
 
-async def test_outside_a_cluster_there_is_no_service_account(tmp_path):
-    with pytest.raises(CredentialsError, match=r"^service account: Service host/port is not set"):
-        await credentials.in_cluster({}, tmp_path)
-    environ = service_account(tmp_path)
-    (tmp_path / "token").unlink()
-    with pytest.raises(CredentialsError, match=r"^service account: Service token file does not"):
-        await credentials.in_cluster(environ, tmp_path)
-
-
 async def test_a_token_file_is_read_again_when_its_token_is_no_longer_accepted(tmp_path):
     (tmp_path / "token").write_text("first\n")
     seen = []
@@ -286,22 +277,6 @@ async def test_a_token_counts_to_its_end_while_its_renewal_fails(tmp_path, monke
     monkeypatch.setattr(time, "time", lambda: wall() + 21 * 60)
     with pytest.raises(CredentialsError, match="process returned 1"):
         await known.authorization()
-
-
-async def test_credentials_that_cannot_be_renewed_send_nothing(tmp_path):
-    seen = []
-
-    async def handler(request):
-        seen.append(request.path)
-        return web.Response(status=401)
-
-    (tmp_path / "token").write_text("first\n")
-    async with talking(tmp_path, handler, user={"tokenFile": "token"}) as (cluster, _):
-        await cluster.request(POST, timeout=PATIENCE)
-        (tmp_path / "token").unlink()
-        with pytest.raises(Unreachable, match="context lab: "):
-            await cluster.request(POST, timeout=PATIENCE)
-    assert len(seen) == 1
 
 
 def certify(directory):

@@ -6,7 +6,6 @@ import attrs
 import pytest
 
 from kubedsm.kube.calls import reads, writes
-from kubedsm.kube.client.api_errors import send
 from kubedsm.kube.client.port import (
     EVENTS,
     TIMEOUT,
@@ -125,12 +124,3 @@ async def test_events_of_many_pods_do_not_besiege_an_overloaded_server():
             await world.until_bound(15, 5)
             await world.until(lambda: len(overload.sent) == 15, 60)
         assert overload.sent[-1] - overload.sent[0] >= 2 * TIMEOUT
-
-
-async def test_a_command_is_sent_again_as_well():
-    async with emulated(CLOUD) as world:
-        overload = Overload(world.clock, refusal(429, 2), seconds=1)
-        body = {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
-        path = "/apis/authentication.k8s.io/v1/selfsubjectreviews"
-        await send(world.connect(overload), "POST", path, body)
-        assert overload.pauses == [2]

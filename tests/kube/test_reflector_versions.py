@@ -178,16 +178,6 @@ async def test_the_late_end_of_a_predecessor_leaves_its_successor_alone():
     assert played.told == ["+a@9"]
 
 
-async def test_what_was_deleted_is_there_again_after_the_history_was_rewound():
-    played = await play(
-        listed(10, pod("a", 9)),
-        stream(line("DELETED", pod("a", 11)), line("ERROR", EXPIRED)),
-        *[listed(5, pod("a", 4))] * STALE_LISTS,
-        seconds=100,
-    )
-    assert played.told == ["+a@9", "-a:uid-a", "rewound", "+a@4"]
-
-
 async def test_what_was_deleted_is_there_again_in_a_restored_cluster_of_higher_versions():
     """As `etcdutl snapshot restore --bump-revision` leaves it."""
     played = await play(

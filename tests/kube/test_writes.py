@@ -102,13 +102,6 @@ async def test_a_reserved_volume_tells_the_controller_whether_a_user_reserved_it
     assert request.body["spec"]["claimRef"]["uid"] == "c1"
 
 
-async def test_a_refused_binding_says_why():
-    exchange = exchange_of("pod-lifecycle", "POST", "/binding", 409)
-    cluster = AnsweringCluster(exchange["response"], 409)
-    with pytest.raises(Conflict, match=r"^409 Conflict: Operation cannot be fulfilled on pods"):
-        await writes.bind(cluster, POD, "n2", annotations={}, labels={})
-
-
 async def test_sets_the_condition_as_recorded():
     exchange = exchange_of("pod-status", "PATCH", "/status")
     cluster = AnsweringCluster(exchange["response"])
