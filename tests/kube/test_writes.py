@@ -301,17 +301,6 @@ async def test_budgets_are_read_with_whom_they_cover():
         await reads.list_budgets(AnsweringCluster({"items": [{"metadata": 1}]}))
 
 
-@pytest.mark.parametrize("dry_run", [False, True])
-async def test_an_eviction_may_only_ask(dry_run):
-    cluster = AnsweringCluster({"kind": "Status"}, 201)
-    await writes.evict(cluster, POD, dry_run=dry_run)
-    [request] = cluster.asked
-    assert request.path.endswith("/pods/cart-1/eviction")
-    options = request.body["deleteOptions"]
-    assert options["preconditions"] == {"uid": "u1"}
-    assert options.get("dryRun") == (["All"] if dry_run else None)
-
-
 async def test_events_are_ours_and_in_their_order():
     items = [
         {"reason": "Migrated", "message": "Moved to e1", "eventTime": "2026-01-02T00:00:00Z",
