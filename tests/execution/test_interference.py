@@ -11,7 +11,7 @@ from kubedsm.config.settings import load
 from kubedsm.execution.bind_calls import TIER_LABEL
 from kubedsm.model.events import PodApplied
 from kubedsm.model.model import Uid
-from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, ENDPOINTS, NODES, PODS, REPLICA_SETS
+from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, NODES, PODS, REPLICA_SETS
 from kubedsm_lab.emulator.emulated_cluster import Timing
 from kubedsm_lab.emulator.paper import node
 from plans.steps import Step, StepKind, StepState
@@ -26,7 +26,6 @@ from support.move_scenes import (
     by_hand,
     hand_over,
     labelled,
-    migrating,
     name,
     open_edge,
     quiet,
@@ -144,27 +143,6 @@ async def test_capacity_that_a_live_read_shows_free_is_used_at_once():
         step = Step(0, StepKind.AWAIT_READY, uid, "c1", 1.0, state=StepState.VERIFYING)
         await runtime.manager._verify("x", step)
         await world.until(is_bound, 5)
-
-
-async def test_a_single_replica_moves_to_the_edge_without_ever_being_missing():
-    async with migrating(LARGE_CLOUD) as world, world.scheduler():
-        world.service("web")
-        await settle_on_cloud(world, "web", 1)
-        lowest = []
-
-        def endpoints(change):
-            if change.resource is ENDPOINTS:
-                subsets = change.object.get("subsets") or []
-                lowest.append(sum(len(s.get("addresses") or ()) for s in subsets))
-
-        world.api.store.subscribe(endpoints)
-        ready = ReadyPods(world, "web").watch()
-        open_edge(world)
-        await world.until(lambda: world.placed("web") == {"e1": 1}, 30)
-        await quiet(world)
-        assert ready.lowest == 1
-        assert min(lowest) >= 1
-        assert len(world.events("Migrated")) == 1
 
 
 @pytest.mark.parametrize("tied", [False, True], ids=["", "tied to their nodes"])

@@ -7,7 +7,6 @@ import pytest
 
 from kubedsm.kube.calls import reads, writes
 from kubedsm.kube.client.port import (
-    EVENTS,
     TIMEOUT,
     DisruptionBudgetExceeded,
     ServerError,
@@ -112,15 +111,3 @@ async def test_a_pod_is_bound_soon_after_an_overload_ends(seconds, least):
             world.create_pod("a")
             await world.until_bound(1, 15)
         assert all(least <= pause <= least + 1 for pause in overload.pauses)
-
-
-async def test_events_of_many_pods_do_not_besiege_an_overloaded_server():
-    async with emulated(CLOUD) as world:
-        path = f"{EVENTS}/namespaces/default/events"
-        overload = Overload(world.clock, refusal(429, 3600), seconds=1000, path=path)
-        async with world.scheduler(faults=overload):
-            for number in range(15):
-                world.create_pod(f"pod-{number}", "10m")
-            await world.until_bound(15, 5)
-            await world.until(lambda: len(overload.sent) == 15, 60)
-        assert overload.sent[-1] - overload.sent[0] >= 2 * TIMEOUT

@@ -168,7 +168,6 @@ async def test_a_refused_preemption_for_a_pod_that_is_gone_leaves_nothing():
         urgent(world)
         await asyncio.sleep(60)
         assert not runtime.preemptor._shunned
-        assert not runtime.preemptor._reported
 
 
 async def test_pods_of_a_planned_batch_whose_binds_fail_to_begin_are_tried_again(
