@@ -225,9 +225,9 @@ class VolumeCalls(Controller):
     async def _select_node(self, claim: Claim, node: NodeName | None) -> None:
         self._apply(await writes.select_node(self.cluster, claim, node))
 
-    def _apply(self, found: Claim | Volume) -> None:
+    def _apply(self, found: Claim | Volume, *, is_new: bool = False) -> None:
         """Apply the response to a call, unless the watch has shown the object's deletion since."""
-        if key_of(found) in self.mirror.surroundings.of(type(found)):
+        if is_new or key_of(found) in self.mirror.surroundings.of(type(found)):
             self._on_event(SurroundingApplied(found))
 
     async def read(self, step: Step) -> VolumesSeen | None:
@@ -241,10 +241,7 @@ class VolumeCalls(Controller):
                 if claim.bound:
                     is_new = (claim.volume,) not in self.mirror.surroundings.of(Volume)
                     volume = await reads.get_volume(self.cluster, claim.volume)
-                    if is_new:
-                        self._on_event(SurroundingApplied(volume))
-                    else:
-                        self._apply(volume)
+                    self._apply(volume, is_new=is_new)
         except ClusterError as error:
             self.throttle.log(log.warning, "claim unreadable", error, pod=step.pod)
             return None

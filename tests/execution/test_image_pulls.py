@@ -7,14 +7,12 @@ from kubedsm.execution.migrations import STARTS
 from kubedsm.execution.orphan_sweep import SWEEP
 from kubedsm.kube.calls.image_pulls import PULL_COMMAND
 from kubedsm.model.images import USUAL_SPEED
-from kubedsm.model.model import PULL_LABEL, NodeName
+from kubedsm.model.model import MIGRATION_ANNOTATION, PULL_LABEL, NodeName
 from kubedsm_lab.emulator.api.resources import NODES, PODS
 from kubedsm_lab.emulator.paper import node
 from support.faults import Failing
 from support.image_pulls import AHEAD, EDGE, IMAGE, PULL, SPEED, pulling
 from support.move_scenes import ReadyPods, quiet
-
-MIGRATION_OFF = {"metadata": {"annotations": {"kubedsm.io/migration": "off"}}}
 
 
 def list_images(world, name):
@@ -94,8 +92,8 @@ async def test_a_user_may_forbid_a_migration_while_its_images_are_pulled():
     def forbid(change):
         pod = change.object
         if change.type == "ADDED" and PULL_LABEL in pod["metadata"].get("labels", {}):
-            [web] = world.pods("web")
-            world.patch(PODS, web["metadata"]["name"], MIGRATION_OFF)
+            [web], off = world.pods("web"), {"annotations": {MIGRATION_ANNOTATION: "off"}}
+            world.patch(PODS, web["metadata"]["name"], {"metadata": off})
 
     async with pulling(AHEAD) as world:
         world.api.store.subscribe(forbid)

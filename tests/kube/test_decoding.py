@@ -404,11 +404,6 @@ def test_other_demand_is_ignored_with_the_reason(text):
     assert len(said) < 250
 
 
-def test_what_is_ignored_is_short():
-    [said] = wishes(qos="9" * 200_000).ignored
-    assert len(said) < 200
-
-
 def test_without_them_there_are_none():
     assert wishes() is None
     assert wishes(other="x") is None

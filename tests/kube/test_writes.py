@@ -254,7 +254,6 @@ async def test_whether_a_pod_preempts():
     ("annotations", "pinned", "untouchable"),
     [
         (None, "", False),
-        ({}, "", False),
         ({"kubedsm.io/do-not-disrupt": "false"}, "", False),
         ({"kubedsm.io/do-not-disrupt": "true"}, "it is annotated kubedsm.io/do-not-disrupt", True),
         ({"kubernetes.io/config.mirror": "x"}, "it is a static pod of its node", True),
