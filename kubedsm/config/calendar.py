@@ -8,9 +8,10 @@ time that a clock change skips is taken an hour later; of a repeated one the fir
 
 import math
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime, timedelta, tzinfo
 from functools import lru_cache
+from itertools import takewhile
 from zoneinfo import ZoneInfo
 
 import attrs
@@ -191,13 +192,15 @@ class Window:
         """Return `moment` if within the migration window, else the window's next start; inf after
         the calendar's end.
         """
+        starts = (start for start in self.list_starts(moment) if moment < start + self.duration)
+        return max(moment, next(starts, math.inf))
+
+    def list_starts(self, moment: float) -> Iterator[float]:
+        """Yield the starts of the window, ascending, from those on that may include the moment."""
         schedule, zone = parse_schedule(self.schedule), find_zone(self.time_zone)
         day = datetime.fromtimestamp(moment - self.duration, zone).date()
         for offset in range(-1, _LONGEST_GAP + int(self.duration // 86_400) + 1):
-            for start in schedule.list_starts(day + timedelta(days=offset), zone):
-                if moment < start + self.duration:
-                    return max(moment, start)
-        return math.inf
+            yield from schedule.list_starts(day + timedelta(days=offset), zone)
 
 
 @attrs.frozen(field_transformer=validate_fields)
@@ -242,3 +245,19 @@ class Calendar:
                 return later, "" if later == moment else reason
             opening = later
         return math.inf, reason
+
+    def is_open_throughout(self, moment: float, until: float) -> bool:
+        """Return True if migrations may begin at any time of a period: no freeze begins in it, and
+        windows follow each other without a gap.
+        """
+        if any(parse_time(f.start) <= until and moment < parse_time(f.end) for f in self.freezes):
+            return False
+        periods = sorted(
+            (start, start + window.duration)
+            for window in self.windows
+            for start in takewhile(lambda start: start <= until, window.list_starts(moment))
+        )
+        end = moment
+        for start, ends_at in periods:
+            end = max(end, ends_at) if start <= end else end
+        return end > until or not self.windows

@@ -84,12 +84,12 @@ class Deferrals:
         return {workload: deferral for workload, deferral in found if deferral is not None}
 
     def is_closing(self, workloads: Iterable[Workload], within: float) -> bool:
-        """Return True if migrations of a workload may begin now, but not in `within` seconds: a
-        window will have ended, or a freeze begun.
+        """Return True if migrations of a workload may begin now, but not at all times within some
+        seconds: a window ends, or a freeze begins.
         """
         now, configuration = self._now(), self._configuration.current
         return configuration.has_calendar and any(
-            not calendar.find_opening(now)[1] and calendar.find_opening(now + within)[1]
+            not calendar.find_opening(now)[1] and not calendar.is_open_throughout(now, now + within)
             for calendar in set(map(configuration.calendar, workloads))
         )
 

@@ -79,13 +79,22 @@ def test_a_budget_of_the_cluster_counts_all_workloads_and_a_whole_group():
     assert made.begun == []
 
 
+CALENDARS = {
+    "a window": "windows: {schedule: 5 0 * * *, duration: 1h}",
+    "with another window": (
+        "windows: [{schedule: 5 0 * * *, duration: 1h}, {schedule: 6 1 * * *, duration: 1h}]"
+    ),
+    "several of a schedule": "windows: {schedule: '5,25,45 0 * * *', duration: 20m}",
+    "a freeze": "freezes: {start: '2026-01-01T01:05:00Z', end: '2026-01-01T01:06:00Z'}",
+}
+
+
 @pytest.mark.parametrize(
-    ("minute", "closing"),
-    [(0, False), (5, False), (54, False), (55, True), (64, True), (65, False)],
+    ("minute", "closing"), [(5, False), (54, False), (55, True), (64, True), (65, False)]
 )
-def test_a_window_is_known_to_end_within_ten_minutes(minute, closing):
-    window = "{windows: {schedule: 5 0 * * *, duration: 1h}}"
-    configuration = load(f"services: {{default/web: {window}}}", "test")
+@pytest.mark.parametrize("calendar", CALENDARS.values(), ids=CALENDARS)
+def test_migrations_are_known_to_be_deferred_within_ten_minutes(calendar, minute, closing):
+    configuration = load(f"services: {{default/web: {{{calendar}}}}}", "test")
     clock = FixedClock(60 * minute)
     made = Deferrals(CurrentConfiguration(configuration), clock.wall)
     assert made.is_closing([WEB, API], 600) is closing
