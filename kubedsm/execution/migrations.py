@@ -50,6 +50,8 @@ class Group:
     #: frees capacity for waiting pods: `worth` is evaluated before each start, and new pods do not
     #: cancel the group
     for_others: bool = False
+    #: requested by a user: neither new pods nor a changed mode cancel the group
+    requested: bool = False
     #: some migration of the group has started
     begun: bool = attrs.field(default=False, init=False)
     cancelled: bool = attrs.field(default=False, init=False)
@@ -197,11 +199,16 @@ class Migrations(Controller):
         pod = known.pod or self.mirror.pod(Uid(known.order.pod))
         return known.order.target in nodes or (pod is not None and pod.node_name in nodes)
 
-    def cancel_unstarted(self) -> Iterator[str]:
-        """Cancel groups in which no migration has started; yield their plan ids."""
+    def cancel_unstarted(self, *, except_checked: bool) -> Iterator[str]:
+        """Cancel groups in which no migration has started; yield their plan ids.
+
+        except_checked: leave the groups whose first migration is being checked.
+        """
+        checked = {m.plan_id for m in self._moves.values() if except_checked and m.underway}
         for plan_id, group in list(self.groups.items()):
             ended = plan_id not in self.groups  # refused in the turn of a cancelled group
-            if not (ended or group.begun or group.for_others):
+            kept = group.begun or group.for_others or group.requested or plan_id in checked
+            if not (ended or kept):
                 group.cancelled = True
                 yield plan_id
 

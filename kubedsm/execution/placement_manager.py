@@ -234,9 +234,18 @@ class PlacementManager(Controller):
         self.quiet.clear()
         self.report(plan.id, Begun())
 
-    def cancel_unstarted(self, reason: str) -> None:
+    def cancel_waiting(self) -> None:
+        """Cancel the migration groups that wait for their turn, because new pods arrived.
+
+        A group that is being checked goes on: its capacity and benefit are evaluated again before
+        the start. Otherwise, no migration would start while pods arrive without a pause.
+        """
+        if self.migrations.groups:
+            self.cancel_unstarted("new pods arrived", except_checked=True)
+
+    def cancel_unstarted(self, reason: str, *, except_checked: bool = False) -> None:
         """Cancel the migration groups in which no migration has started."""
-        for plan_id in self.migrations.cancel_unstarted() if self.migrations.groups else ():
+        for plan_id in self.migrations.cancel_unstarted(except_checked=except_checked):
             steps = self._plans[plan_id].plan.steps
             self.report(plan_id, Cancelled(reason))
             for step in steps:
@@ -274,7 +283,7 @@ class PlacementManager(Controller):
         self.cancel_unstarted(reason)
         self.abort_steps(STARTS | WAITS_FOR_REPLACEMENT, reason, nodes)
 
-    def at_rest(self, failing: Container[Uid] = ()) -> bool:
+    def at_rest(self, failing: Container[Uid] = (), *, ignore_binds: bool = False) -> bool:
         """Return True if no bind or migration plan in progress is recent enough to delay new
         migration suggestions.
 
@@ -286,6 +295,7 @@ class PlacementManager(Controller):
         return not any(
             running.begun > slow
             and not running.plan.restores_only
+            and not (ignore_binds and plan_id not in self.migrations.groups)
             and not all(Uid(step.pod) in failing for step in running.plan.steps)
             and (not running.is_slow(now) or self.migrations.for_others(plan_id))
             for plan_id, running in self._plans.items()

@@ -58,14 +58,14 @@ from kubedsm.planner.rebalancing_requests import (
     score_suggestion,
 )
 from kubedsm.process.backoff import Doubling
-from kubedsm.rebalancing.suggester import Migrator
+from kubedsm.rebalancing.suggester import LOOK, Migrator
 
 log = structlog.get_logger()
 
 #: largest difference between a request's time and ours in seconds, by clocks that may differ
 OLDEST = 120.0
-#: seconds that a request waits for other plans, and between two checks
-PATIENCE, LOOK = 30.0, 0.2
+#: seconds that a request waits for other plans
+PATIENCE = 30.0
 #: attempts to write an answer, and their back-off
 TRIES, RETRY = 5, Doubling(0.5, 5.0)
 FINAL = (Forbidden, Invalid, NotFound)
@@ -202,16 +202,12 @@ class MigrationRequests:
         to the user.
         """
         migrator = self.migrator
-        until = migrator.clock.monotonic() + PATIENCE
-        while not migrator.is_calm():
-            if migrator.paused():
-                return RequestAnswer(request.id, "refused", "migrations are paused", "paused")
-            if migrator.clock.monotonic() >= until:
-                if migrator.manager.migrations.groups or migrator.preemptor.busy:
-                    why = "other migrations or preemptions are in progress"
-                    return RequestAnswer(request.id, "refused", why, "busy")
-                break  # under constant binds: their capacity is reserved
-            await migrator.clock.sleep(LOOK)
+        await migrator.wait_for(lambda: migrator.is_calm() or migrator.paused(), PATIENCE)
+        if migrator.paused():
+            return RequestAnswer(request.id, "refused", "migrations are paused", "paused")
+        if not migrator.is_calm(waited=True):
+            why = "other migrations or preemptions are in progress"
+            return RequestAnswer(request.id, "refused", why, "busy")
         # No await until the execution: the snapshot that is validated is current.
         snapshot, configuration = migrator.mirror.snapshot(), migrator.configuration.current
         valid = validate_moves(asked, snapshot, configuration, migrator.sites.away())
@@ -221,7 +217,7 @@ class MigrationRequests:
             return RequestAnswer(
                 request.id, "refused", _summarise_answers(answers), "stale", answers
             )
-        plans = set(migrator.execute(snapshot, suggestion).values())
+        plans = set(migrator.execute(snapshot, suggestion, requested=True).values())
         while migrator.manager.migrations.under_way(plans):
             await migrator.clock.sleep(LOOK)
         outcomes = self._collect_outcomes(suggestion, plans)

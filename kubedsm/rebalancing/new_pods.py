@@ -203,7 +203,7 @@ class NewPods:
         Return False if no pod is to wait any longer, None if the cluster has changed meanwhile.
         """
         migrator = self.migrator
-        await migrator.await_calm(CALM)
+        await migrator.wait_for(migrator.is_idle, CALM)
         waiting = self._list_waiting()
         applies = migrator.configuration.current.suggester.mode == "apply"
         if not (waiting and applies and migrator.is_idle()):

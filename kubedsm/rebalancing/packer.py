@@ -66,7 +66,7 @@ class Packer:
             present = migrator.queue.refused()
             stuck = refused & present
             unsettled = unsettled + 1 if stuck and refused != present else 0
-            if stuck and unsettled in (0, UNSETTLED):
+            if stuck and unsettled in (0, UNSETTLED) and self._is_due(stuck):
                 await self._pack_pods(stuck)
             unsettled %= UNSETTLED
 
@@ -75,9 +75,7 @@ class Packer:
         if migrator.configuration.current.packing_mode == "off" or now < self._rests_until:
             return False
         enough = migrator.state == self._nothing_at or now < self._backs_off_until
-        if refused <= self._packed_for and enough and now < self._again_at:
-            return False
-        return migrator.is_calm()
+        return not (refused <= self._packed_for and enough and now < self._again_at)
 
     def candidates(self, refused: frozenset[Uid]) -> PackRequest:
         """Return the planner request for migrations and evictions that make the unschedulable pods
@@ -87,10 +85,12 @@ class Packer:
         return self.migrator.about_candidates(PackRequest, budget=budget, refused=refused)
 
     async def _pack_pods(self, refused: frozenset[Uid]) -> None:
-        """Request a packing if one is due, and carry it out or propose it."""
+        """Request a packing if one is still due, and carry it out or propose it."""
         migrator = self.migrator
+        waited = not await migrator.wait_for(migrator.is_calm, PATIENCE)
         async with migrator.solving:
-            if not self._is_due(refused):
+            refused &= migrator.queue.refused()
+            if not (refused and self._is_due(refused) and migrator.is_calm(waited=waited)):
                 return
             state, now = migrator.state, migrator.clock.monotonic
             snapshot, began = migrator.mirror.snapshot(), now()
@@ -112,16 +112,16 @@ class Packer:
         mode, found = migrator.configuration.current.packing_mode, packing.suggestion
         self._report_packing(refused, packing, mode, seconds)
         if found is not None and mode == "apply":
-            await migrator.await_calm(PATIENCE)
-            still = migrator.is_calm() and migrator.frees_capacity(snapshot, found)
-            if migrator.state[1:] == state[1:] and still:
-                migrator.listener.packing_ended("applied", seconds)
-                if await self.execute(snapshot, found, packing.evicted):
-                    self._in_vain, self._packed_for = 0, frozenset()
-                else:
-                    self._back_off(None)
-            else:
+            waited = waited or not await migrator.wait_for(migrator.is_calm, PATIENCE)
+            still = migrator.is_calm(waited=waited) and migrator.frees_capacity(snapshot, found)
+            if migrator.state[1:] != state[1:] or not still:
                 self._drop_outdated(seconds)
+                return
+            migrator.listener.packing_ended("applied", seconds)
+            if await self.execute(snapshot, found, packing.evicted):
+                self._in_vain, self._packed_for = 0, frozenset()
+            else:
+                self._back_off(None)
             return
         if found is not None:
             self._propose_packing(snapshot, found)

@@ -127,32 +127,32 @@ class Migrator(Controller):
     def state(self) -> State:
         return self.mirror.changes, self.configuration.generation, self.sites.away()
 
-    def is_calm(self) -> bool:
+    def is_calm(self, *, waited: bool = False) -> bool:
         """Return True if migrations may begin: no batch of pods is being collected, no recent plan
         is in progress, and no preemption.
 
         Slow plans are not awaited, so that no tenant delays another's migrations: their workloads
         and the capacity they use are held fixed. Quick plans are awaited, since a proposal that
-        knows their outcome makes fewer migrations.
+        knows their outcome makes fewer migrations. After a wait in vain (`waited`), batches and
+        binds are held fixed, too.
         """
-        return self.is_idle() and not self.making_room
+        return self.is_idle(waited=waited) and not self.making_room
 
-    def is_idle(self) -> bool:
+    def is_idle(self, *, waited: bool = False) -> bool:
         """Return True if migrations may begin, also while new pods wait for capacity."""
         return (
-            self.manager.at_rest(self.queue.failing)
-            and not self.queue.busy
+            self.manager.at_rest(self.queue.failing, ignore_binds=waited)
+            and (waited or not self.queue.busy)
             and not self.preemptor.busy
             and not self.paused()
         )
 
-    async def await_calm(self, seconds: float) -> None:
-        """Wait until migrations may begin (no open batch, migration plan or preemption), for up to
-        some seconds.
-        """
+    async def wait_for(self, condition: Callable[[], bool], seconds: float) -> bool:
+        """Wait until the condition holds, for up to some seconds; return False if in vain."""
         until = self.clock.monotonic() + seconds
-        while not self.is_idle() and self.clock.monotonic() < until:
+        while not (holds := condition()) and self.clock.monotonic() < until:
             await self.clock.sleep(LOOK)
+        return holds
 
     def frees_capacity(self, snapshot: Snapshot, suggestion: Suggestion) -> bool:
         """Return True if migrations for pending pods are still possible: pods and nodes are the
@@ -192,12 +192,14 @@ class Migrator(Controller):
         snapshot: Snapshot,
         suggestion: Suggestion,
         needed: Callable[[int], bool] | None = None,
+        *,
+        requested: bool = False,
     ) -> dict[int, str]:
         """Start one migration plan for each group of the suggestion; return the plan ids by group
         number.
 
         `needed` decides before each migration, by group, if the migration is still made. Without
-        it, the benefit of a group is checked when the group begins.
+        it, the benefit of a group is checked when the group begins. `requested`: by a user.
         """
         self.proposed = None
         waiting = [awaited.pod.uid for awaited in suggestion.awaited]
@@ -219,7 +221,7 @@ class Migrator(Controller):
             has_benefit = partial(self.has_benefit, [*moves, *rest], waiting)
             worth = partial(needed, number) if needed else has_benefit
             plans[number] = plan_id
-            groups[plan_id] = Group(orders, outcomes, worth, for_others=needed is not None)
+            groups[plan_id] = Group(orders, outcomes, worth, needed is not None, requested)
         self.record.suggestion(snapshot, suggestion, choices, self.configuration.current)
         for plan_id, group in groups.items():
             self.manager.migrate(plan_id, group)
@@ -277,13 +279,14 @@ class Suggester:
         started = ended = now()
         while True:
             await self._await_turn(ended, ended - started)
+            waited = False
             if self._is_due():
                 await self._await_stability()
-                await self.migrator.await_calm(PATIENCE)
+                waited = not await self.migrator.wait_for(self.migrator.is_calm, PATIENCE)
             async with self.migrator.solving:
                 started = ended = now()
-                if self._is_due():
-                    await self._suggest_moves()
+                if self._is_due() and self.migrator.is_calm(waited=waited):
+                    await self._suggest_moves(waited=waited)
                     ended = now()
 
     def _apply_configuration(self, _: Configuration) -> None:
@@ -311,20 +314,17 @@ class Suggester:
         to the pods that can migrate already, and is taken where capacity is about to be released.
         """
         migrator = self.migrator
-        if not migrator.configuration.current.migration.price:
-            return
-        until = migrator.clock.monotonic() + PATIENCE
-        while migrator.changes.settling() and migrator.clock.monotonic() < until:
-            await migrator.clock.sleep(LOOK)
+        if migrator.configuration.current.migration.price:
+            await migrator.wait_for(lambda: not migrator.changes.settling(), PATIENCE)
 
     def _is_due(self) -> bool:
         migrator = self.migrator
         mode = migrator.configuration.current.suggester.mode
         changed = migrator.state != self._nothing_at
         again = changed or migrator.clock.monotonic() >= self._again_at
-        return again and mode != "off" and migrator.is_calm()
+        return again and mode != "off" and not migrator.paused()
 
-    async def _suggest_moves(self) -> None:
+    async def _suggest_moves(self, *, waited: bool) -> None:
         migrator, state = self.migrator, self.migrator.state
         settings = migrator.configuration.current.suggester
         migration = migrator.configuration.current.migration
@@ -351,7 +351,7 @@ class Suggester:
         if not suggestion.moves:
             self._rest_until_change(suggested, state)
             migrator.proposed, self._plan = None, {}
-        elif not self._is_valid(suggestion, snapshot, state):
+        elif not (migrator.is_calm(waited=waited) and self._is_valid(suggestion, snapshot, state)):
             log.info("suggestion overtaken", moves=len(suggestion.moves))
         else:
             self._carry_out(snapshot, suggestion)

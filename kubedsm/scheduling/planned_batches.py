@@ -53,7 +53,7 @@ class PlannedBatches:
 
     async def _plan(self, planned: PlannedBatch) -> None:
         scheduler = self.scheduler
-        scheduler.manager.cancel_unstarted("new pods arrived")
+        scheduler.manager.cancel_waiting()
         batch, decision = Batch(), Decision()
         for stage in scheduler.stages():
             pods = stage.select(_list_planning(scheduler, planned.pods))

@@ -268,7 +268,7 @@ class Scheduler(Controller):
                 self.attempts.requeue_late(decision.late)
             done = {pod.uid for pod in (*awaiting_capacity, *(b.pod for b in decision.bindings))}
             left = [pod for pod in left if pod.uid not in done]
-        self.manager.cancel_unstarted("new pods arrived")
+        self.manager.cancel_waiting()
         if decision.unplaced:
             self.preemptor.consider(decision.unplaced)
         self.end_batch(batch, pods, self.clock.monotonic() - began, decision)

@@ -37,7 +37,8 @@ from support.worlds import CLOUD, emulated, small_pod
 EDGE = node("n1", "edge", "8", "16Gi")
 
 
-async def test_new_pods_cancel_a_group_whose_first_migration_is_being_checked():
+@pytest.mark.parametrize("arrive", [True, False], ids=["new pods", "suggester off"])
+async def test_a_group_that_is_being_checked_begins_as_a_whole_or_not_at_all(arrive):
     """web makes room for nobody if api does not follow."""
     async with by_hand(BY_HAND) as world, world.scheduler():
         await settle_on_cloud(world, "web", 1)
@@ -48,9 +49,10 @@ async def test_new_pods_cancel_a_group_whose_first_migration_is_being_checked():
         [web], [api] = world.pods("web"), world.pods("api")
         await hand_over(world, [(web, "c2", ()), (api, "e1", (web,))])
         await asyncio.sleep(0.02)
-        world.runtime.manager.cancel_unstarted("new pods arrived")
+        manager = world.runtime.manager
+        manager.cancel_waiting() if arrive else manager.cancel_unstarted("the suggester is off")
         await quiet(world)
-        assert not world.witness.of("detach")
+        assert len(world.witness.of("detach")) == (2 if arrive else 0)
 
 
 async def test_labels_follow_a_tier_to_and_fro_and_a_pod_taken_out_of_service_leaves_the_others():

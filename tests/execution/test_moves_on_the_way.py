@@ -173,7 +173,7 @@ async def test_a_pod_found_detached_after_its_plan_has_ended_is_restored_all_the
         # waits its turn follows the pod.
         by_somebody_else(world, other)
         await asyncio.sleep(1)
-        world.runtime.manager.cancel_unstarted("new pods arrived")
+        world.runtime.manager.cancel_waiting()
         await world.until(lambda: not any(map(is_detached, world.pods("web"))), 60)
         await quiet(world)
 

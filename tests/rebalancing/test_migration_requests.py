@@ -7,13 +7,20 @@ import pytest
 import structlog
 
 from kubedsm.config.settings import load
-from kubedsm.kube.client.port import OutcomeUnknown
 from kubedsm.kube.wire.annotations import ANSWER_ANNOTATION, MoveRequest
 from kubedsm.rebalancing.migration_requests import list_requested_moves
 from kubedsm_lab.emulator.api.resources import PODS
-from kubedsm_lab.emulator.front import RequestFault
 from support.faults import OUTCOMES, Failing
-from support.move_scenes import LARGE_CLOUD, ReadyPods, open_edge, quiet, settle_on_cloud
+from support.move_scenes import (
+    LARGE_CLOUD,
+    WITHOUT_A_PAUSE,
+    ReadyPods,
+    arrivals,
+    open_edge,
+    quiet,
+    settle_on_cloud,
+    shop_binds,
+)
 from support.proposals import APPROVED, PROPOSING, Scene, config_map, proposing
 from support.worlds import emulated
 
@@ -113,32 +120,32 @@ async def test_a_second_request_waits_for_nobody_and_a_third_is_taken_after_the_
         assert scene.world.placed("web") == {"e1": 2}
 
 
-@pytest.mark.parametrize(
-    ("period", "seconds"),
-    [(0.5, 0.0), (0.5, 2.5), (4.0, 9.0)],
-    ids=["quick binds", "no pause between binds", "binds that are too slow to be waited for"],
-)
+@pytest.mark.parametrize(("period", "seconds"), WITHOUT_A_PAUSE.values(), ids=WITHOUT_A_PAUSE)
 async def test_a_request_is_executed_while_pods_are_bound_again_and_again(period, seconds):
-    binds = RequestFault(OutcomeUnknown("slow"), applied=True, late=seconds, delay=seconds)
-    slow = Failing(
-        lambda request: "/shop/" in request.path and request.path.endswith("/binding"), binds
-    )
-    async with proposing(pods=1, faults=slow) as scene, asyncio.TaskGroup() as tasks:
-        [move] = list_requested_moves(await scene.until_proposed())
-        scene.world.namespace("shop")
-        coming = tasks.create_task(_come(scene.world, period))
+    async with proposing(faults=shop_binds(seconds)) as scene, arrivals(scene.world, period):
+        moves = list_requested_moves(await scene.until_proposed())
         await asyncio.sleep(5)
-        scene.ask(moves=[move])
+        scene.ask(moves=moves)
         answer = await scene.answer()
-        assert (answer.state, answer.moves[0].outcome) == ("ended", "completed")
-        coming.cancel()
+        assert answer.state == "ended"
+        assert [move.outcome for move in answer.moves] == ["completed", "completed"]
 
 
-async def _come(world, period):
-    """Create a pod again and again."""
-    for number in range(1000):
-        world.create_pod(f"pod-{number}", "1m", "shop")
-        await asyncio.sleep(period)
+@pytest.mark.parametrize("change", ["new pods", "configuration"])
+async def test_nothing_but_a_user_cancels_requested_migrations_that_wait_for_their_turn(change):
+    text = "{{suggester: {{mode: off}}, migration: {{price: 0s, maxConcurrent: {}}}}}"
+    async with proposing(load(text.format(1), "test")) as scene:
+        world = scene.world
+        await asyncio.sleep(1)
+        suggestion = PROPOSING.policy.suggest(world.runtime.mirror.snapshot(), lambda _: None)
+        scene.ask(moves=list_requested_moves(suggestion))
+        await world.until(lambda: world.witness.of("detach"), 10)
+        if change == "new pods":
+            world.create_pod("new", "1m")
+        else:
+            world.runtime.configuration.replace(text.format(2), "test", 0.0)
+        answer = await scene.answer()
+        assert [move.outcome for move in answer.moves] == ["completed", "completed"]
 
 
 async def test_what_is_no_request_is_said_once_and_what_is_old_is_left_alone():

@@ -19,7 +19,16 @@ from support.full_clusters import (
     placed,
     settled,
 )
-from support.move_scenes import ReadyPods, When, becomes_unready, is_bound, is_detached, is_ready
+from support.move_scenes import (
+    ReadyPods,
+    When,
+    arrivals,
+    becomes_unready,
+    is_bound,
+    is_detached,
+    is_ready,
+    shop_binds,
+)
 from support.slow_planning import cordon_target, pause, slow_migrations, switch_off
 from support.worlds import scheduled
 
@@ -57,6 +66,15 @@ async def test_two_pods_are_moved_together_for_a_third(tier):
         before = world.invariants.writes
         await asyncio.sleep(200)
         assert world.invariants.writes == before
+
+
+async def test_overlapping_binds_of_others_do_not_keep_room_from_being_made():
+    free = attrs.evolve(APPLY, migration=attrs.evolve(APPLY.migration, price=0.0))
+    there = in_pieces(configuration=free, faults=shop_binds(2.5))
+    async with scheduled(there) as world, arrivals(world, 0.5):
+        await half_full(world)
+        large(world)
+        await world.until(lambda: placed(world) == 1, 40)
 
 
 async def overtaken(world, runtime, happens):

@@ -17,8 +17,17 @@ from kubedsm_lab.emulator.paper import node
 from kubedsm_lab.replay.virtual_time import VirtualClock
 from plans.events import PodGone
 from plans.steps import Plan, Step, StepKind
-from support.move_scenes import hand_over, is_detached, open_edge, quiet, settle_on_cloud
-from support.worlds import CLOUD, EDGE, emulated
+from support.move_scenes import (
+    WITHOUT_A_PAUSE,
+    arrivals,
+    hand_over,
+    is_detached,
+    open_edge,
+    quiet,
+    settle_on_cloud,
+    shop_binds,
+)
+from support.worlds import CLOUD, EDGE, emulated, scheduled
 
 CONFIGURATION = load("suggester: {period: 1s}", "test")
 
@@ -131,6 +140,18 @@ async def test_nothing_is_suggested_while_new_pods_are_gathered():
             await restless(world, 8)
             assert world.placed("web") == {None: 1}
             assert len(policy.asked_at) == before
+
+
+@pytest.mark.parametrize(("period", "seconds"), WITHOUT_A_PAUSE.values(), ids=WITHOUT_A_PAUSE)
+async def test_pods_that_are_bound_again_and_again_do_not_keep_others_from_the_edge(
+    period, seconds
+):
+    free = load("{suggester: {period: 1s}, migration: {price: 0s}}", "test")
+    there = emulated(CLOUD, configuration=free, faults=shop_binds(seconds))
+    async with scheduled(there) as world, arrivals(world, period):
+        await settle_on_cloud(world, "web", 2)
+        open_edge(world)
+        await world.until(lambda: world.placed("web")["e1"] == 2, 30)
 
 
 def waiting_plan(plan, *pods):

@@ -9,14 +9,16 @@ from kubedsm.config.settings import load
 from kubedsm.events.event_recorder import BURST_GAP
 from kubedsm.execution.migrations import Group
 from kubedsm.explain.migration_outcome import MoveOutcome, Outcome, plan_outcome
+from kubedsm.kube.client.port import OutcomeUnknown
 from kubedsm.model.model import Uid
 from kubedsm.optimizer.moving.migration_graph import Order
 from kubedsm.optimizer.moving.suggestion import Move
 from kubedsm.rebalancing.suggester import order_of
 from kubedsm_lab.emulator.api.object_state import is_ready, is_terminating
 from kubedsm_lab.emulator.api.resources import NODES, PODS
-from kubedsm_lab.emulator.front import Faults
+from kubedsm_lab.emulator.front import Faults, RequestFault
 from kubedsm_lab.emulator.paper import node
+from support.faults import Failing
 from support.worlds import emulated
 
 MERGE = "application/merge-patch+json"
@@ -102,6 +104,32 @@ def migrating(*nodes, **world):
 
 def by_hand(configuration=BY_HAND, **world):
     return emulated(LARGE_CLOUD, configuration=configuration, **world)
+
+
+#: seconds between pods that come again and again, and seconds of each of their binds
+WITHOUT_A_PAUSE = {"quick binds": (0.5, 0.0), "overlapping": (0.5, 2.5), "slow": (4.0, 9.0)}
+
+
+def shop_binds(seconds):
+    """Return the fault that makes each bind of the namespace shop take some seconds."""
+    fault = RequestFault(OutcomeUnknown("slow"), applied=True, late=seconds, delay=seconds)
+    return Failing(lambda r: "/shop/" in r.path and r.path.endswith("/binding"), fault)
+
+
+@asynccontextmanager
+async def arrivals(world, period):
+    """Create a pod of the namespace shop again and again during the block."""
+
+    async def come():
+        for number in range(1000):
+            world.create_pod(f"pod-{number}", "0", "shop", memory="1Mi")
+            await asyncio.sleep(period)
+
+    world.namespace("shop")
+    async with asyncio.TaskGroup() as tasks:
+        coming = tasks.create_task(come())
+        yield
+        coming.cancel()
 
 
 @asynccontextmanager
