@@ -220,9 +220,8 @@ class NewPods:
         except NoResponseError:
             return False
         permitted = self._list_permitted(found)
-        later = {pod.uid for pod in self._list_waiting()} - {pod.uid for pod in waiting}
         unchanged = migrator.is_idle() and migrator.state[1:] == state[1:]
-        if later or not unchanged:
+        if not unchanged or {p.uid for p in self._list_waiting()} != {p.uid for p in waiting}:
             return None
         helped = {move.pod.uid for suggestion in permitted for move in suggestion.awaited}
         self._release(pod for pod in waiting if pod.uid not in helped)

@@ -12,7 +12,7 @@ from kubedsm.explain.rendering import render_text
 from kubedsm.planner.rebalancing_requests import NewPodsRequest
 from kubedsm.rebalancing.new_pods import PAUSE, TRIES
 from kubedsm_lab.emulator.actors.kubelet import NEVER_READY
-from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, JOBS, PODS
+from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, JOBS, NODES, PODS
 from kubedsm_lab.emulator.paper import node
 from kubedsm_lab.replay.variants import with_settings
 from support.printed import printed
@@ -116,6 +116,30 @@ async def test_nor_do_they_wait_while_migrations_are_paused():
         world.runtime.migrator.paused = lambda: True
         world.deploy("gold", 4)
         await world.until(lambda: world.placed("gold") == {"c1": 4}, 0.5)
+
+
+async def test_pods_that_are_gone_when_the_planner_responds_are_not_waited_for():
+    async with full_edge(**{"suggester.maxMoves": "2"}) as world:
+        world.api.create(NODES, node("c2", "cloud", "1", "1Gi"))
+
+        def start_elsewhere():
+            there = {"kubernetes.io/hostname": "c2"}
+            world.create_pod("new", annotations={"kubedsm.io/qos": "0"}, nodeSelector=there)
+
+        def remove_last(answer):
+            assert len(answer) > 1
+            [awaited, *_] = answer[-1].awaited
+            world.api.delete(DEPLOYMENTS, "default", awaited.pod.workload.name)
+            asyncio.get_running_loop().call_later(0.5, start_elsewhere)
+
+        planner = slow_migrations(world.runtime, 1.0, meanwhile=remove_last)
+        for number in range(3):
+            world.deploy(f"gold-{number}", 1)
+        await world.until(lambda: planner.asked, 5)
+        await world.until(lambda: not world.placed()[None], 40)
+        await asyncio.sleep(20)
+        assert len(world.witness.of("evict")) == 2
+        assert not world.runtime.supervisor.caught
 
 
 async def test_without_a_response_of_the_planner_they_start_in_the_cloud():
