@@ -96,8 +96,6 @@ class MismatchWarnings(Controller):
     async def _check_services(self) -> None:
         services, now = self.configuration.current.services, self.clock.monotonic()
         keys = services.keys() - {EVERY_SERVICE}
-        if not keys:
-            return
         snapshot = self.mirror.snapshot()
         missed = list_unmatched(services, snapshot.census.shares)
         self._matched = (self._matched & keys) | (keys - set(missed))

@@ -10,7 +10,7 @@ from kubedsm.app.cluster_warnings import GRACE
 from kubedsm.config.settings import load
 from kubedsm.kube.client.port import ObjectName
 from kubedsm.model.model import Workload
-from kubedsm_lab.emulator.api.resources import DEPLOYMENTS, EVENTS, NODES
+from kubedsm_lab.emulator.api.resources import CONFIGMAPS, DEPLOYMENTS, EVENTS, NODES
 from support.move_scenes import LARGE_CLOUD, open_edge, settle_on_cloud
 from support.worlds import CLOUD, EDGE, emulated
 
@@ -62,6 +62,16 @@ async def test_a_key_that_matches_nothing_is_told_once_after_a_while_and_when_it
             await asyncio.sleep(200)
         assert [log["event"] for log in told(logs, *OURS)[4:]] == ["service matches"]
         assert len(on_the_map(world)) == 1
+
+
+async def test_a_key_that_is_removed_and_given_again_is_told_again():
+    text = "services: {default/web: {qos: 1}}"
+    async with configured(CLOUD, text=text) as (world, logs):
+        for number, document in enumerate((text, "{}", text), 1):
+            patch = {"data": {"config.yaml": document}}
+            world.patch(CONFIGMAPS, NAME.name, patch, namespace=NAME.namespace)
+            await asyncio.sleep(2 * GRACE)
+            assert len(told(logs, "service without match")) == (number + 1) // 2
 
 
 async def test_a_tier_without_nodes_and_demand_at_an_unknown_site_are_told():
