@@ -38,11 +38,10 @@ class PauseSwitch:
         """Return True if no migration may begin: the pause switch is set, or unknown (logged with
         the reason).
         """
-        is_set = self.is_set
-        if is_set and not self.config_map.known:
-            why = self.config_map.trouble or "not read yet"
-            self.throttle.log(log.warning, "pause switch unknown, migrations paused", why)
-        return is_set
+        trouble = self.config_map.trouble
+        if trouble and not self.config_map.known:
+            self.throttle.log(log.warning, "pause switch unknown, migrations paused", trouble)
+        return self.is_set
 
     @property
     def is_set(self) -> bool:
