@@ -292,6 +292,7 @@ class Suggester:
     def _apply_configuration(self, _: Configuration) -> None:
         self._reconfigured.set()
         if self.migrator.configuration.current.suggester.mode == "off":
+            self.migrator.proposed = None
             self.migrator.manager.cancel_unstarted("the suggester is off")
 
     async def _await_turn(self, since: float, solving: float) -> None:

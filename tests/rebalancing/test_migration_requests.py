@@ -106,6 +106,16 @@ async def test_a_request_gives_no_right_to_disrupt_a_pod_that_forbids_it():
         assert "do-not-disrupt" in answer.moves[0].reason
 
 
+async def test_a_suggester_that_is_switched_off_has_no_current_proposal():
+    async with proposing() as scene:
+        suggestion = await scene.until_proposed()
+        scene.world.runtime.configuration.replace("suggester: {mode: 'off'}", "test", 0.0)
+        scene.ask(proposal=suggestion.id)
+        answer = await scene.answer()
+        assert (answer.state, answer.cause) == ("refused", "stale")
+        assert answer.text.endswith("there is no current proposal")
+
+
 async def test_a_second_request_waits_for_nobody_and_a_third_is_taken_after_the_first():
     async with proposing() as scene:
         moves = list_requested_moves(await scene.until_proposed())
