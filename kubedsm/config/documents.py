@@ -79,6 +79,8 @@ def source_of(path: object) -> str:
 def shown(value: object) -> str:
     """Format a configuration value on one short line for an error message."""
     match value:
+        case None:
+            return "null"
         case bool():
             return str(value).lower()
         case Mapping():

@@ -212,7 +212,8 @@ def percentage() -> Kind:
 
     def check_percentage(value: object) -> None:
         if not isinstance(value, float) or not 0 <= value <= 1:
-            raise DocumentError(f"{shown(value)} is not between 0% and 100%")
+            given = write_percentage(value) if isinstance(value, float) else shown(value)
+            raise DocumentError(f"{given} is not between 0% and 100%")
 
     def write_percentage(value: float) -> str:
         return f"{Decimal(repr(value)) * 100:f}".rstrip("0").rstrip(".") + "%" if value else "0%"
@@ -286,7 +287,7 @@ def several(one: Kind, *, least: int = 1) -> Kind:
         for value in values:
             one.check(value)
             if values.count(value) > 1:
-                raise DocumentError(f"{shown(value)} occurs twice")
+                raise DocumentError(f"{shown(one.write(value))} occurs twice")
 
     many = {"type": "array", "items": one.schema, "minItems": least, "uniqueItems": True}
     schema = {"anyOf": [one.schema, many]}

@@ -164,6 +164,11 @@ REFUSALS: dict[str | bytes, str] = {
     "edge: {headroom: 0.1}": "edge.headroom: 0.1 is not a percentage, such as 10%",
     "tiers: {edge: []}": "tiers.edge: the list is empty",
     "tiers: {edge: [a, a]}": "tiers.edge: 'a' occurs twice",
+    "loadAware: {capacity: [{net: 1MB/s}, {net: 1MB/s}]}": (
+        "loadAware.capacity: a mapping occurs twice"
+    ),
+    "latency: {matrix: {a: }}": "latency.matrix.a: null is not a mapping of keys to values",
+    "edge: {headroom: 150%}": "edge.headroom: 150% is not between 0% and 100%",
     "tiers: {edge: cloud}": "tiers.cloud: 'cloud' is a value of the edge tier already",
     "schedulerName: Mine": (
         "schedulerName: 'Mine' is not a name of lower-case letters, digits, - and ."
