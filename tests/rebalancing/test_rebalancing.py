@@ -99,10 +99,6 @@ async def test_a_target_is_reached_that_no_single_suggestion_reaches():
         assert any("of a plan of 16" in purpose for purpose in purposes)
 
 
-#: a gap of a minute follows the first window, and the deadlines of a plan end after it
-LATER = "{schedule: 2 0 * * *, duration: 4m}"
-
-
 @pytest.mark.parametrize(
     ("mode", "more"),
     [
@@ -110,7 +106,6 @@ LATER = "{schedule: 2 0 * * *, duration: 4m}"
         ("apply", ", cooldown: 20s"),
         ("apply", ", budget: {workloadPerHour: 6}"),
         ("apply", ", windows: {schedule: 0 0 * * *, duration: 1m}"),
-        ("apply", f", windows: [{{schedule: 0 0 * * *, duration: 1m}}, {LATER}]"),
     ],
 )
 async def test_no_plan_begins_that_may_remain_unfinished(mode, more):
