@@ -278,7 +278,7 @@ class Runtime:
                 self._deciding += [("packer", self.packer.run), ("new pods", new_pods.run)]
             if not dry_run:
                 self._requests = MigrationRequests(
-                    cluster, live.config_map, live.approvals, self.migrator, instance
+                    live.config_map, live.approvals, self.migrator, instance
                 )
                 self._deciding.append(("move requests", self._requests.run))
         self.explanations = Explanations(

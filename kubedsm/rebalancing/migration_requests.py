@@ -24,7 +24,7 @@ from kubedsm.config.settings import Configuration
 from kubedsm.explain.migration_outcome import Outcome
 from kubedsm.kube.calls.reads import answers_to
 from kubedsm.kube.calls.writes import Regarding, create_event
-from kubedsm.kube.client.port import Cluster, ClusterError, Forbidden, Invalid, NotFound, ObjectName
+from kubedsm.kube.client.port import ClusterError, Forbidden, Invalid, NotFound, ObjectName
 from kubedsm.kube.watching.config_map import FollowedConfigMap
 from kubedsm.kube.wire.annotations import (
     ANSWER_ANNOTATION,
@@ -82,7 +82,6 @@ LOST = (
 
 @attrs.define
 class MigrationRequests:
-    cluster: Cluster
     #: with the configuration, and with approvals
     config_map: FollowedConfigMap
     approvals: FollowedConfigMap
@@ -133,7 +132,7 @@ class MigrationRequests:
             log.info("migration request too old", request=request.id, seconds=round(age))
             return
         try:
-            known = await answers_to(self.cluster, found, request.id)
+            known = await answers_to(self.migrator.cluster, found, request.id)
         except ClusterError as error:
             why = f"cannot determine whether another scheduler accepted it: {error}"
             await self._refuse_request(found, request, "busy", why)
@@ -254,7 +253,7 @@ class MigrationRequests:
         for failures in range(TRIES):
             try:
                 await create_event(
-                    self.cluster,
+                    self.migrator.cluster,
                     Regarding.of(about),
                     reason=_REASONS[answer.state],
                     action="Moving",

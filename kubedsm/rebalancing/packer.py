@@ -77,13 +77,6 @@ class Packer:
         enough = migrator.state == self._nothing_at or now < self._backs_off_until
         return not (refused <= self._packed_for and enough and now < self._again_at)
 
-    def candidates(self, refused: frozenset[Uid]) -> PackRequest:
-        """Return the planner request for migrations and evictions that make the unschedulable pods
-        schedulable.
-        """
-        budget = self.migrator.configuration.current.optimiser.budget
-        return self.migrator.about_candidates(PackRequest, budget=budget, refused=refused)
-
     async def _pack_pods(self, refused: frozenset[Uid]) -> None:
         """Request a packing if one is still due, and carry it out or propose it."""
         migrator = self.migrator
@@ -94,8 +87,10 @@ class Packer:
                 return
             state, now = migrator.state, migrator.clock.monotonic
             snapshot, began = migrator.mirror.snapshot(), now()
+            budget = migrator.configuration.current.optimiser.budget
+            request = migrator.about_candidates(PackRequest, budget=budget, refused=refused)
             try:
-                packing = await migrator.planner.solve(self.candidates(refused))
+                packing = await migrator.planner.solve(request)
             except NoResponseError:
                 return
             answered = now()

@@ -9,7 +9,7 @@ migrations share.
 import asyncio
 import itertools
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import TypeVar
 
@@ -206,7 +206,10 @@ class Migrator(Controller):
         groups: dict[str, Group] = {}
         plans: dict[int, str] = {}
         choices: list[MoveOutcome] = []
-        by_group = list(legs_by_group(suggestion))
+        legs_of: dict[int, list[Leg]] = {}
+        for leg in suggestion.legs:
+            legs_of.setdefault(leg.move.group, []).append(leg)
+        by_group = sorted(legs_of.items())
         if self.manager.migrations.deferrals.count_left() is not None:
             # A budget is spent on the greatest benefit first.
             by_group.sort(key=lambda group: -max(leg.move.gain for leg in group[1]))
@@ -403,15 +406,6 @@ class Suggester:
             migrator.recorder.record_event(
                 "MigrationProposed", move.pod, _proposal_text(move, suggestion.id)
             )
-
-
-def legs_by_group(suggestion: Suggestion) -> Iterator[tuple[int, list[Leg]]]:
-    """Yield each migration group of the suggestion with its migration steps (legs); each group
-    becomes one plan.
-    """
-    legs = sorted(suggestion.legs, key=lambda leg: leg.move.group)
-    for number, members in itertools.groupby(legs, key=lambda leg: leg.move.group):
-        yield number, list(members)
 
 
 def _proposal_text(move: Move, id_: str) -> str:

@@ -3,6 +3,7 @@
 import random
 
 import attrs
+import pytest
 
 from kubedsm.config.settings import Configuration
 from kubedsm.model.events import NodeApplied, PodApplied
@@ -26,33 +27,13 @@ def decided(snapshot):
     return Configuration().policy.decide_batch(snapshot, waiting)
 
 
-def history(seed, events=80, classes=CLASSES):
+def history(seed, events=80, *, classes):
     rng = random.Random(seed)
     # Marks that no plan of ours knows do not take a pod out of the counts.
     mirror = ClusterMirror(followed={Uid("p1-0"), Uid("p2-1")})
     for version in range(events):
         happen(mirror, rng, version, classes)
         yield mirror
-
-
-def test_decisions_are_those_of_a_count_from_scratch():
-    decisions = 0
-    for seed in drawing.drawn(range(300), one_in=6):
-        for mirror in history(seed):
-            if seed % 3:
-                mirror.snapshot().room.column("cpu")  # which is kept along from then on
-        mirror.check_invariants()
-        seen = mirror.snapshot()
-        assert seen.census == from_scratch(seen).census, seed
-        assert seen.census.looked_at == keys_looked_at(seen.census.classes)
-        assert list(seen.census.shares) == sorted(seen.census.shares)
-        for resource in ("cpu", "memory", "pods", "example.com/gpu"):
-            columns = seen.room.column(resource), from_scratch(seen).room.column(resource)
-            assert columns[0].tolist() == columns[1].tolist(), seed
-        decision = decided(seen)
-        assert repr(decision) == repr(decided(from_scratch(seen))), seed
-        decisions += bool(decision.bindings)
-    assert decisions > 10
 
 
 def test_room_reserved_for_a_bound_pod_besides_its_own_is_given_back():
@@ -79,17 +60,25 @@ def standing_in(snapshot):
     return books, columns, residents.nodes.names
 
 
-def test_who_stands_where_is_what_a_look_at_all_pods_finds():
+@pytest.mark.parametrize("classes", [CLASSES, RULED], ids=["resources", "rules"])
+def test_who_stands_where_and_what_is_decided_are_as_counted_from_scratch(classes):
     decisions = 0
     for seed in drawing.drawn(range(300), one_in=6):
         rng = random.Random(-seed)
-        for mirror in history(seed, classes=RULED):
+        for mirror in history(seed, classes=classes):
+            if seed % 3:
+                mirror.snapshot().room.column("cpu")  # which is kept along from then on
             if rng.random() < 0.2:
                 seen = mirror.snapshot()
                 assert standing_in(seen) == standing_in(from_scratch(seen)), seed
         mirror.check_invariants()
         seen = mirror.snapshot()
+        assert seen.census == from_scratch(seen).census, seed
         assert seen.census.looked_at == keys_looked_at(seen.census.classes)
+        assert list(seen.census.shares) == sorted(seen.census.shares)
+        for resource in ("cpu", "memory", "pods", "example.com/gpu"):
+            columns = seen.room.column(resource), from_scratch(seen).room.column(resource)
+            assert columns[0].tolist() == columns[1].tolist(), seed
         decision = decided(seen)
         assert repr(decision) == repr(decided(from_scratch(seen))), seed
         decisions += bool(decision.bindings)

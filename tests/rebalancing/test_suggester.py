@@ -1,4 +1,4 @@
-"""When the suggester thinks, and when it lets others."""
+"""When the suggester thinks, when it lets others, and what comes of late answers."""
 
 import asyncio
 import itertools
@@ -6,6 +6,7 @@ from collections import deque
 from contextlib import asynccontextmanager
 
 import pytest
+from structlog.testing import capture_logs
 
 from kubedsm.config.settings import load
 from kubedsm.execution.placement_manager import LONGEST, STALLED, Running
@@ -17,16 +18,21 @@ from kubedsm_lab.emulator.paper import node
 from kubedsm_lab.replay.virtual_time import VirtualClock
 from plans.events import PodGone
 from plans.steps import Plan, Step, StepKind
+from support.full_clusters import Evictions, filled, preempting, urgent
 from support.move_scenes import (
+    LARGE_CLOUD,
+    SMALL_EDGE,
     WITHOUT_A_PAUSE,
     arrivals,
     hand_over,
     is_detached,
+    migrating,
     open_edge,
     quiet,
     settle_on_cloud,
     shop_binds,
 )
+from support.slow_planning import SlowPlanner, cordon_target, pause, switch_off
 from support.worlds import CLOUD, EDGE, emulated, scheduled
 
 CONFIGURATION = load("suggester: {period: 1s}", "test")
@@ -67,12 +73,8 @@ class Slow:
 
 @pytest.mark.parametrize(("seconds", "every"), [(0.0, 1), (0.05, 1), (2.0, 18)])
 async def test_thinking_takes_a_tenth_of_the_time_at_most(seconds, every):
-    async with emulated(EDGE, CLOUD, configuration=CONFIGURATION) as world:
-        world.clock = LateClock()
-        policy = Slow(world.clock, seconds)
-        async with world.scheduler(policy=policy):
-            await restless(world, 60)  # it only thinks about what has changed
-    times = policy.asked_at
+    async with thinking(EDGE, CLOUD, seconds=seconds) as (world, times):
+        await restless(world, 60)  # it only thinks about what has changed
     gaps = [after - before for before, after in itertools.pairwise(times)]
     assert len(gaps) >= 2
     assert min(gaps) == pytest.approx(every, abs=0.6)
@@ -81,19 +83,26 @@ async def test_thinking_takes_a_tenth_of_the_time_at_most(seconds, every):
 
 async def test_a_standing_proposal_is_solved_again_rarely_while_nothing_changes():
     proposing = load("suggester: {period: 1s, mode: suggest}\nmigration: {price: 0s}", "test")
-    async with emulated(CLOUD, configuration=proposing) as world:
+    async with thinking(CLOUD, configuration=proposing) as (world, times):
+        await settle_on_cloud(world, "web", 2)
+        open_edge(world)
+        await world.until(lambda: world.runtime.migrator.proposed, 20)
+        await asyncio.sleep(20)
+        solved = len(times)
+        await asyncio.sleep(30)
+        assert len(times) <= solved + 2  # its benefit may have grown
+        await restless(world, 5)
+        assert len(times) > solved + 2
+
+
+@asynccontextmanager
+async def thinking(*nodes, configuration=CONFIGURATION, seconds=0.0, **more):
+    """Run a scheduler whose suggestions take some seconds; yield the times of these, too."""
+    async with emulated(*nodes, configuration=configuration, **more) as world:
         world.clock = LateClock()
-        policy = Slow(world.clock, 0.0)
+        policy = Slow(world.clock, seconds)
         async with world.scheduler(policy=policy):
-            await settle_on_cloud(world, "web", 2)
-            open_edge(world)
-            await world.until(lambda: world.runtime.migrator.proposed, 20)
-            await asyncio.sleep(20)
-            solved = len(policy.asked_at)
-            await asyncio.sleep(30)
-            assert len(policy.asked_at) <= solved + 2  # its benefit may have grown
-            await restless(world, 5)
-            assert len(policy.asked_at) > solved + 2
+            yield world, policy.asked_at
 
 
 async def restless(world, seconds):
@@ -107,39 +116,33 @@ async def test_nothing_is_suggested_while_room_is_being_made_by_preemption():
     preempting = load("{suggester: {period: 1s}, preemption: enabled}", "test")
     slow = Timing(start_delay=0.5, stop_delay=15.0)
     c1 = node("c1", "cloud", "2", "8Gi")
-    async with emulated(c1, configuration=preempting, timing=slow) as world:
-        policy = Slow(world.clock, 0.0)
-        world.clock = policy._clock = LateClock()
-        async with world.scheduler(policy=policy):
-            await world.bring_up("low", 2, within=3, terminationGracePeriodSeconds=30)
-            await restless(world, 3)
-            assert policy.asked_at
-            world.deploy("urgent", 1, priorityClassName="system-cluster-critical")
-            await world.until(lambda: world.witness.of("evict"), 5)
-            await asyncio.sleep(0.5)
-            before = len(policy.asked_at)
-            await restless(world, 10)
-            assert world.placed("urgent") == {None: 1}
-            assert len(policy.asked_at) == before
-            await world.until(lambda: world.placed("urgent") == {"c1": 1}, 20)
-            await restless(world, 5)
-            assert len(policy.asked_at) > before
+    async with thinking(c1, configuration=preempting, timing=slow) as (world, times):
+        await world.bring_up("low", 2, within=3, terminationGracePeriodSeconds=30)
+        await restless(world, 3)
+        assert times
+        world.deploy("urgent", 1, priorityClassName="system-cluster-critical")
+        await world.until(lambda: world.witness.of("evict"), 5)
+        await asyncio.sleep(0.5)
+        before = len(times)
+        await restless(world, 10)
+        assert world.placed("urgent") == {None: 1}
+        assert len(times) == before
+        await world.until(lambda: world.placed("urgent") == {"c1": 1}, 20)
+        await restless(world, 5)
+        assert len(times) > before
 
 
 async def test_nothing_is_suggested_while_new_pods_are_gathered():
     patient = load("{suggester: {period: 1s}, batch: {idle: 10s, max: 20s}}", "test")
-    async with emulated(EDGE, CLOUD, configuration=patient) as world:
-        policy = Slow(world.clock, 0.0)
-        world.clock = policy._clock = LateClock()
-        async with world.scheduler(policy=policy):
-            await restless(world, 3)
-            assert policy.asked_at
-            world.deploy("web", 1)
-            await asyncio.sleep(0.5)
-            before = len(policy.asked_at)
-            await restless(world, 8)
-            assert world.placed("web") == {None: 1}
-            assert len(policy.asked_at) == before
+    async with thinking(EDGE, CLOUD, configuration=patient) as (world, times):
+        await restless(world, 3)
+        assert times
+        world.deploy("web", 1)
+        await asyncio.sleep(0.5)
+        before = len(times)
+        await restless(world, 8)
+        assert world.placed("web") == {None: 1}
+        assert len(times) == before
 
 
 @pytest.mark.parametrize(("period", "seconds"), WITHOUT_A_PAUSE.values(), ids=WITHOUT_A_PAUSE)
@@ -243,3 +246,79 @@ async def test_switching_the_suggester_off_cancels_migrations_that_wait_for_thei
         await quiet(world)
         await asyncio.sleep(30)
         assert len(world.witness.of("detach")) == len(world.witness.of("evict")) == 1
+
+
+def slow(runtime, seconds, **more):
+    made = SlowPlanner(runtime.planner, seconds, **more)
+    runtime.migrator.planner = runtime.preemptor.planner = made
+    return made
+
+
+async def test_new_pods_do_not_wait_for_moves_that_are_thought_about():
+    async with migrating(LARGE_CLOUD) as world, world.scheduler() as runtime:
+        await settle_on_cloud(world, "web", 2)
+        planner = slow(runtime, 30.0)
+        open_edge(world, SMALL_EDGE)
+        await world.until(lambda: planner.asked, 30)
+        await world.bring_up("api", 1, within=2)
+
+
+async def overtaken(world, runtime, happens):
+    """What is told when that happens while moves are thought about."""
+    await settle_on_cloud(world, "web", 1)
+    found = []
+
+    def meanwhile(answer):
+        if not answer.suggestion.moves:
+            planner.meanwhile = meanwhile
+            return
+        found.extend(answer.suggestion.moves)
+        happens(answer.suggestion.moves[0])
+
+    planner = slow(runtime, 0.3, meanwhile=meanwhile)
+    with capture_logs() as logs:
+        open_edge(world, SMALL_EDGE)
+        await world.until(lambda: [x for x in logs if x["event"] == "suggestion overtaken"], 60)
+    assert found
+    return [line["event"] for line in logs]
+
+
+@pytest.mark.parametrize("happens", [cordon_target, pause, switch_off])
+async def test_a_stale_suggestion_migrates_no_pod(happens):
+    async with migrating(LARGE_CLOUD) as world, world.scheduler() as runtime:
+        said = await overtaken(world, runtime, lambda move: happens(world, move))
+        assert "suggestion" not in said
+        await asyncio.sleep(30)
+        assert world.placed() == {"c1": 1}
+
+
+async def test_without_an_answer_moves_are_looked_for_again():
+    async with migrating(LARGE_CLOUD) as world, world.scheduler() as runtime:
+        planner = slow(runtime, 0.1, silent=3)
+        await settle_on_cloud(world, "web", 2)
+        open_edge(world, SMALL_EDGE)
+        await world.until(lambda: world.placed() == {"e1": 2}, 60)
+        assert not planner.silent
+
+
+async def test_victims_that_left_while_they_were_found_are_found_anew():
+    calls = Evictions()
+    async with preempting(faults=calls) as world, world.scheduler() as runtime:
+        names = await filled(world)
+        gone = []
+
+        def meanwhile(answer):
+            if answer.found is None or not answer.found.victims:
+                planner.meanwhile = meanwhile
+                return
+            gone.extend(victim.name for victim in answer.found.victims)
+            for name in gone:
+                world.api.delete(PODS, "default", name)
+
+        planner = slow(runtime, 3.0, meanwhile=meanwhile)
+        urgent(world)
+        await world.until(lambda: world.placed("urgent") == {"e1": 1}, 60)
+        await asyncio.sleep(30)
+        assert set(gone) < names
+        assert not set(gone) & set(calls.asked)
+        assert world.placed("low")["e1"] == 1
