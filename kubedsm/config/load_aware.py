@@ -239,10 +239,6 @@ class AnswerQueries:
     requests: str = setting("", QUERY)
 
     def __attrs_post_init__(self) -> None:
-        for name, given, other in (
-            ("seconds", self.seconds, self.requests),
-            ("requests", self.requests, self.seconds),
-        ):
-            if other and not given:
-                with at(name):
-                    raise DocumentError("empty: a response time needs both queries")
+        if bool(self.seconds) != bool(self.requests):
+            with at("requests" if self.seconds else "seconds"):
+                raise DocumentError("empty: a response time needs both queries")

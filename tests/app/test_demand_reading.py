@@ -116,42 +116,32 @@ def test_small_changes_few_requests_and_missing_answers_keep_the_former_demand()
     assert mirror.snapshot().measured.demand == {}
 
 
+def combined(name, answer, now, before=()):
+    """Return the round of one query, of demand or latencies."""
+    setting = {DEMAND: "demand", LATENCY: "latency"}[name]
+    configuration = load(TEXT.replace("demand", setting) % "mine", "x")
+    queries, load_aware = {name: queries_of(configuration)[name]}, configuration.load_aware
+    assert queries == {name: "mine"}
+    return combine_answers(
+        load_aware, queries, dict(before), cluster(), lambda: now, {name: answer}, ("site",)
+    )
+
+
 def test_a_failed_query_is_no_answer():
-    configuration = load(TEXT % "traefik", "x")
-    queries = {DEMAND: queries_of(configuration)[DEMAND]}
     vector = (Sample({"namespace": "shop", "workload": "cart", "site": "berlin"}, 3.0, 1000.0),)
-    known = {DEMAND: Known(queries[DEMAND], vector, 1000.0)}
-
-    def combined(before, now, answer):
-        load_aware, answers = configuration.load_aware, {DEMAND: answer}
-        return combine_answers(
-            load_aware, queries, before, cluster(), lambda: now, answers, ("site",)
-        ).measured
-
-    assert combined({}, 1000.0, vector).demand[CART] == {"berlin": 3.0}
-    failed = Failure("down")
-    assert combined(known, 1030.0, failed).demand[CART] == {"berlin": 3.0}
-    assert not combined(known, 1200.0, failed).demand_answered
-    # The clock was set back.
-    assert not combined(known, 200.0, failed).demand_answered
+    known, failed = {DEMAND: Known("mine", vector, 1000.0)}, Failure("down")
+    assert combined(DEMAND, vector, 1000.0).measured.demand[CART] == {"berlin": 3.0}
+    assert combined(DEMAND, failed, 1030.0, known).measured.demand[CART] == {"berlin": 3.0}
+    # Later, and after the clock was set back.
+    for now in (1200.0, 200.0):
+        assert not combined(DEMAND, failed, now, known).measured.demand_answered
 
 
-def latencies(*series, at=1000.0, before=()):
-    """Return the round of a query of latencies; None: Prometheus did not answer."""
-    configuration = load(TEXT.replace("demand", "latency") % "mine", "x")
-    queries = {LATENCY: queries_of(configuration)[LATENCY]}
-    assert queries == {LATENCY: "mine"}
+def latencies(*series, at=1000.0):
+    """Return the round of a query of latencies; without series, Prometheus did not answer."""
     answer = tuple(Sample(dict(zip(("source", "destination"), ends, strict=True)), value, at)
                    for *ends, value in series)  # fmt: skip
-    return combine_answers(
-        configuration.load_aware,
-        queries,
-        dict(before),
-        cluster(),
-        lambda: at,
-        {LATENCY: answer if series else Failure("down")},
-        ("site",),
-    )
+    return combined(LATENCY, answer if series else Failure("down"), at)
 
 
 def test_ends_of_a_latency_are_sites_or_nodes_and_the_cloud():

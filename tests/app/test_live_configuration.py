@@ -212,21 +212,13 @@ async def test_a_lower_price_is_considered_at_once_however_quiet_the_cluster_is(
         await world.until(lambda: world.placed("web")["e1"], 10)
 
 
-class Read:
-    """What a file follower takes, in virtual time."""
-
-    def __init__(self, path):
-        self.path = path
-        self.holds = CurrentConfiguration(Configuration())
-        news = ConfigurationNews(self.holds, VirtualClock())
-        self.follower = ConfigurationFile(path, news)
-
-
 @asynccontextmanager
 async def following(path):
-    read = Read(path)
-    running = asyncio.ensure_future(read.follower.run())
-    yield read.holds
+    """Follow a file, in virtual time."""
+    holds = CurrentConfiguration(Configuration())
+    news = ConfigurationNews(holds, VirtualClock())
+    running = asyncio.ensure_future(ConfigurationFile(path, news).run())
+    yield holds
     running.cancel()
 
 

@@ -1,11 +1,14 @@
 """What the mirror counts along is what counting from scratch gives, whatever happened before."""
 
+import importlib.util
 import random
+import sys
 
 import attrs
 import pytest
 
 from kubedsm.config.settings import Configuration
+from kubedsm.model import persistent_map
 from kubedsm.model.events import NodeApplied, PodApplied
 from kubedsm.model.mirror import ClusterMirror
 from kubedsm.model.model import Node, NodeName, Resources, Tier, Uid
@@ -136,3 +139,30 @@ def test_a_look_copies_nothing_until_something_changes():
     first, second = mirror.snapshot(), mirror.snapshot()
     assert first.pods is second.pods
     assert first.free is second.free
+
+
+@pytest.fixture(params=["immutables", "no immutables"])
+def kind(request, monkeypatch):
+    if request.param == "no immutables":
+        monkeypatch.setitem(sys.modules, "immutables", None)
+    spec = importlib.util.spec_from_file_location("fresh", persistent_map.__file__)
+    fresh = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(fresh)
+    return fresh.Map
+
+
+def test_updates_leave_former_maps_as_they_are(kind):
+    rng, plain = random.Random(0), {}
+    now, former = kind(), []
+    for turn in range(300):
+        former.append((now, dict(plain)))
+        key = rng.randrange(20)
+        if key in plain and turn % 2:
+            now = now.delete(key)
+            del plain[key]
+        elif turn % 7:
+            now, plain[key] = now.set(key, turn), turn
+        else:
+            now = now.update({key: turn, key + 1: turn})
+            plain |= {key: turn, key + 1: turn}
+    assert all(dict(map_.items()) == known for map_, known in [*former, (now, plain)])
