@@ -70,12 +70,15 @@ class Packer:
                 await self._pack_pods(stuck)
             unsettled %= UNSETTLED
 
-    def _is_due(self, refused: frozenset[Uid]) -> bool:
+    def _is_due(self, refused: frozenset[Uid], *, waited: bool = True) -> bool:
+        """Return True if a packing is due; after a wait also during batches and binds."""
         migrator, now = self.migrator, self.migrator.clock.monotonic()
         if migrator.configuration.current.packing_mode == "off" or now < self._rests_until:
             return False
         enough = migrator.state == self._nothing_at or now < self._backs_off_until
-        return not (refused <= self._packed_for and enough and now < self._again_at)
+        if refused <= self._packed_for and enough and now < self._again_at:
+            return False
+        return migrator.is_calm(waited=waited)
 
     async def _pack_pods(self, refused: frozenset[Uid]) -> None:
         """Request a packing if one is still due, and carry it out or propose it."""
@@ -83,7 +86,7 @@ class Packer:
         waited = not await migrator.wait_for(migrator.is_calm, PATIENCE)
         async with migrator.solving:
             refused &= migrator.queue.refused()
-            if not (refused and self._is_due(refused) and migrator.is_calm(waited=waited)):
+            if not (refused and self._is_due(refused, waited=waited)):
                 return
             state, now = migrator.state, migrator.clock.monotonic
             snapshot, began = migrator.mirror.snapshot(), now()

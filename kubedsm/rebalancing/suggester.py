@@ -288,7 +288,7 @@ class Suggester:
                 waited = not await self.migrator.wait_for(self.migrator.is_calm, PATIENCE)
             async with self.migrator.solving:
                 started = ended = now()
-                if self._is_due() and self.migrator.is_calm(waited=waited):
+                if self._is_due(waited=waited):
                     await self._suggest_moves(waited=waited)
                     ended = now()
 
@@ -321,12 +321,13 @@ class Suggester:
         if migrator.configuration.current.migration.price:
             await migrator.wait_for(lambda: not migrator.changes.settling(), PATIENCE)
 
-    def _is_due(self) -> bool:
+    def _is_due(self, *, waited: bool = True) -> bool:
+        """Return True if a suggestion is due; after a wait also during batches and binds."""
         migrator = self.migrator
         mode = migrator.configuration.current.suggester.mode
         changed = migrator.state != self._nothing_at
         again = changed or migrator.clock.monotonic() >= self._again_at
-        return again and mode != "off" and not migrator.paused()
+        return again and mode != "off" and migrator.is_calm(waited=waited)
 
     async def _suggest_moves(self, *, waited: bool) -> None:
         migrator, state = self.migrator, self.migrator.state
@@ -355,7 +356,7 @@ class Suggester:
         if not suggestion.moves:
             self._rest_until_change(suggested, state)
             migrator.proposed, self._plan = None, {}
-        elif not (migrator.is_calm(waited=waited) and self._is_valid(suggestion, snapshot, state)):
+        elif not (self._is_due(waited=waited) and self._is_valid(suggestion, snapshot, state)):
             log.info("suggestion overtaken", moves=len(suggestion.moves))
         else:
             self._carry_out(snapshot, suggestion)
@@ -372,7 +373,7 @@ class Suggester:
         self._again_at = migrator.clock.monotonic() + wait
 
     def _is_valid(self, suggestion: Suggestion, snapshot: Snapshot, state: State) -> bool:
-        unchanged = self._is_due() and self.migrator.is_unchanged(snapshot, suggestion.legs)
+        unchanged = self.migrator.is_unchanged(snapshot, suggestion.legs)
         return unchanged and self.migrator.state[1:] == state[1:]
 
     def _carry_out(self, snapshot: Snapshot, suggestion: Suggestion) -> None:
