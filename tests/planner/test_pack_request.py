@@ -15,19 +15,20 @@ from kubedsm.optimizer.moving.suggestion import Cause, ClusterScore, Move, MoveK
 from kubedsm.planner.rebalancing_requests import NO_ROOM, NONE_PROVEN, PackRequest, SuggestRequest
 from kubedsm.planner.requests import PlanningContext
 from kubedsm.planner.what_if import describe_purpose
-from kubedsm.process.clock import SystemClock
 from support.answering_cluster import POD
 from support.fixed_clock import FixedClock
 from support.placement_instances import node, pod, resources, snapshot
 from support.pods import made_pod
 from support.suggest_instances import running
 
+CONFIGURATION = Configuration()
 
-def known_to_planner(followed=(), policy=None):
-    configuration = Configuration()
+
+def known_to_planner(followed=(), policy=None, configuration=CONFIGURATION, **more):
     made = policy or configuration.policy
+    more = {"mirror": ClusterMirror(), "clock": FixedClock(), **more}
     return PlanningContext(
-        ClusterMirror(), followed, lambda: configuration, lambda: made, SystemClock()
+        followed=followed, configuration=lambda: configuration, policy=lambda: made, **more
     )
 
 
@@ -123,11 +124,8 @@ NOTHING_LEARNED = Quiet()
 def asked(
     seen, refused=None, settings="", quiet=NOTHING_LEARNED, interrupted=lambda: False, **about
 ):
-    configuration = load(settings, "test")
-    mirror = SimpleNamespace(snapshot=lambda: seen)
-    known = PlanningContext(
-        mirror, (), lambda: configuration, lambda: configuration.policy, FixedClock(), interrupted
-    )
+    mirror, configuration = SimpleNamespace(snapshot=lambda: seen), load(settings, "test")
+    known = known_to_planner(configuration=configuration, mirror=mirror, interrupted=interrupted)
     waiting = {p.uid for p in seen.pods.values() if p.waits_for_node}
     about = {"moving": frozenset(), "resting": frozenset(), "away": Away(), **about}
     question = PackRequest(

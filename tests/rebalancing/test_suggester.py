@@ -32,7 +32,7 @@ from support.move_scenes import (
     settle_on_cloud,
     shop_binds,
 )
-from support.slow_planning import SlowPlanner, cordon_target, pause, switch_off
+from support.slow_planning import cordon_target, pause, slow_migrations, switch_off
 from support.worlds import CLOUD, EDGE, emulated, scheduled
 
 CONFIGURATION = load("suggester: {period: 1s}", "test")
@@ -248,16 +248,10 @@ async def test_switching_the_suggester_off_cancels_migrations_that_wait_for_thei
         assert len(world.witness.of("detach")) == len(world.witness.of("evict")) == 1
 
 
-def slow(runtime, seconds, **more):
-    made = SlowPlanner(runtime.planner, seconds, **more)
-    runtime.migrator.planner = runtime.preemptor.planner = made
-    return made
-
-
 async def test_new_pods_do_not_wait_for_moves_that_are_thought_about():
     async with migrating(LARGE_CLOUD) as world, world.scheduler() as runtime:
         await settle_on_cloud(world, "web", 2)
-        planner = slow(runtime, 30.0)
+        planner = slow_migrations(runtime, 30.0)
         open_edge(world, SMALL_EDGE)
         await world.until(lambda: planner.asked, 30)
         await world.bring_up("api", 1, within=2)
@@ -275,7 +269,7 @@ async def overtaken(world, runtime, happens):
         found.extend(answer.suggestion.moves)
         happens(answer.suggestion.moves[0])
 
-    planner = slow(runtime, 0.3, meanwhile=meanwhile)
+    planner = slow_migrations(runtime, 0.3, meanwhile=meanwhile)
     with capture_logs() as logs:
         open_edge(world, SMALL_EDGE)
         await world.until(lambda: [x for x in logs if x["event"] == "suggestion overtaken"], 60)
@@ -294,7 +288,7 @@ async def test_a_stale_suggestion_migrates_no_pod(happens):
 
 async def test_without_an_answer_moves_are_looked_for_again():
     async with migrating(LARGE_CLOUD) as world, world.scheduler() as runtime:
-        planner = slow(runtime, 0.1, silent=3)
+        planner = slow_migrations(runtime, 0.1, silent=3)
         await settle_on_cloud(world, "web", 2)
         open_edge(world, SMALL_EDGE)
         await world.until(lambda: world.placed() == {"e1": 2}, 60)
@@ -315,7 +309,8 @@ async def test_victims_that_left_while_they_were_found_are_found_anew():
             for name in gone:
                 world.api.delete(PODS, "default", name)
 
-        planner = slow(runtime, 3.0, meanwhile=meanwhile)
+        planner = slow_migrations(runtime, 3.0, meanwhile=meanwhile)
+        runtime.preemptor.planner = planner
         urgent(world)
         await world.until(lambda: world.placed("urgent") == {"e1": 1}, 60)
         await asyncio.sleep(30)
