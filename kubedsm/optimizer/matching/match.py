@@ -332,7 +332,7 @@ class MatchTable:
         Among equal costs, the first nodes receive most pods.
         """
         placed = self.problem.nothing()
-        left, at, tried = vector, int(vector @ self.strides), self.tried
+        at, tried = int(vector @ self.strides), self.tried
         offsets, begins = tried.loads @ self.strides, tried.begins.tolist()
         for index in range(len(tried.nodes) - 1, -1, -1):
             here, before = self.layers[index + 1], self.layers[index]
@@ -340,12 +340,12 @@ class MatchTable:
             loads, costs = tried.loads[part], tried.costs[part]
             if at < len(before) and before[at] + costs[0] == here[at]:
                 continue
+            # The first match: loads of greater place value than the vector come after it.
             source = at - offsets[part]
             same = before.take(source, mode="clip") + costs == here[at]
-            same &= (source < len(before)) & (loads <= left).all(axis=1)
-            chosen = int(same.argmax())
+            chosen = int((same & (source < len(before))).argmax())
             placed[tried.nodes[index]] = loads[chosen]
-            left, at = left - loads[chosen], int(source[chosen])
+            at = int(source[chosen])
         return placed
 
 

@@ -13,6 +13,7 @@ from kubedsm.model.selectors import Requirement
 from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.matching.match import Bounds
 from kubedsm.optimizer.placing.immediate import immediate_schedule
+from kubedsm.optimizer.programming.in_order import Proof
 from support import drawing
 from support.placement_instances import Instance, node, pod, resources, snapshot
 from support.placement_literal import every_placement, homes_of, qos_with
@@ -48,6 +49,11 @@ NONE = Bounds(states=1, steps=1, loads=1)
 def test_a_burst_is_even(bounds):
     decision = placed([*edge(5), CLOUD], replicas("web", 200), bounds=bounds)
     assert set(by_node(decision).values()) == {40}
+
+
+def test_heuristics_prove_no_least_fragmentation():
+    batch = [*replicas("web", 1), *replicas("db", 1)]
+    assert placed([*edge(2), CLOUD], batch, bounds=NONE).proof == Proof(fragmentation=False)
 
 
 def test_a_burst_is_even_in_a_large_cloud():
