@@ -26,7 +26,7 @@ from kubedsm.model.model import (
     SpreadConstraint,
     Uid,
 )
-from kubedsm.model.node_index import FreeCapacity, Ints, Mask, NodeIndex, Positions
+from kubedsm.model.node_index import FreeCapacity, Ints, Mask, NodeIndex, Positions, Step
 from kubedsm.model.residents import Keeper, Residents, keys_looked_at
 from kubedsm.model.selectors import selects
 from kubedsm.model.snapshot import Snapshot
@@ -276,19 +276,30 @@ class Feasibility:
 
         Raises KeyError for an unknown node, ValueError for an already scheduled pod.
         """
-        position = self.index.positions[node]
         if self._find_place(pod.uid) is not None:
             raise ValueError(f"{pod} is on a node already")
-        wide = self._widen(pod)
-        return self._change(pod, position, 1) if wide is self else wide.with_pod(pod, node)
+        return self.after(((pod, node, 1),))
 
     def without_pod(self, uid: Uid) -> Self:
         """Return the cluster state with the pod removed from its node. Raises KeyError for an
         unscheduled pod.
         """
         pod, position = self._place_of(uid)
-        wide = self._widen(pod)
-        return self._change(pod, position, -1) if wide is self else wide.without_pod(uid)
+        return self.after(((pod, self.index.names[position], -1),))
+
+    def after(self, steps: Sequence[Step]) -> Self:
+        """Return the cluster state after arrivals and departures of pods at nodes, regardless of
+        feasibility.
+        """
+        wide, moved = self, dict(self._moved)
+        for pod, node, by in steps:
+            wide = wide._widen(pod)
+            moved[pod.uid] = (pod, self.index.positions[node]) if by > 0 else None
+        scene = wide.scene
+        scene = attrs.evolve(
+            scene, room=scene.room.after(steps), residents=scene.residents.after(steps)
+        )
+        return attrs.evolve(wide, scene=scene, moved=moved, verdicts={}, widened={})
 
     def _find_place(self, uid: Uid) -> Placed | None:
         """Return the pod with its node position in the cluster state; None for an unscheduled
@@ -306,17 +317,6 @@ class Feasibility:
         if place is None:
             raise KeyError(uid)
         return place
-
-    def _change(self, pod: Pod, position: int, by: int) -> Self:
-        """Return the cluster state with the pod added to the node (by = 1) or removed from the node
-        (by = -1).
-        """
-        scene, steps = self.scene, ((pod, self.index.names[position], by),)
-        scene = attrs.evolve(
-            scene, room=scene.room.after(steps), residents=scene.residents.after(steps)
-        )
-        moved = {**self._moved, pod.uid: (pod, position) if by > 0 else None}
-        return attrs.evolve(self, scene=scene, moved=moved, verdicts={}, widened={})
 
     def _widen(self, pod: Pod) -> Self:
         """Return the state distinguishing pods by all labels in the selectors of this pod."""

@@ -6,6 +6,7 @@ negatives are not. Source: "Scheduling Framework" in the Kubernetes documentatio
 KEP-4247; EventsToRegister of kube-scheduler's plugins.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Self
 
@@ -65,6 +66,33 @@ class EquivalenceClass:
     def is_selected(self, term: PodAffinityTerm, surroundings: Surroundings) -> bool:
         """Return True if the affinity term selects pods of this class."""
         return Selection.of(term).covers(self.namespace, self.label_map, surroundings)
+
+
+class ClassIndex:
+    """Index of equivalence classes by label, to find the classes that a selection covers."""
+
+    def __init__(self, classes: Iterable[EquivalenceClass], surroundings: Surroundings) -> None:
+        self._classes = list(classes)
+        self._surroundings = surroundings
+        self._by_label: defaultdict[tuple[str, str], list[EquivalenceClass]] = defaultdict(list)
+        for each in self._classes:
+            for label in each.labels:
+                self._by_label[label].append(each)
+        self._known: dict[Selection, list[EquivalenceClass]] = {}
+
+    def covered(self, selection: Selection) -> list[EquivalenceClass]:
+        found = self._known.get(selection)
+        if found is None:
+            some = self._classes
+            for key, operator, values in selection.selector or ():
+                if operator == "In":
+                    some = [each for v in {*values} for each in self._by_label[key, v]]
+            found = self._known[selection] = [
+                each
+                for each in some
+                if selection.covers(each.namespace, each.label_map, self._surroundings)
+            ]
+        return found
 
 
 @attrs.frozen(slots=True, eq=False)

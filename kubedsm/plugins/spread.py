@@ -21,6 +21,7 @@ from kubedsm.model.residents import Selection
 from kubedsm.model.selectors import selects
 from kubedsm.plugins.plugin import (
     MAX_NODE_SCORE,
+    ClassIndex,
     EquivalenceClass,
     Plugin,
     RejectedNodes,
@@ -212,14 +213,12 @@ class Skews:
     """
 
     def __init__(self, candidates: Iterable[EquivalenceClass], scene: Scene) -> None:
-        self._surroundings = scene.surroundings
         self._rows: dict[EquivalenceClass, list[int]] = {}
-        self._covering: dict[tuple[str, tuple[tuple[str, str], ...]], NDArray[np.intp]] = {}
         found: dict[tuple[SpreadConstraint, bytes], int] = {}
         domains: list[Domains] = []
         self._selections: list[Selection] = []
-        #: rows of each selection: constraints may share it, one for each topology key
-        self._alike: dict[Selection, list[int]] = {}
+        # Rows of each selection: constraints may share it, one for each topology key.
+        alike: dict[Selection, list[int]] = {}
         for candidate in candidates:
             rows = self._rows.setdefault(candidate, [])
             for constraint, of in domains_of(candidate, scene):
@@ -227,8 +226,15 @@ class Skews:
                 if row == len(domains):
                     domains.append(of)
                     self._selections.append(of.selection)
-                    self._alike.setdefault(of.selection, []).append(row)
+                    alike.setdefault(of.selection, []).append(row)
                 rows.append(row)
+        covering: dict[EquivalenceClass, list[int]] = {each: [] for each in self._rows}
+        index = ClassIndex(self._rows, scene.surroundings)
+        for selection, of_selection in alike.items():
+            for covered in index.covered(selection):
+                covering[covered] += of_selection
+        #: rows of the constraints whose selectors match pods of each class
+        self._covering = {c: np.array(of, dtype=np.intp) for c, of in covering.items()}
         nodes = (len(domains), len(scene.nodes))
         self._skew = np.array([c.max_skew for c, _ in found], dtype=np.int64)[:, None]
         self._codes = np.array([of.column.codes for of in domains], dtype=np.intp).reshape(nodes)
@@ -256,7 +262,7 @@ class Skews:
         """Add a pod of the class at a node position to the topology-spread counts (by = 1), or
         remove one (by = -1).
         """
-        rows = self._covering_rows(candidate)
+        rows = self._covering[candidate]
         rows = rows[self._counted[rows, node]]
         own = self._rows[candidate]
         if len(rows) or own:
@@ -288,7 +294,7 @@ class Skews:
         known = self._upset.get(candidate)
         if known is None:
             known = np.zeros(self._codes.shape[1], dtype=np.bool_)
-            rows = self._covering_rows(candidate)
+            rows = self._covering[candidate]
             full = self._matching[rows] + 1 - self._least[rows] > self._skew[rows]
             full &= self._held[rows] > 0
             for at in np.flatnonzero(full.any(axis=1)):
@@ -314,19 +320,3 @@ class Skews:
         among = np.where(self._present[rows], self._matching[rows], _ENDLESS)
         least = among.min(axis=1, initial=_ENDLESS)
         self._least[rows, 0] = np.where(self._enough[rows], least, 0)
-
-    def _covering_rows(self, candidate: EquivalenceClass) -> NDArray[np.intp]:
-        """Return the row numbers of the spread constraints whose selectors match pods of the
-        class.
-        """
-        key = candidate.namespace, candidate.labels
-        if key not in self._covering:
-            labels = candidate.label_map
-            covering = [
-                row
-                for selection, rows in self._alike.items()
-                if selection.covers(candidate.namespace, labels, self._surroundings)
-                for row in rows
-            ]
-            self._covering[key] = np.array(sorted(covering), dtype=np.intp)
-        return self._covering[key]

@@ -27,6 +27,7 @@ from kubedsm.model.surroundings import Key, Surroundings
 from kubedsm.objective.fragmentation import Ints, axes_of
 from kubedsm.objective.fragmentation import rows as amounts_of
 from kubedsm.plugins.feasibility import EquivalenceClass, Feasibility
+from kubedsm.plugins.plugin import ClassIndex
 from kubedsm.plugins.plugins import fitting_nodes
 from kubedsm.plugins.taints import PREFERS_NO_PODS
 from kubedsm.plugins.volume_binding import are_unrestricted
@@ -435,9 +436,8 @@ def is_plain(snapshot: Snapshot, batch: Sequence[Pod]) -> bool:
     )
 
 
-#: steps of work for an affinity term or spread constraint of a class, and for another class that it
-#: may select
-_TERM_STEPS, _COVER_STEPS = 50_000, 3_000
+#: steps of work for a class of pods, and more for each node and term or constraint
+_CLASS_STEPS, _NODE_STEPS, _TERM_STEPS = 100_000, 100, 50_000
 
 
 def group_ruled_kinds(
@@ -463,13 +463,14 @@ def group_ruled_kinds(
     for pod in pods:
         key = (feasibility.equivalence(pod), ranks.get(pod.uid, NO_RANK))
         alike.setdefault(key, []).append(pod)
-    candidates = {candidate for candidate, _ in alike}
+    candidates = ClassIndex({candidate for candidate, _ in alike}, surroundings)
+    each = _CLASS_STEPS + _NODE_STEPS * len(feasibility.index)
 
     def describe(candidate: EquivalenceClass, rank: Rank, members: Sequence[Pod]) -> Kind:
         open_to = feasibility.taking(members[0])
         terms = len(candidate.rules.affinity) + len(candidate.rules.spread)
-        passed = deadline.spend(terms * (_TERM_STEPS + _COVER_STEPS * len(candidates)))
-        if terms and (passed or _waits_for_others(candidate, candidates, surroundings)):
+        passed = deadline.spend(each + terms * _TERM_STEPS)
+        if terms and (passed or _waits_for_others(candidate, candidates)):
             open_to = feasibility.verdict(members[0]).openable
             for term in candidate.rules.affinity:
                 open_to = open_to & feasibility.index.label(term.topology_key).present
@@ -490,17 +491,12 @@ def group_ruled_kinds(
     )
 
 
-def _waits_for_others(
-    candidate: EquivalenceClass, candidates: Iterable[EquivalenceClass], surroundings: Surroundings
-) -> bool:
+def _waits_for_others(candidate: EquivalenceClass, candidates: ClassIndex) -> bool:
     """Determine whether placing other pods of the batch may open further nodes to the candidate."""
     rules = candidate.rules
-    looks = [tuple(Selection.of(term) for term in rules.affinity)] if rules.affinity else []
-    looks += [(Selection.of_spread(c),) for c in rules.spread]
-    return any(
-        all(s.covers(other.namespace, other.label_map, surroundings) for s in look)
-        for look in looks
-        for other in candidates
+    near = [set(candidates.covered(Selection.of(term))) for term in rules.affinity]
+    return bool(near and set.intersection(*near)) or any(
+        candidates.covered(Selection.of_spread(constraint)) for constraint in rules.spread
     )
 
 

@@ -23,6 +23,7 @@ from kubedsm.optimizer.matching.problem import Turn
 from kubedsm.optimizer.placing.batch import Batch, Placed, site_at
 from kubedsm.plugins.feasibility import EquivalenceClass, Feasibility, Rejection
 from kubedsm.plugins.fit import shortages
+from kubedsm.plugins.plugin import ClassIndex
 from kubedsm.plugins.spread import Skews
 
 #: Host port, disk, claim, StorageClass or CSI driver, by kind and name.
@@ -59,7 +60,6 @@ class OpenNodes:
         #: mask, and number of steps it includes
         self._masks: dict[EquivalenceClass, tuple[Mask, int]] = {}
         self._indifferent: dict[EquivalenceClass, bool] = {}
-        self._concerning: dict[tuple[int, int], bool] = {}
         self._contended: dict[EquivalenceClass, frozenset[_Contended]] = {}
         #: number of steps up to the last one that changed what pods compete for
         self._changed: dict[_Contended, int] = {}
@@ -69,12 +69,9 @@ class OpenNodes:
 
     @property
     def feasibility(self) -> Feasibility:
-        for pod, node, by in self._steps[self._taken :]:
-            if by > 0:
-                self._known = self._known.with_pod(pod, node)
-            else:
-                self._known = self._known.without_pod(pod.uid)
-        self._taken = len(self._steps)
+        if steps := self._steps[self._taken :]:
+            self._known = self._known.after(steps)
+            self._taken = len(self._steps)
         return self._known
 
     def of(self, pod: Pod) -> Mask:
@@ -84,8 +81,9 @@ class OpenNodes:
         if mask is None:
             mask = self._before.verdict(pod).otherwise_open
         steps = self._steps[seen:] if self._has_terms else ()
+        concerning = self._concerning[like] if steps else ()
         if any(self._changed.get(what, 0) > seen for what in self._list_contended(like)) or any(
-            self._concerns(self._likes[p.uid], like) for p, _, _ in steps
+            self._likes[p.uid] in concerning for p, _, _ in steps
         ):
             mask = self.feasibility.verdict(pod).otherwise_open
         self._masks[like] = mask, len(self._steps)
@@ -108,17 +106,19 @@ class OpenNodes:
         for what in self._list_contended(self._likes[step[0].uid]):
             self._changed[what] = len(self._steps)
 
-    def _concerns(self, comer: EquivalenceClass, like: EquivalenceClass) -> bool:
-        """Determine whether affinity terms relate placing or removing the pod to another class."""
-        pair = id(comer), id(like)  # interned
-        known = self._concerning.get(pair)
-        if known is None:
-            theirs, own = comer.rules, like.rules
-            known = self._concerning[pair] = any(
-                comer.is_selected(term, self._surroundings)
-                for term in (*own.affinity, *own.anti_affinity)
-            ) or any(like.is_selected(term, self._surroundings) for term in theirs.anti_affinity)
-        return known
+    @cached_property
+    def _concerning(self) -> Mapping[EquivalenceClass, set[EquivalenceClass]]:
+        """Classes whose pods, by affinity terms, may open or close nodes to each class."""
+        index = ClassIndex(self._alike, self._surroundings)
+        found: dict[EquivalenceClass, set[EquivalenceClass]] = {like: set() for like in self._alike}
+        for like in self._alike:
+            for term in like.rules.affinity:
+                found[like].update(index.covered(Selection.of(term)))
+            for term in like.rules.anti_affinity:
+                for other in index.covered(Selection.of(term)):
+                    found[like].add(other)
+                    found[other].add(like)
+        return found
 
     def _list_contended(self, like: EquivalenceClass) -> frozenset[_Contended]:
         """Return what pods of the class compete for: host ports, disks, claims and storage."""

@@ -8,6 +8,7 @@ import pytest
 
 from kubedsm.model.deadline import STEPS_PER_SECOND, URGENT_SHARE, Deadline
 from kubedsm.model.model import NodeName, Tier, levels_of, serving_order, shares_after
+from kubedsm.model.residents import Selection
 from kubedsm.objective.objective import Objective, QosTarget, quality
 from kubedsm.optimizer.placing import immediate
 from kubedsm.optimizer.placing.preemption import PreemptionSearch
@@ -84,6 +85,24 @@ def test_pods_that_look_at_each_other_are_decided_on_in_few_looks(number):
     for at in range(0, len(decision.bindings), 8):
         assert is_allowed(shot, decision.bindings[:at], decision.bindings[at])
     assert all(refused.keys() == shot.nodes.keys() for refused in decision.unplaced.values())
+
+
+@pytest.mark.parametrize("rule", ["anti_affinity", "spread"])
+def test_workloads_with_constraints_of_their_own_are_not_compared_with_each_other(
+    monkeypatch, rule
+):
+    compared, covers = Counter(), Selection.covers
+
+    def count(selection, *args):
+        compared[rule] += 1
+        return covers(selection, *args)
+
+    monkeypatch.setattr(Selection, "covers", count)
+    held = [(app(f"a{n}"), f"a{n}") for n in range(64)]
+    constraint = {"anti_affinity": lambda own: near(own, key=HOST), "spread": evenly}[rule]
+    pods = [pod(name, {"app": name}, **{rule: (constraint(own),)}) for own, name in held]
+    assert len(POLICY.decide_batch(cluster(ZONED, pods), pods).bindings) == 64
+    assert compared[rule] <= 4 * 64
 
 
 def test_without_time_all_that_fits_in_turn_is_placed():
