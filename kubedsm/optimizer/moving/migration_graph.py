@@ -13,7 +13,6 @@ networkx, and imports the library at the first call.
 from collections.abc import Callable, Collection, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from itertools import combinations, islice
 from typing import Any
 
 import attrs
@@ -106,13 +105,19 @@ def list_startable(needs: Needs, stopping: Container[Uid] = ()) -> set[Uid]:
     return startable
 
 
-def _list_cyclic(moves: Iterable[Move], needs: Needs, stopping: Container[Uid] = ()) -> list[Move]:
-    """Return the migrations in cycles, the strongly connected components; smallest pods first."""
+def _find_cycles(needs: Needs, stopping: Container[Uid] = ()) -> list[set[Uid]]:
+    """Return the sets of migrations that wait in cycles for each other: the strongly connected
+    components.
+    """
     import networkx as nx
 
     graph = _dependency_graph(needs, stopping)
-    components = (part for part in nx.strongly_connected_components(graph) if len(part) > 1)
-    cyclic = {uid for part in components for uid in part}
+    return [part for part in nx.strongly_connected_components(graph) if len(part) > 1]
+
+
+def _list_cyclic(moves: Iterable[Move], needs: Needs, stopping: Container[Uid] = ()) -> list[Move]:
+    """Return the migrations in cycles, smallest pods first."""
+    cyclic = set[Uid]().union(*_find_cycles(needs, stopping))
     return sorted(
         (move for move in moves if move.pod.uid in cyclic),
         key=lambda move: (move.pod.requests.cpu, move.pod.requests.memory),
@@ -125,16 +130,35 @@ def break_cycles(
     """Yield sets of migrations that break all dependency cycles by a stopover in the cloud: the
     fewest, the smallest first.
 
-    Only migrations within the edge stop over. After the deadline no further set is tried.
+    Only migrations within the edge stop over. After the deadline no further set is tried. Separate
+    cycles need a stopover each: sets that leave more cycles than stopovers are not completed.
     """
     inside = [m for m in _list_cyclic(moves, needs) if m.kind is MoveKind.EDGE_TO_EDGE]
     inside.sort(key=lambda move: (move.pod.requests.cpu, move.pod.requests.memory, str(move.pod)))
-    choices = (c for n in range(len(inside) + 1) for c in combinations(inside, n))
-    for chosen in islice(choices, _CHOICES):
-        if len(list_startable(needs, {move.pod.uid for move in chosen})) == len(needs):
+    tries, single = _CHOICES, len(_find_cycles(needs)) <= 1
+
+    def complete(chosen: Moves, number: int, rest: Moves, *, single: bool) -> Iterator[Moves]:
+        """Yield the sets of the chosen migrations and a number of others of the rest.
+
+        single: there is one cycle at most, so only whole sets are tried.
+        """
+        nonlocal tries
+        if not (single and number):
+            if not tries:
+                return
+            tries = 0 if deadline.spend(_CHOICE_STEPS * len(moves)) else tries - 1
+            cycles = _find_cycles(needs, {move.pod.uid for move in chosen})
+            left = {move.pod.uid for move in rest}
+            if len(cycles) > number or any(left.isdisjoint(cycle) for cycle in cycles):
+                return
+            single = len(cycles) <= 1
+        if not number:
             yield chosen
-        if deadline.spend(_CHOICE_STEPS * len(moves)):
-            return
+        for at, move in enumerate(rest[: len(rest) - number + 1] if number else ()):
+            yield from complete((*chosen, move), number - 1, rest[at + 1 :], single=single)
+
+    for number in range(len(inside) + 1):
+        yield from complete((), number, tuple(inside), single=single)
 
 
 def break_cycles_greedily(

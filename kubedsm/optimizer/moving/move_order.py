@@ -25,6 +25,8 @@ from kubedsm.optimizer.moving.suggestion import Cause, Move, MoveKind, Moves, Re
 from kubedsm.plugins.feasibility import BrokenRules, Feasibility, Rejection, is_worse
 from kubedsm.plugins.fit import shortages
 
+#: Steps of work of an order, for each pair of its migrations.
+PAIR_STEPS = 200_000
 #: Limit of the search: infeasible sets of migrations.
 _LOOKED_AT = 24
 _STUCK = Rejection(

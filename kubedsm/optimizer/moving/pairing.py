@@ -12,7 +12,7 @@ from kubedsm.objective.fragmentation import Ints
 from kubedsm.optimizer.moving.edge_items import Item
 from kubedsm.optimizer.moving.edge_problem import EdgeProblem
 from kubedsm.optimizer.moving.migration_graph import Order, break_cycles, find_needs
-from kubedsm.optimizer.moving.move_order import Impasse, order_migrations
+from kubedsm.optimizer.moving.move_order import PAIR_STEPS, Impasse, order_migrations
 from kubedsm.optimizer.moving.suggestion import Move, MoveKind, Moves
 
 #: Pod and node.
@@ -111,6 +111,7 @@ def pair_moves(problem: EdgeProblem, changes: Ints) -> Order | Impasse | None:
         return None
     if problem.rules is None:
         return _add_stopovers(problem, moves)
+    problem.bounds.deadline.spend(PAIR_STEPS * len(moves) ** 2)
     order = order_migrations(problem.rules.feasibility, moves, problem.snapshot.free)
     # Where room in the cloud is waited for, other moves may do without.
     stuck = isinstance(order, Impasse) and order.stuck

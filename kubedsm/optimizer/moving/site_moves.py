@@ -23,7 +23,7 @@ from kubedsm.optimizer.moving.edge_items import leaving_turn
 from kubedsm.optimizer.moving.edge_problem import EdgeProblem
 from kubedsm.optimizer.moving.migration_graph import Order, fit_together
 from kubedsm.optimizer.moving.movable import is_ruled
-from kubedsm.optimizer.moving.move_order import order_migrations
+from kubedsm.optimizer.moving.move_order import PAIR_STEPS, order_migrations
 from kubedsm.optimizer.moving.site_programme import list_site_changes
 from kubedsm.optimizer.moving.suggestion import (
     Cause,
@@ -41,8 +41,6 @@ from kubedsm.plugins.plugins import open_nodes
 _PAIRS = 1600
 #: of a workload in a neighbourhood: pods that may leave, and nodes of the site
 _LEAVERS, _NODES = 6, 8
-#: work of an execution order
-_ORDER_STEPS = 1_000_000
 
 
 @attrs.frozen(eq=False)
@@ -276,7 +274,7 @@ class SiteMoves:
         """Return the step of the migrations if limits and rules between pods permit it, and its
         benefit exceeds its price.
         """
-        self.one_more.deadline.spend(_ORDER_STEPS)
+        self.one_more.deadline.spend(PAIR_STEPS * len(moves) ** 2)
         order = order_migrations(self.one_more.feasibility, moves, self.room.free)
         if not isinstance(order, Order):
             return None

@@ -144,9 +144,7 @@ def _make_feasible(
     before = count_loads_after(problem, Plan(order.moves, evicted=evicted))
     came = _place_awaited(problem, awaited, problem.room_after(before))
     if problem.rules is not None:
-        feasibility = problem.rules.feasibility
-        for pod in evicted:
-            feasibility = feasibility.without_pod(pod.uid)
+        feasibility = problem.rules.feasibility.after(gone)
         order, impasses = drop_rejected(feasibility, (*order.moves, *came), free)
         refused = tuple((each.move.pod, each.move.target) for each in impasses)
         came = tuple(move for move in order.moves if move.source is None)

@@ -22,6 +22,9 @@ def move(name, source, target, cpu=1.0, kind=MoveKind.EDGE_TO_EDGE):
     return Move(running(name, name[0], resources(cpu), source), source, target, kind)
 
 
+SWAPPED = (("a", "b"), ("b", "a"))
+
+
 def free(**cores):
     return {name: resources(cpu, 64, 64) for name, cpu in cores.items()}
 
@@ -53,6 +56,15 @@ def test_room_goes_first_to_moves_from_nodes_short_of_room():
     moves = [move("a-1", "e3", "e2"), move("b-1", "e1", "e2"), move("c-1", "e2", "e1")]
     found = waits(moves, free(e1=0, e2=1, e3=0))
     assert found == {"a-1": {"c-1"}, "b-1": set(), "c-1": {"b-1"}}
+
+
+def test_each_of_many_swaps_has_a_stopover():
+    moves = [
+        move(f"{one}{n}-1", f"{one}{n}", f"{other}{n}") for n in range(20) for one, other in SWAPPED
+    ]
+    room = free(**{each.source: 0 for each in moves})
+    chosen = next(break_cycles(moves, find_needs(moves, room)))
+    assert [each.source for each in chosen] == sorted(f"a{n}" for n in range(20))
 
 
 def legs(*moves, **needs):

@@ -4,10 +4,11 @@ import random
 import attrs
 import pytest
 
+from kubedsm.model.deadline import Deadline
 from kubedsm.model.model import SchedulingRules, Share, Tier
 from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.moving.migration_graph import Order
-from kubedsm.optimizer.moving.move_order import order_migrations
+from kubedsm.optimizer.moving.move_order import PAIR_STEPS, order_migrations
 from kubedsm.optimizer.moving.suggest import SUGGEST_BOUNDS, suggest
 from kubedsm.optimizer.moving.suggestion import Move, MoveKind, SuggestLimits, count_legs
 from kubedsm.plugins.feasibility import Feasibility
@@ -86,6 +87,16 @@ def test_two_pods_change_places_by_a_stopover_in_the_cloud():
     assert count_legs(found.moves) == len(found.legs) == 3
     assert moved(suggested(case, attrs.evolve(MANY, max_moves=2))) == []
     assert moved(suggested(cluster({"a": 4, "b": 4}, pods, promised, cloud=1))) == []
+
+
+def test_the_work_of_an_order_grows_with_its_migrations():
+    ring = dict(zip("abcdefgh", "bcdefgha", strict=True))
+    pods = [ready(f"p{site}", f"of-{site}", f"n-{site}", 4) for site in ring]
+    promised = {f"of-{site}": plain_target(**{users: 1}) for site, users in ring.items()}
+    case, deadline = cluster(dict.fromkeys(ring, 4), pods, promised), Deadline.within(90, lambda: 0)
+    found = suggested(case, bounds=attrs.evolve(SOLVED, deadline=deadline))
+    assert len(found.moves) == 8
+    assert deadline.meter.steps >= 8 * 8 * PAIR_STEPS
 
 
 def test_migrations_of_both_kinds_break_no_rule_together():
