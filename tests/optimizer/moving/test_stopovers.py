@@ -1,18 +1,26 @@
-"""Suggestions that take stopovers can be carried out, and suggesting comes to an end."""
+"""Orders of migrations: dependencies, cycles broken by stopovers in the cloud, and groups."""
 
 import os
 import random
 from collections import Counter
+from itertools import combinations
+from types import SimpleNamespace
 
 import attrs
 import pytest
 
 from kubedsm.model.model import SchedulingRules, Tier
 from kubedsm.objective.objective import Objective, QosTarget
-from kubedsm.optimizer.moving.migration_graph import Order
+from kubedsm.optimizer.moving.migration_graph import (
+    Order,
+    break_cycles,
+    find_needs,
+    group_migrations,
+    list_startable,
+)
 from kubedsm.optimizer.moving.move_order import Impasse, order_migrations
 from kubedsm.optimizer.moving.suggest import suggest
-from kubedsm.optimizer.moving.suggestion import Move, MoveKind, SuggestLimits
+from kubedsm.optimizer.moving.suggestion import Leg, Move, MoveKind, SuggestLimits, order_legs
 from kubedsm.plugins.feasibility import Feasibility
 from kubedsm.plugins.fit import shortages
 from support import drawing
@@ -131,3 +139,154 @@ def test_the_cloud_has_room_for_a_second_stopover_beside_the_first(cores, kind):
     assert isinstance(found, kind)
     if isinstance(found, Order):
         assert [move.stopover for move in found.moves].count("c0") == 2
+
+
+def move(name, source, target, cpu=1.0, kind=MoveKind.EDGE_TO_EDGE):
+    return Move(running(name, name[0], resources(cpu), source), source, target, kind)
+
+
+SWAPPED = (("a", "b"), ("b", "a"))
+
+
+def free(**cores):
+    return {name: resources(cpu, 64, 64) for name, cpu in cores.items()}
+
+
+def names(uids):
+    return {uid.removeprefix("uid-") for uid in uids}
+
+
+def waits(moves, room):
+    return {
+        uid.removeprefix("uid-"): names(others) for uid, others in find_needs(moves, room).items()
+    }
+
+
+def test_room_goes_first_to_moves_that_others_may_wait_for():
+    # Were the smaller one from the cloud let in first, a and b would wait for each other.
+    moves = [
+        move("a-1", "e1", "e2", 1),
+        move("b-1", "e2", "e1", 1),
+        move("c-1", "cloud", "e2", 0.5, MoveKind.CLOUD_TO_EDGE),
+    ]
+    room = free(e1=0, e2=1, cloud=9)
+    assert waits(moves, room) == {"a-1": set(), "b-1": {"a-1"}, "c-1": {"b-1"}}
+    assert next(break_cycles(moves, find_needs(moves, room))) == ()
+
+
+def test_room_goes_first_to_moves_from_nodes_short_of_room():
+    # Were a let in first, by its name, b and c would wait for each other.
+    moves = [move("a-1", "e3", "e2"), move("b-1", "e1", "e2"), move("c-1", "e2", "e1")]
+    found = waits(moves, free(e1=0, e2=1, e3=0))
+    assert found == {"a-1": {"c-1"}, "b-1": set(), "c-1": {"b-1"}}
+
+
+def test_each_of_many_swaps_has_a_stopover():
+    moves = [
+        move(f"{one}{n}-1", f"{one}{n}", f"{other}{n}") for n in range(20) for one, other in SWAPPED
+    ]
+    room = free(**{each.source: 0 for each in moves})
+    chosen = next(break_cycles(moves, find_needs(moves, room)))
+    assert [each.source for each in chosen] == sorted(f"a{n}" for n in range(20))
+
+
+def legs(*moves, **needs):
+    by_name = {each.pod.name.partition("-")[0]: each for each in moves}
+    uids = {
+        by_name[name].pod.uid: frozenset(by_name[other].pod.uid for other in needs.get(name, ()))
+        for name in by_name
+    }
+    return Order(moves, uids).legs(moves)
+
+
+def test_who_stops_over_leaves_before_and_comes_after_those_that_need_its_room():
+    big, small = move("big-1", "e1", "e2"), move("small-1", "e2", "e1")
+    [out, across, back] = legs(
+        big, attrs.evolve(small, stopover="c1"), big=["small"], small=["big"]
+    )
+    assert (out.source, out.target, out.needs) == ("e2", "c1", frozenset())
+    assert (across.source, across.target, across.needs) == ("e1", "e2", {out.name})
+    assert (back.source, back.target, back.needs) == ("c1", "e1", {out.name, across.name})
+    assert [leg.continues for leg in (out, across, back)] == ["", "", out.name]
+
+
+def literal_order(legs):
+    """Repeatedly take the first name of which all needs are done; None for a cycle."""
+    left, ordered = {leg.name: leg for leg in legs}, []
+    while left:
+        ready = [name for name, leg in left.items() if leg.needs <= {o.name for o in ordered}]
+        if not ready:
+            return None
+        ordered.append(left.pop(min(ready)))
+    return tuple(ordered)
+
+
+def literal_startable(needs, stopping):
+    """Let migrations start whose needs are gone, until none starts any more."""
+    over, gone = set(), set(needs) & stopping
+    while ready := [uid for uid in needs if uid not in over and needs[uid] <= gone]:
+        over.update(ready)
+        gone.update(ready)
+    return over
+
+
+def literal_groups(moves, needs):
+    """Relabel the one of two groups that wait for each other, again and again."""
+    group = {each.pod.uid: at for at, each in enumerate(moves)}
+    for uid, others in needs.items():
+        for other in others:
+            old, new = group[other], group[uid]
+            group = {u: new if at == old else at for u, at in group.items()}
+    parts = {}
+    for each in moves:
+        parts.setdefault(group[each.pod.uid], []).append(each)
+    return [tuple(part) for part in parts.values()]
+
+
+def literal_choices(moves, needs):
+    """Try all sets of migrations within the edge that wait and are waited for, small ones first."""
+    stuck = needs.keys() - literal_startable(needs, set())
+    waited_for = {uid for each in stuck for uid in needs[each]} & stuck
+    inside = [each for each in moves if each.pod.uid in waited_for]
+    inside.sort(key=lambda m: (m.pod.requests.cpu, m.pod.requests.memory, str(m.pod)))
+    for number in range(len(inside) + 1):
+        for chosen in combinations(inside, number):
+            if len(literal_startable(needs, {m.pod.uid for m in chosen})) == len(needs):
+                yield chosen
+
+
+ALL_GAIN = SimpleNamespace(of_changes=lambda _: (10**9,))
+
+
+@pytest.mark.parametrize("seed", drawing.drawn_cases(range(20)))
+def test_order_cycles_and_groups_equal_the_literal_forms_on_random_graphs(seed):
+    rng = random.Random(seed)
+    for _ in range(100):
+        moves = [
+            move(f"{n}-1", "e1", "e2", rng.choice((0.5, 1, 2))) for n in range(rng.randint(1, 7))
+        ]
+        uids = [each.pod.uid for each in moves]
+        density = rng.random() ** 2
+        needs = {
+            uid: frozenset(o for o in uids if o != uid and rng.random() < density) for uid in uids
+        }
+        stopping = {uid for uid in uids if rng.random() < 0.3}
+        assert list_startable(needs, stopping) == literal_startable(needs, stopping)
+        legs_ = [
+            Leg(
+                m, "e1", "e2", frozenset(str(o.pod) for o in moves if o.pod.uid in needs[m.pod.uid])
+            )
+            for m in moves
+        ]
+        expected = literal_order(legs_)
+        if expected is None:
+            with pytest.raises(ValueError, match="wait for each other"):
+                order_legs(legs_)
+        else:
+            assert order_legs(legs_) == expected
+        assert group_migrations(moves, needs, ALL_GAIN) == literal_groups(moves, needs)
+        choices = list(break_cycles(moves, needs))
+        literal = list(literal_choices(moves, needs))
+        fewest = len(literal[0]) if literal else 0
+        assert [c for c in choices if len(c) == fewest] == [c for c in literal if len(c) == fewest]
+        assert set(choices) <= set(literal)
