@@ -7,9 +7,11 @@ from itertools import combinations
 from types import SimpleNamespace
 
 import attrs
+import numpy as np
 import pytest
 
 from kubedsm.model.model import SchedulingRules, Tier
+from kubedsm.objective.fragmentation import Measure
 from kubedsm.objective.objective import Objective, QosTarget
 from kubedsm.optimizer.moving.migration_graph import (
     Order,
@@ -19,15 +21,16 @@ from kubedsm.optimizer.moving.migration_graph import (
     list_startable,
 )
 from kubedsm.optimizer.moving.move_order import Impasse, order_migrations
+from kubedsm.optimizer.moving.pairing import pair_moves
 from kubedsm.optimizer.moving.suggest import suggest
 from kubedsm.optimizer.moving.suggestion import Leg, Move, MoveKind, SuggestLimits, order_legs
 from kubedsm.plugins.feasibility import Feasibility
 from kubedsm.plugins.fit import shortages
 from support import drawing
 from support.literal_moves import carried_out
-from support.placement_instances import node, resources, snapshot
+from support.placement_instances import Instance, node, resources, snapshot
 from support.ruled_instances import apart
-from support.suggest_instances import running
+from support.suggest_instances import Case, problem_of, running
 
 #: in the suite; KUBEDSM_TIGHT_CLOUDS=2000 makes the long form
 CLUSTERS = int(os.environ.get("KUBEDSM_TIGHT_CLOUDS", "400"))
@@ -120,6 +123,20 @@ def test_and_where_pods_keep_away_from_each_other():
         seen += carried_out_to_the_end(seed, shy="abcdefx"[seed % 5 :][:3])
     assert seen["moved"] >= CLUSTERS / 64, seen
     assert seen["stopped over"], seen
+
+
+def test_pods_of_full_nodes_go_to_free_ones_and_need_no_stopover():
+    """a leaves s and n for t and m; b goes from t to s, which are full."""
+    nodes = [node(name, Tier.EDGE, 2 if name == "n" else 1, 64) for name in "mnst"]
+    pods = [running(f"{w}-{at}", w, resources(1), at) for w, at in (("a", "s"), ("a", "n"))]
+    pods.append(running("b-t", "b", resources(1), "t"))
+    shot = snapshot([*nodes, node("c", Tier.CLOUD, 9, 64)], pods)
+    targets = {"a": QosTarget(), "b": QosTarget()}
+    case = Case(Instance(shot, (), targets), SuggestLimits(), Objective())
+    problem = problem_of(case, Measure.UNUSABLE)
+    changes = {"m": (1, 0), "n": (-1, 0), "s": (-1, 1), "t": (1, -1)}
+    order = pair_moves(problem, np.array([changes[each.name] for each in problem.nodes]))
+    assert not any(each.stopover for each in order.moves)
 
 
 @pytest.mark.parametrize(("cores", "kind"), [(3, Impasse), (4, Order)])

@@ -27,7 +27,7 @@ from support.literal_moves import (
     stages,
 )
 from support.placement_instances import node, pod, resources, snapshot
-from support.rule_instances import ZONE, app, near, zoned
+from support.rule_instances import HOST, ZONE, app, near, zoned
 from support.ruled_instances import apart, leaning, member, ruled_case
 
 
@@ -70,6 +70,27 @@ def test_a_pod_that_keeps_away_from_its_like_goes_where_there_is_none(algorithm)
     found = suggested([edge("e1", 9), cloud()], pods, algorithm=algorithm)
     assert not found.moves
     assert "anti-affinity" in why(found)["a-2"]
+
+
+def test_one_pod_goes_to_the_cloud_if_two_of_its_like_keep_away_there():
+    pods = [member(f"a-{n}", "a", f"e{n}", anti_affinity=(apart("a"),)) for n in (1, 2)]
+    pods += [member(f"z-{n}", "z", "cloud") for n in (1, 2)]
+    nodes, targets = [edge("e1", 1), edge("e2", 1), cloud()], {"a": QosTarget(1.0, 0.5)}
+    found = suggest_instances.suggested(nodes, pods, targets, objective=Objective())
+    assert told(found) == {("a-1", "e1", "cloud"), ("z-1", "cloud", "e1")}
+
+
+def test_a_pod_that_another_one_needs_nearby_is_not_tried_on_every_other_node():
+    """y may go to any of 20 nodes, but x needs y; w is less of a gain."""
+    ssd = {"node_selector": (("disk", "ssd"),)}
+    labels, there = {"disk": "ssd"}, {"affinity": (near(app("y"), key=HOST),)}
+    nodes = [node("e0", Tier.EDGE, 3, 64, labels={**labels, HOST: "e0"})]
+    nodes += [node(f"e{n}", Tier.EDGE, 1, 64, labels={HOST: f"e{n}"}) for n in range(1, 21)]
+    nodes.append(node("cloud", Tier.CLOUD, 64, 64, labels=labels))
+    pods = [member("x-0", "x", "e0", **there, **ssd), member("y-0", "y", "e0")]
+    pods += [member("w-0", "w", "e0", **ssd), member("z-0", "z", "cloud", **ssd)]
+    found = suggested(nodes, pods, {"w": 0.5})
+    assert told(found) == {("w-0", "e0", "cloud"), ("z-0", "cloud", "e0")}
 
 
 def test_a_pod_whose_volume_claim_does_not_exist_is_not_sent_anywhere():
