@@ -45,12 +45,12 @@ def balance_by_load(
     loads = Loads.of(goal, snapshot) if goal.weight else None
     if loads is None or not decision.bindings:
         return decision
-    come = every = Feasibility.of(snapshot)
+    come = Feasibility.of(snapshot)
+    every = come.after([(binding.pod, binding.node, 1) for binding in decision.bindings])
     apart = None
     if spread:
         apart = ReplicaSpread.of(snapshot, {binding.pod.workload for binding in decision.bindings})
     for binding in decision.bindings:
-        every = every.with_pod(binding.pod, binding.node)
         if apart is not None:
             apart.put(binding.pod.workload, binding.node)
     index = snapshot.index

@@ -205,9 +205,7 @@ class PreemptionSearch:
         """Return the constraints without the given pods, restricted to the node if sufficient."""
         self.deadline.spend(_NODE_STEPS)
         feasibility = self._feasibility or Feasibility.of(self._narrow_snapshot(name))
-        for pod in gone:
-            feasibility = feasibility.without_pod(pod.uid)
-        return feasibility
+        return feasibility.after([(pod, name, -1) for pod in gone])
 
     def _narrow_snapshot(self, name: NodeName) -> Snapshot:
         snapshot = self.snapshot
