@@ -146,14 +146,14 @@ def break_cycles(
         if not (single and number):
             if not tries:
                 return
-            tries = 0 if deadline.spend(_CHOICE_STEPS * len(moves)) else tries - 1
             cycles = _find_cycles(needs, {move.pod.uid for move in chosen})
+            if not (number or cycles):
+                yield chosen
+            tries = 0 if deadline.spend(_CHOICE_STEPS * len(moves)) else tries - 1
             left = {move.pod.uid for move in rest}
             if len(cycles) > number or any(left.isdisjoint(cycle) for cycle in cycles):
                 return
             single = len(cycles) <= 1
-        if not number:
-            yield chosen
         for at, move in enumerate(rest[: len(rest) - number + 1] if number else ()):
             yield from complete((*chosen, move), number - 1, rest[at + 1 :], single=single)
 
