@@ -118,9 +118,13 @@ TOPICS = {
     "LoadKnown": "measuring",
 }
 _COUNTED = {
-    "FailedScheduling", "MigrationProposed", "PackingFailed", "PackingProposed", "Packed",
+    "FailedScheduling",
+    "MigrationProposed",
+    "PackingFailed",
+    "PackingProposed",
+    "Packed",
     "PreemptionFailed",
-}  # fmt: skip
+}
 _WARNING_SUFFIXES = ("Failed", "FailedScheduling", "Ignored", "Refused", "Unmatched", "Unknown")
 #: topics of current state, irrelevant after deletion; other topics report outcomes
 _VOID = ("scheduling", Retiered.topic)
