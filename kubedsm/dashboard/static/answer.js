@@ -1,9 +1,9 @@
-/** Answers as they are drawn: sentences with links to what they are about, and tables. */
+/** Rendered explanations: sentences with links to pods, nodes and workloads, and tables. */
 
 import { clock } from "./formats.js";
 import { html, useEffect, useState } from "./vendor/htm-preact.js";
 
-/** Sentences; `go` hears which of their links is followed: { kind, key }. */
+/** Sentences; a click on a link calls `go` with its target: { kind, key }. */
 export function Lines({ lines = [], go }) {
   return lines.map((words) => html`<p>${linked(words, go)}</p>`);
 }
@@ -13,7 +13,7 @@ function linked(words, go) {
     <button class="name" onClick=${() => go(word)}>${word.text || clock(word.key)}</button>`));
 }
 
-/** What `useAnswer` says, as soon as it says it. */
+/** Result of `useAnswer`: the explanation, or its error. */
 export function Answered({ answer, error, busy = !answer && !error, go }) {
   return html`
     <div aria-live="polite" aria-busy=${busy}>
@@ -24,7 +24,7 @@ export function Answered({ answer, error, busy = !answer && !error, go }) {
     </div>`;
 }
 
-/** What is long is folded, and drawn when somebody wants to see it. */
+/** Section of an explanation; a folded section is rendered once opened. */
 function Section({ title, folded, lines, table, code, go }) {
   const [open, setOpen] = useState(!folded);
   const body = open && html`
@@ -38,7 +38,7 @@ function Section({ title, folded, lines, table, code, go }) {
     : html`<section><h3>${title}</h3>${body}</section>`;
 }
 
-/** A table of these rows; where it is too wide, it alone is scrolled. */
+/** Table of these rows; a table wider than the page scrolls by itself. */
 export function Table({ title, headings, children }) {
   return html`
     <div class="wide" tabindex="0" role="group" aria-label=${title}><table>
@@ -48,10 +48,10 @@ export function Table({ title, headings, children }) {
 }
 
 /**
- * The answer at a path: { answer, error, asking }. It is asked for again when `fresh` is another
- * one; what was answered last stays until then, unless `about` is something else. `pause`: seconds
- * that are waited for another question. A server that is busy is asked again. Without `ask` nothing
- * is answered.
+ * Request the explanation at a path; return { answer, error, asking }. A new `fresh` repeats the
+ * request. The last response stays meanwhile, unless `about` has changed. `pause`: seconds before
+ * a request, as the question may change again. A busy server gets the request again, after its
+ * Retry-After. Without `ask` there is no request.
  */
 export function useAnswer(ask, path, about, fresh, pause) {
   const [said, setSaid] = useState({});

@@ -1,9 +1,9 @@
-/** Client of the server: requests, and the stream of updates, reopened where it broke off. */
+/** Client of the server: requests, and the stream of updates, resumed after an interruption. */
 
-/** Seconds for an answer, where nothing else is said. */
+/** Default timeout of a request in seconds. */
 const PATIENCE = 30;
 
-/** The answer at a path below page/. Throws an Error that says why, with its `status`. */
+/** Return the response at a path below page/. Throws an Error with the reason and the `status`. */
 export async function ask(path, signal = AbortSignal.timeout(1000 * PATIENCE)) {
   const token = sessionStorage.getItem("token");
   const headers = token ? { Authorization: `Bearer ${token}` } : {};
@@ -13,23 +13,24 @@ export async function ask(path, signal = AbortSignal.timeout(1000 * PATIENCE)) {
   throw Object.assign(new Error(await answer.text()), { status: answer.status, retry });
 }
 
-/** Ask with that token from now on, as long as this tab is open. */
+/** Send the token with all requests of this tab. */
 export function enter(token) {
   sessionStorage.setItem("token", token);
   location.reload();
 }
 
-/** Seconds without a word after which a connection is taken for lost; the server says one in 10. */
+/** Seconds of silence after which a connection counts as lost; the server sends a line every 10. */
 const SILENCE = 25;
-/** Seconds from one attempt to the next, at first and at most. */
+/** First and longest back-off between two attempts, in seconds. */
 const [FIRST, LONGEST] = [0.5, 8];
-/** Seconds for which nobody need see the page: a browser has few connections to one server. */
+/** Seconds for which a hidden page keeps its connection: a browser has few to one server. */
 const UNSEEN = 20;
 
 /**
- * Read what is told into a recording, for ever: what it has is not told again, and of another run of
- * the scheduler all is told. `onState` hears "connected", "away" or "refused"; `onMore` that the
- * recording has more. A page that nobody sees lets go of its connection, and catches up when it is seen.
+ * Read updates into a recording, without end. The server sends only messages that the recording
+ * lacks, and all messages of another run of the scheduler. `onState` gets "connected", "away" or
+ * "refused"; `onMore` is called after each update. A hidden page closes its connection, and catches
+ * up when it is visible again.
  */
 export async function follow({ ask, recording, onMore, onState }) {
   let pause = FIRST;
@@ -47,7 +48,7 @@ export async function follow({ ask, recording, onMore, onState }) {
         recording.read(line);
         onMore();
       }
-      // A stream that ends in good order is to be asked for again.
+      // The stream ended without an error: request it again.
     } catch (error) {
       if (!document.hidden) onState(error.status === 401 ? "refused" : "away");
     }
@@ -57,8 +58,8 @@ export async function follow({ ask, recording, onMore, onState }) {
 }
 
 /**
- * The messages of one connection: what the recording lacks, line by line, and then what comes. An empty
- * one where it only says that it is there.
+ * Yield the messages of one connection, as text: those that the recording lacks, then new ones. A
+ * keep-alive yields an empty text.
  */
 async function* lines(ask, recording) {
   const stopping = new AbortController();
@@ -92,7 +93,7 @@ async function* lines(ask, recording) {
   }
 }
 
-/** Pieces of the text of an answer; `heard` limits the silence before each. */
+/** Yield the text of a response in pieces; `heard` limits the silence before each. */
 async function* pieces(answer, heard) {
   const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
   for (;;) {
@@ -102,7 +103,7 @@ async function* pieces(answer, heard) {
   }
 }
 
-/** What the server is told of what the recording has. */
+/** Return the query that names the last message of the recording. */
 function known({ version, run }) {
   return version ? `?${new URLSearchParams({ after: version, run })}` : "";
 }

@@ -3,7 +3,7 @@
 import { progress } from "./arcs.js";
 import { clock, percent } from "./formats.js";
 
-/** Of what is chosen; none if there is nothing of it at that moment. */
+/** Return the sentences about a selected object, as of the tables' moment. */
 export function seen({ kind, key }, tables) {
   const row = kind === "decision" ? key : tables[`${kind}s`].get(key);
   if (!row) return [[`There is no ${kind} ${key} at this moment.`]];
@@ -12,7 +12,7 @@ export function seen({ kind, key }, tables) {
 
 const link = (kind, key, text = key) => ({ kind, key, text });
 
-/** By kind, its sentences; some may be none. */
+/** Sentences by kind of object; empty ones are dropped. */
 const SEEN = {
   pod: ({ state, node, workload, message, rules, move, scheduler }, key) => [
     [`${key} is ${state}`, ...(node ? [" on ", link("node", node)] : []),
@@ -49,7 +49,7 @@ const SEEN = {
 
 const MIB = 2 ** 20;
 
-/** Of { kind, key }; empty if it is not there. */
+/** Return the tooltip of { kind, key }; empty if the object does not exist. */
 export function title({ kind, key }, { nodes, pods, moves }) {
   if (kind === "node") return nodes.has(key) ? ofNode(key, nodes.get(key), pods) : "";
   if (kind === "move") return moves.has(key) ? ofMove(moves.get(key)) : "";

@@ -1,17 +1,17 @@
-/** Where is it? Pods, workloads and nodes by a part of their name. */
+/** Search for pods, workloads and nodes by a part of their name. */
 
 import { html, useEffect, useMemo, useRef, useState } from "./vendor/htm-preact.js";
 
 const MOST = 12;
 
-/** What is said of each kind that can be found. */
+/** Description of a search result, by kind. */
 const SAID = {
   workload: ({ kind, edge, total }) => `${kind}, ${edge} of ${total} at the edge`,
   node: ({ tier, state }) => `node${tier ? ` (${tier})` : ""}${state ? `, ${state}` : ""}`,
   pod: ({ node, state }) => `pod${node ? ` on ${node}` : ""}, ${state}`,
 };
 
-/** Things with `part` in their names, those whose names begin with it first. */
+/** Return the objects with `part` in their names; names that begin with the part come first. */
 function found(tables, part) {
   const wanted = part.trim().toLowerCase();
   if (!wanted) return [];
@@ -23,7 +23,7 @@ function found(tables, part) {
     .slice(0, MOST);
 }
 
-/** Workloads and nodes to be highlighted: by their names or, without any, by those of pods. */
+/** Return the workloads and nodes to highlight: those with matching names, else nodes of such pods. */
 export function matches({ workloads, nodes, pods }, part) {
   const wanted = part.trim().toLowerCase();
   const named = (rows) => [...rows].filter(([key]) => key.toLowerCase().includes(wanted));
@@ -34,7 +34,7 @@ export function matches({ workloads, nodes, pods }, part) {
   return { workloads: new Set(), nodes: new Set(few) };
 }
 
-/** `filter`: the text, which also highlights on the picture; `set` changes the text. */
+/** Search field. `filter`: its text, which also highlights nodes; `set` changes the text. */
 export function Find({ tables, filter, set }) {
   const input = useRef(null);
   const [part, setText] = useState(filter);
@@ -42,7 +42,7 @@ export function Find({ tables, filter, set }) {
     setText(text);
     set({ filter: text });
   };
-  // The page is drawn later than letters are typed: while typing, the text is ahead of the filter.
+  // Rendering is slower than typing: the field's text is ahead of the filter meanwhile.
   useEffect(() => {
     if (document.activeElement !== input.current) setText(filter);
   }, [filter]);

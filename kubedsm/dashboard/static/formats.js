@@ -1,23 +1,23 @@
 /** Formats of moments, durations, percentages and names. Times are in seconds since the epoch. */
 
-/** The shortest stretch that is drawn. */
+/** Shortest time range in seconds. */
 const SHORTEST = 5;
-/** The first length of a stretch that grows. */
+/** First length of a growing time range, in seconds. */
 const FIRST = 30;
-/** Lengths that it has in turn, and from one tick to the next. */
+/** Lengths of a growing time range, and distances of ticks, in seconds. */
 const STEPS = [1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 900, 1800, 3600, 7200, 21600, 86400];
 
 const CLOCK = new Intl.DateTimeFormat("en-GB", { timeStyle: "medium" });
 
-/** What clocks count from: when a replay begins, whose days never were; null: the day's. */
+/** Zero of the clocks: the begin of a replay, whose dates mean nothing; null: time of day. */
 let zero = null;
 
-/** Have all clocks count from a moment. */
+/** Set the zero of all clocks. */
 export function countFrom(moment) {
   zero = moment;
 }
 
-/** A moment, as a clock tells it. */
+/** Format a moment as a clock time. */
 export function clock(at) {
   if (zero === null) return CLOCK.format(1000 * at);
   const all = Math.round(Math.abs(at - zero));
@@ -25,7 +25,7 @@ export function clock(at) {
   return `${at < zero && all ? "-" : ""}${Math.floor(all / 3600)}:${rest}`;
 }
 
-/** How long something lasts. */
+/** Format a duration. */
 export function lasting(seconds) {
   const all = Math.round(seconds);
   if (all < 60) return `${all} s`;
@@ -37,9 +37,9 @@ function both(all, large, small) {
 }
 
 /**
- * The stretch { from, to } that is drawn of what there is, as wanted: { from, length }. Without
- * `length` it is all; without `from` it keeps up with the end, now and then, so that the picture is
- * at rest in between.
+ * Return the visible time range { from, to } for a wanted { from, length }. Without `length` it is
+ * the whole recording. Without `from` it follows the end in steps, as constant motion would be hard
+ * to read.
  */
 export function stretch({ from, length }, begins, ends) {
   const all = Math.max(ends - begins, SHORTEST);
@@ -51,19 +51,19 @@ export function stretch({ from, length }, begins, ends) {
   return { from: to - length, to };
 }
 
-/** What to want in order to see the stretch longer or shorter, with `around` where it is. */
+/** Return the wanted range after zooming by a factor; `around` keeps its place. */
 export function zoomed({ from, to }, factor, around, begins, ends) {
   const length = Math.max(SHORTEST, (to - from) * factor);
   if (length >= ends - begins) return { from: null, length: null };
   return within(around - ((around - from) / (to - from)) * length, length, begins, ends);
 }
 
-/** What to want in order to see the stretch that much later. */
+/** Return the wanted range some seconds later. */
 export function panned({ from, to }, seconds, begins, ends) {
   return within(from + seconds, to - from, begins, ends);
 }
 
-/** What to want in order to see that moment too: what is drawn, if it is there. */
+/** Return the wanted range that includes a moment; unchanged if the moment is visible. */
 export function including({ from, to }, moment, begins, ends) {
   const length = to - from;
   if (moment >= from && moment <= to) return { from, length };
@@ -74,7 +74,7 @@ function within(from, length, begins, ends) {
   return { from: Math.max(begins - length / 20, Math.min(from, ends - length * 0.9)), length };
 }
 
-/** Round moments in a stretch, no nearer to each other than 90 pixels of its `width`. */
+/** Return round moments in a time range, at least 90 pixels apart at its `width`. */
 export function ticks({ from, to }, width) {
   const least = ((to - from) * 90) / Math.max(width, 1);
   const step = STEPS.find((one) => one >= least) ?? STEPS.at(-1);
@@ -85,7 +85,7 @@ export function ticks({ from, to }, width) {
   return found;
 }
 
-/** "80%". */
+/** Format a ratio as "80%". */
 export function percent(part) {
   return `${Math.round(100 * part)}%`;
 }
@@ -121,7 +121,7 @@ export function fitting(forms, letters) {
   return letters < 3 ? "" : `…${forms.at(-1).slice(1 - letters).replace(/^[-./…]+/, "")}`;
 }
 
-/** Without its namespace. */
+/** Return a name without its namespace. */
 export function ownName(key) {
   return key.slice(key.indexOf("/") + 1);
 }

@@ -1,4 +1,4 @@
-/** What is going on now, in words; what is wrong; and the figures of the scheduler. */
+/** Header of the page: headline, troubles, and figures of the scheduler. */
 
 import { Find } from "./find.js";
 import { clock, lasting } from "./formats.js";
@@ -8,7 +8,7 @@ const ROLES = {
   leading: "leading", standby: "standby", alone: "without leader election",
   watching: "watching only",
 };
-/** Seconds from one thing that is read out to the next. */
+/** Seconds between two announcements of a screen reader. */
 const CALM = 8;
 
 export function Header({ tables, about, state: { connection, since, moment, filter }, set, at }) {
@@ -66,12 +66,12 @@ function edge({ edgeCpu: cpu = 0, edgeCpuFree = 0, edgeMemory: memory = 0, edgeM
     "Free capacity of the edge nodes that accept pods.", false];
 }
 
-/** What is going on; where a name begins it, its letters stay as they are. */
+/** Headline; a name at its begin keeps its lower case. */
 export function Headline({ text }) {
   return html`<p class=${/^\S+\//.test(text) ? "headline named" : "headline"}>${text}</p>`;
 }
 
-/** For who hears it: that time goes by is not read out, nor is every change at once. */
+/** Text for screen readers: without durations, which change constantly, and at most one per pause. */
 function Spoken({ text, role }) {
   const words = text.replace(/,?( for)? \d+ (s|min|h)\b( \d+ (s|min)\b)?/g, "");
   const [said, setSaid] = useState(words);
@@ -88,7 +88,7 @@ function Spoken({ text, role }) {
   return html`<p class="unseen" role=${role}>${said}</p>`;
 }
 
-/** The state: of each fact its name, its value, its meaning, and whether it is unusual. */
+/** Return the facts about the state, each as [name, value, meaning, is unusual]. */
 function facts(status, connection, moment) {
   const { role = "alone", leader, paused, dryRun, mode, shareDeviation: deviation } = status;
   return [
@@ -111,7 +111,7 @@ function facts(status, connection, moment) {
   ].filter(Boolean);
 }
 
-/** Figures of the scheduler itself, in the form of `facts`. */
+/** Return the figures of the scheduler itself, in the form of `facts`. */
 function diagnostics(status) {
   const {
     bound, batches, movesDone = 0, bindP50, bindP99, loopLag, refusal, generation = 0, configured,

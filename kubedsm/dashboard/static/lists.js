@@ -1,12 +1,12 @@
-/** Lists in words: migrations, pods that wait, and news. */
+/** Lists of migrations, waiting pods and news. */
 
 import { clock, lasting } from "./formats.js";
 import { html, useMemo, useState } from "./vendor/htm-preact.js";
 
-/** So many more at a time, of a list that is cut. */
+/** Items that a click adds to a shortened list. */
 const MORE = 50;
 
-/** A part of the page, or `of` one of its recordings, with a heading, a note and what can be done. */
+/** Section of the page, or `of` one of its recordings, with a heading, a note and an action. */
 export function Part({ name, title, of, note, action, children }) {
   return html`
     <section class=${`list ${name}`} aria-label=${of ? `${title}, ${of}` : title}>
@@ -15,7 +15,7 @@ export function Part({ name, title, of, note, action, children }) {
     </section>`;
 }
 
-/** Items, of which so many are shown at first. `children` draws one; `none`: what is said then. */
+/** List of the `first` items, and a button for more. `children` renders one; `none`: empty text. */
 export function Items({ items, first, none, children }) {
   const [shown, setShown] = useState(first);
   if (!items.length) return html`<p class="soft">${none}</p>`;
@@ -26,7 +26,7 @@ export function Items({ items, first, none, children }) {
       and ${more} more</button>`}`;
 }
 
-/** A name that can be asked about. */
+/** Name as a button that selects the object. */
 export function Name({ kind, name, state, set, children = name }) {
   const chosen = state.chosen?.kind === kind && state.chosen.key === name;
   return html`
@@ -34,7 +34,7 @@ export function Name({ kind, name, state, set, children = name }) {
       onClick=${() => set({ chosen: { kind, key: name } })}>${children}</button>`;
 }
 
-/** Pods that wait, those together that wait for the same; the longest waiting first. */
+/** Return the waiting pods grouped by workload and reason, the longest waiting first. */
 function waitingTogether(pods) {
   const waiting = [...pods].filter(([, { state }]) => state === "waiting" || state === "gated")
     .sort(([, one], [, other]) => one.created - other.created);
@@ -94,7 +94,7 @@ export function News({ tables, state, of, set }) {
     <//>`;
 }
 
-/** Of a standby, why it shows no decisions; else empty. */
+/** Return why a standby shows no decisions; empty for other roles. */
 export function standingBy(tables) {
   const { role, leader } = tables.status.get("now") ?? {};
   if (role !== "standby") return "";
@@ -102,7 +102,7 @@ export function standingBy(tables) {
     leader ? `${leader} leads: open its page.` : "the leader is not known."}`;
 }
 
-/** What the news is about: { kind, name }; undefined: nothing that can be chosen. */
+/** Return the subject of a row of news, { kind, name }; undefined if it has none. */
 export function subject(row) {
   const kind = ["decision", "move", "pod", "workload", "node"].find((each) => row[each]);
   return kind && { kind, name: String(row[kind]) };
@@ -110,7 +110,7 @@ export function subject(row) {
 
 const ENDED = { completed: "good", "rolled back": "warn", failed: "bad", dropped: "soft" };
 
-/** Those under way, that wait for their turn, that are proposed, and the others, the last first. */
+/** Return migrations in progress, planned, proposed, and ended, the last ended first. */
 function sorted(moves) {
   const { moving = [], planned = [], proposed = [], over = [] } = Object.groupBy(
     moves, ([, { state }]) => (state in ENDED ? "over" : state),
@@ -153,7 +153,7 @@ function Move({ id, row, at, state, set }) {
     </li>`;
 }
 
-/** What is waited for now, and how far it is. */
+/** Current step of a migration, and its progress. */
 function Step({ row: { step, since, done = 0, steps = 0 }, at }) {
   const over = `${done} of ${steps} steps done`;
   return html`

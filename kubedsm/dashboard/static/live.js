@@ -1,4 +1,4 @@
-/** The page of a scheduler that runs. */
+/** Page of a running scheduler. */
 
 import { Recording, KEPT } from "./recording.js";
 import { show } from "./page.js";

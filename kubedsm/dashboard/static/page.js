@@ -1,4 +1,4 @@
-/** The page as a whole: what is chosen, and the views of the moment that is shown. */
+/** The page: its state, and the views of the shown moment. */
 
 import { address } from "./address.js";
 import { Cluster } from "./cluster.js";
@@ -13,25 +13,25 @@ import { canImagine } from "./what_if.js";
 import { html, render, useMemo } from "./vendor/htm-preact.js";
 
 /**
- * Show recordings, one beside the other. `ask` asks the server; without one nothing can be asked.
- * `enter` is told the token, if one is asked for; `about` says what was recorded; `opening` is the
- * moment that is shown first, null for the last. The URL has the state.
- * Returned: `changed`, to be called when a recording has more; `set`, to change what is chosen.
+ * Show recordings, side by side. `ask` sends a request to the server; without it there are no
+ * explanations. `enter` gets the token, if the server requires one. `about`: description of the
+ * recordings. `opening`: first shown moment, null for the last. The URL contains the state.
+ * Returns `changed`, to be called after each update of a recording, and `set`, which changes the state.
  */
 export function show({ recordings, ask, enter, titles = [], about = null, opening = null }) {
   let state = {
     /** "connected", "away", "refused"; "recorded" without a server */
     connection: ask ? "connected" : "recorded",
-    /** since when it is like that, in seconds since the epoch */
+    /** time of the last change of `connection`, in seconds since the epoch */
     since: 0,
-    /** the moment that is shown, in seconds since the epoch; null: the last one */
+    /** shown moment, in seconds since the epoch; null: the last one */
     moment: null,
-    /** what is asked about: { kind: "pod" | "node" | "move" …, key, recording }, or null */
+    /** selected object: { kind: "pod" | "node" | "move" …, key, recording }, or null */
     chosen: null,
-    /** text of the search, which highlights services and nodes; the site that is shown alone */
+    /** text of the search, which highlights services and nodes; and the only shown site, if any */
     filter: "",
     site: "",
-    /** "keys", a step of the tour, or null: the help that is shown */
+    /** shown help: "keys", number of a step of the tour, or null */
     help: about === null && tourIsNew() ? 0 : null,
   };
   let asked = false;
@@ -64,17 +64,17 @@ export function show({ recordings, ask, enter, titles = [], about = null, openin
   return { changed, set };
 }
 
-/** When a recording was last seen to go on: its end, and what the clock here said. */
+/** Last end of each recording, and the local time when it was reached. */
 const seen = new WeakMap();
 
-/** What time it is where a recording comes from, whose clock need not be ours. */
+/** Return the present time by the clock of a recording's server, which may differ from ours. */
 function now(recording) {
   const here = Date.now() / 1000;
   if (seen.get(recording)?.ends !== recording.ends) seen.set(recording, { ends: recording.ends, here });
   return recording.ends + here - seen.get(recording).here;
 }
 
-/** The moment that is shown, as the clock of one of the recordings tells it. */
+/** Return the shown moment by the clock of one of the recordings. */
 function momentIn(recording, [first], moment) {
   return moment === null ? recording.ends
     : Math.min(recording.ends, recording.begins + moment - first.begins);
@@ -100,12 +100,12 @@ function Page({ recordings, titles, about, ask, enter, state, set }) {
     <${Help} help=${state.help} set=${set} />`;
 }
 
-/** The same, for whoever chooses something in one of the recordings. */
+/** Return a `set` that adds the number of the recording to selections. */
 function within(recording, set) {
   return (more) => set(more.chosen ? { ...more, chosen: { ...more.chosen, recording } } : more);
 }
 
-/** One recording at the moment: its drawing, and its lists. `of` is its name, if there are several. */
+/** One recording at the shown moment: picture and lists. `of`: its name, if there are several. */
 function Shown({ index, recording, tables, of, at, state, set: setAll, ask }) {
   const set = useMemo(() => within(index, setAll), [index, setAll]);
   const lists = { tables, recording, at, state, set, ask, of };
@@ -123,7 +123,7 @@ function Shown({ index, recording, tables, of, at, state, set: setAll, ask }) {
     </div>`;
 }
 
-/** What a tab says. */
+/** Return the title of the browser's tab. */
 function title(status) {
   if (!status) return "KubeDSM";
   const { state = "healthy", moving = 0, waiting = 0 } = status;

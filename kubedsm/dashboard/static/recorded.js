@@ -1,4 +1,4 @@
-/** The page of recordings that are in it. */
+/** Page of embedded recordings. */
 
 import { Recording } from "./recording.js";
 import { show } from "./page.js";

@@ -3,9 +3,9 @@
  * Rows are never changed: tables of different moments share all equal rows and tables, so renderers
  * compare them by identity. A live page keeps no more than the server; the oldest is dropped. */
 
-/** Of what goes on: characters of messages that are kept, and seconds that they go back. */
+/** Limits of a live recording: characters of its messages, and their age in seconds. */
 export const KEPT = { room: 8_000_000, span: 3_600 };
-/** Rows of changes in a chapter at least, and seconds of it at most. */
+/** Minimum of changed rows in a chapter, and its maximum length in seconds. */
 const [ROWS, LENGTH] = [500, 300];
 /** Last requested moments whose tables are kept. */
 const ASKED = 4;
@@ -15,7 +15,7 @@ const CARRIED = 100;
 const TABLES = ["nodes", "pods", "workloads", "moves", "news", "status"];
 const NOTHING = Object.fromEntries(TABLES.map((table) => [table, new Map()]));
 
-/** The tables after messages, one after the other; those without a change are the same ones. */
+/** Return the tables after some messages; unchanged tables stay identical. */
 export function after(tables, messages) {
   const next = { ...tables };
   for (const { type, rows } of messages) {
@@ -35,41 +35,41 @@ export function after(tables, messages) {
 }
 
 /**
- * Chapters: each has all tables as they were when it began, and its messages. It is as long as its
- * changes are as many as the rows at its begin, so that neither what is kept of tables nor what
- * must be made again for a moment is ever much more than the messages themselves.
+ * Recording in chapters: each has the tables of its begin, and its messages. A chapter ends when
+ * its changed rows outnumber the rows of its begin. Thus memory for tables, and work for the tables
+ * of a moment, stay proportional to the messages.
  */
 export class Recording {
   #chapters = [];
   #kept;
   #newest = null;
-  /** Of the moments last asked for, the tables that were made: { chapter, count, tables }. */
+  /** Cached tables of the last requested moments: { chapter, count, tables }. */
   #asked = [];
-  /** What of it is drawn along time. */
+  /** Values over time, for the timeline and the charts. */
   history = new History();
-  /** Characters of messages that are kept. */
+  /** Characters of all messages. */
   size = 0;
 
   constructor(kept = { room: Infinity, span: Infinity }) {
     this.#kept = kept;
   }
 
-  /** Take in lines of text, each a message. */
+  /** Add the messages in lines of text. */
   read(lines) {
     for (const line of lines.split("\n")) {
       if (line) this.add(JSON.parse(line), line.length);
     }
   }
 
-  /** Take in a message of that many characters; one that is known already is left out. */
+  /** Add a message of `size` characters; a known message is ignored. */
   add(message, size = 0) {
-    // Before anything was seen there is nothing to show.
+    // A message without a time precedes the first state of the cluster.
     if (!message.at) return;
     const run = message.run ?? this.run;
     const same = !this.empty && run === this.run;
     if (same && message.version <= this.version) return;
-    // The clock of another run may be another one, and a clock may be set back: what was told before
-    // has no place beside this.
+    // Another run may have another clock, and a clock may be set back: earlier messages would no
+    // longer be in order.
     if (message.type === "snapshot" && message.at < this.ends) this.#forgetAll();
     const told = { ...message, run, at: Math.max(message.at, this.ends) };
     const follows = this.empty || (same && message.version === this.version + 1);
@@ -83,18 +83,18 @@ export class Recording {
   get begins() { return this.#chapters[0]?.at ?? 0; }
   get ends() { return this.#newest?.at ?? 0; }
   get version() { return this.#newest?.version; }
-  /** Of the server's runs, the one that told the last message. */
+  /** Run of the server that sent the last message. */
   get run() { return this.#newest?.run; }
 
-  /** The tables as of the last message. */
+  /** Tables as of the last message. */
   get last() { return this.at(this.ends); }
 
-  /** The tables as they were at that moment, in seconds since the epoch. */
+  /** Return the tables as of a moment, in seconds since the epoch. */
   at(moment) {
     if (this.empty) return NOTHING;
     const chapter = this.#chapters[lastNotAfter(this.#chapters, moment)];
     const count = 1 + lastNotAfter(chapter.messages, moment);
-    // Made from what was made before, where that helps.
+    // Cached tables of an earlier moment in the chapter save messages.
     let spot = this.#asked.reduce((best, one) => (
       one.chapter === chapter && one.count <= count && one.count > best.count ? one : best
     ), chapter.begin);
@@ -123,7 +123,7 @@ export class Recording {
     this.size += size;
   }
 
-  /** Tables of a new run, with the news and ended migrations of the runs before. */
+  /** Return the tables of a new run, with news and ended migrations of earlier runs. */
   #carried(tables, run) {
     const { run: before, last } = this;
     if (this.empty || run === before) return tables;
@@ -156,38 +156,38 @@ function sum(tables, size) {
   return Object.values(tables).reduce((all, table) => all + size(table), 0);
 }
 
-/** Where in a list, by its `at`, is the last that is not after a moment; 0 if all are. */
+/** Return the index of the last item of a list with `at` not after a moment; else 0. */
 function lastNotAfter(list, moment) {
   return Math.max(0, list.findLastIndex(({ at }) => at <= moment));
 }
 
-/** States in which a move is over. */
+/** States of ended migrations. */
 const OVER = new Set(["completed", "rolled back", "failed", "dropped"]);
-/** The lane of each kind of news; a move is told by its span. */
+/** Lane by kind of news; migrations are drawn as spans. */
 const LANES = { batch: "decisions", suggestion: "decisions", event: "events", state: "events" };
 
-/** The one owner of it; a recording tells it each message once. */
+/** Values over time of a recording, which passes on each message once. */
 export class History {
-  /** By workload, its shares: { at, edge, total, target }, each until the next; total 0: gone. */
+  /** Shares by workload: { at, edge, total, target }, each until the next; total 0: deleted. */
   shares = new Map();
-  /** Moves: { id, row, begins, ends }; ends is null while it is under way. */
+  /** Migrations: { id, row, begins, ends }; ends is null while in progress. */
   moves = new Map();
-  /** What happened: rows of news with `lane` and with `seen`, when it was told; by time. */
+  /** Rows of news with `lane` and `seen`, the time of the message; in order of time. */
   marks = [];
-  /** Times of which nothing is known: { from, to }. */
+  /** Periods without data: { from, to }. */
   gaps = [];
-  /** Moments at which something changed that one would look at, by time. */
+  /** Moments of visible changes, in order. */
   changes = [];
   #begins = null;
-  /** The number of the newest news of this run: a snapshot tells all of it again. */
+  /** Number of the newest news of this run: a snapshot repeats all news. */
   #newest = -1;
   #run = "";
 
-  /** Take in the next message; `unknown`: since when what happened before it was not told. */
+  /** Add the next message; `unknown`: begin of a period without data before it, or null. */
   take({ type, at, run, rows }, unknown = null) {
     if (run !== this.#run) [this.#run, this.#newest] = [run, -1];
     if (unknown !== null) this.gaps.push({ from: unknown, to: at });
-    // What was over before all this is told by a snapshot, but not how things stood then.
+    // A snapshot lists earlier news and migrations, but not the state at their time.
     this.#begins ??= type === "snapshot" ? at : 0;
     if (type === "snapshot") this.#end(rows, unknown ?? at);
     this.#shares(rows.workloads ?? {}, at);
@@ -195,7 +195,7 @@ export class History {
     if (rows.news) this.#news(rows.news, at);
   }
 
-  /** Forget what was over before a moment. */
+  /** Delete everything that ended before a moment. */
   forget(before) {
     this.#begins = before;
     for (const [workload, points] of this.shares) {
@@ -211,7 +211,7 @@ export class History {
     this.changes = this.changes.filter((at) => at >= before);
   }
 
-  /** End what a snapshot has no more. */
+  /** End workloads and migrations that a snapshot no longer contains. */
   #end(rows, at) {
     for (const workload of this.shares.keys()) {
       if (!rows.workloads?.[workload]) this.#shares({ [workload]: null }, at);
@@ -243,7 +243,7 @@ export class History {
       const key = this.#ofRun(id);
       const known = this.moves.get(key);
       if (row === null) {
-        // It may be told no longer, of those that are over.
+        // The server drops old ended migrations; those keep their end.
         if (known && known.ends === null) this.moves.set(key, { ...known, ends: at });
         continue;
       }
@@ -254,7 +254,7 @@ export class History {
     }
   }
 
-  /** Ids and numbers begin anew with each run of the scheduler. */
+  /** Return a key of an id: each run of the scheduler numbers its migrations from the start. */
   #ofRun(id) {
     return `${this.#run} ${id}`;
   }

@@ -31,7 +31,7 @@ export function Workloads({ tables, recording, at, state, of, set, ask }) {
     <//>`;
 }
 
-/** Which part of it would have to be at the edge, and is not. */
+/** Return the part of a workload that is missing at the edge. */
 function lacks([, { missing, total }]) {
   return missing ? missing / total : 0;
 }

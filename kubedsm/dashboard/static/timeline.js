@@ -1,13 +1,13 @@
-/** Timeline: what happened when, and the moment that is shown; it can be chosen and played. */
+/** Timeline of events and migrations, which selects and plays the shown moment. */
 
 import { clock, including, lasting, panned, stretch, zoomed } from "./formats.js";
 import { laneAt, Lanes, Told, toldAt } from "./timeline_rows.js";
 import { scale } from "./tracks.js";
 import { html, useEffect, useLayoutEffect, useRef, useState } from "./vendor/htm-preact.js";
 
-/** Seconds that are drawn at first, and at most, of what goes on. */
+/** First and longest time range of a live page, in seconds. */
 const [RECENT, LONGEST] = [600, 3600];
-/** Seconds by which the Page keys go on. */
+/** Seconds of a step by the Page keys. */
 const PAGE = 10;
 /** Pixels that a pointer moves before it drags. */
 const STILL = 3;
@@ -25,7 +25,7 @@ export function Timeline({ recordings, titles = [], state, set }) {
   const x = scale(drawn, width, ends);
   const [pointed, point] = useState(null);
 
-  /** Show that moment; the last one is now, as long as there is one. */
+  /** Show a moment; on a live page, the last moment means now. */
   function go(at, more = {}) {
     const now = live && at >= ends;
     const to = Math.max(begins, Math.min(at, ends));
@@ -33,7 +33,7 @@ export function Timeline({ recordings, titles = [], state, set }) {
     want(now ? { ...wanted, from: null } : including(drawn, to, begins, ends));
   }
 
-  // A recording is of a quarter of an hour and more, and nothing of it is yet to come.
+  // A recording lasts a quarter of an hour or more: play it at the highest speed.
   const first = live ? SPEEDS[0] : SPEEDS.at(-1);
   const player = usePlaying({ moment, ends, go, first });
   const act = {
@@ -116,14 +116,14 @@ function Over({ x, name, moment }) {
 
 const back = (act) => act.step(-1);
 const on = (act) => act.step(1);
-/** What keys do on the tracks. */
+/** Actions of keys on the tracks. */
 const KEYS = {
   ArrowLeft: back, ArrowDown: back, ArrowRight: on, ArrowUp: on,
   PageDown: (act) => act.by(-PAGE), PageUp: (act) => act.by(PAGE),
   Home: (act) => act.go(0), End: (act) => act.now(), Escape: (act) => act.now(),
   " ": (act) => act.play(), "+": (act) => act.zoom(0.5), "-": (act) => act.zoom(2),
 };
-/** What letters do on all of the timeline, and where nothing has the focus. */
+/** Actions of letters on the timeline, and on a page without focus. */
 const LETTERS = { n: (act) => act.now() };
 
 function useKeys(act) {
@@ -143,7 +143,7 @@ function useKeys(act) {
   }, []);
 }
 
-/** What a pointer does on the tracks: tell what is there, choose it, drag the moment; and zoom. */
+/** Handlers of the pointer on the tracks: hints, selection, dragging the moment, and zoom. */
 function usePointing({ track, recordings, x, act, point }) {
   const pressed = useRef(null);
   const find = (event) => laneAt(track, event, recordings, x);
@@ -177,7 +177,7 @@ function usePointing({ track, recordings, x, act, point }) {
   };
 }
 
-/** The width that an element has. */
+/** Return the width of an element, kept up to date. */
 function useWidth(element) {
   const [width, setWidth] = useState(0);
   useLayoutEffect(() => {
@@ -189,20 +189,19 @@ function useWidth(element) {
   return width;
 }
 
-/** The moment of the change before, or of the next one; infinite: there is none. */
+/** Return the moment of the previous or next change; infinite if there is none. */
 function changeBeside(recordings, moment, by) {
   const all = recordings.flatMap((recording) => recording.history.changes).filter((at) => by * (at - moment) > 0);
   return by > 0 ? Math.min(...all) : Math.max(...all);
 }
 
-/** Seconds of recording in a second. */
+/** Seconds of recording per second. */
 const SPEEDS = [1, 4, 16];
-/** Seconds at most from one picture to the next: nothing is skipped when the page was hidden. */
+/** Longest time between two frames in seconds: a hidden page skips nothing. */
 const STEP = 0.25;
 
 /**
- * `go` to moments one after the other, from the present one to the end; and what starts that.
- * `first`: the speed of the first time.
+ * Play from the shown moment to the end: call `go` with a moment per frame. `first`: initial speed.
  */
 function usePlaying({ moment, ends, go, first }) {
   const [playing, setPlaying] = useState(false);

@@ -11,7 +11,7 @@ const LANES = [
   { ...MARKS, id: "decisions", label: "Decisions" }, { ...MARKS, id: "events", label: "Events" },
 ];
 
-/** All rows of all recordings, and the clock below; rendered only when something changed. */
+/** Rows of all recordings, and the clock below; rendered after changes only. */
 export function Lanes({ recordings, titles, x, width, live }) {
   return useMemo(() => html`
     ${recordings.map((recording, at) => html`
@@ -26,7 +26,7 @@ export function Lanes({ recordings, titles, x, width, live }) {
   `, [width, x.from, x.to, ...recordings.flatMap(({ version, run }) => [version, run])]);
 }
 
-/** Whether a lane of a recording has anything in it. */
+/** Return true if a lane of a recording has any entry. */
 function isUsed({ history }, id) {
   return (id === "moves" ? history.moves.size : marksOf(history, id).length) > 0;
 }
@@ -35,7 +35,7 @@ function marksOf({ marks }, id) {
   return marks.filter(({ lane }) => lane === id);
 }
 
-/** What is at a pointer: the lane, what is drawn there, its moment, and what it chooses, if so. */
+/** Return the lane at the pointer, its nearest entries, their moment, and the object to select. */
 export function laneAt(track, event, recordings, x) {
   const px = event.clientX - track.getBoundingClientRect().left;
   const over = [...track.querySelectorAll("[data-lane]")]
@@ -78,16 +78,16 @@ function Marks({ history, id, x, height }) {
     <path class=${kind} d=${d} />`);
 }
 
-/** So much of each is told. */
+/** Most lines of a hint. */
 const MOST = 6;
 
-/** What became known at a moment of a recording, in sentences. */
+/** Return the sentences of the news at a moment of a recording. */
 export function toldAt({ history }, moment) {
   return history.marks.filter(({ seen }) => Math.abs(seen - moment) < 0.001)
     .map(({ text }) => text);
 }
 
-/** A note beside the pointer. */
+/** Hint next to the pointer. */
 export function Told({ pointed, width }) {
   const { px, top, moment } = pointed;
   const side = px > width / 2 ? { right: `${width - px + 8}px` } : { left: `${px + 8}px` };

@@ -1,4 +1,4 @@
-/** Asking for the token without which nothing is told. */
+/** Form for the token that the server requires. */
 
 import { html, useState } from "./vendor/htm-preact.js";
 

@@ -1,20 +1,20 @@
-/** Migrations and marks along time as SVG paths, and what is near a place. */
+/** Migrations and marks over time as SVG paths, and a search for the nearest. */
 
-/** Rows of moves, at most; what a row is high, and a move wide, at least. */
+/** Most rows of migrations; height of a row, and least width of a migration, in pixels. */
 const [ROWS, ROW, NARROW] = [4, 9, 3];
-/** What the rows of moves are high together. */
+/** Height of all rows of migrations. */
 export const MOVES_HEIGHT = ROWS * ROW;
-/** Pixels by which one may be beside what one means. */
+/** Largest distance of a pointer from its target, in pixels. */
 const NEAR = 5;
 
-/** Where moments are, in pixels, in a stretch of time that is so wide; and the other way round. */
+/** Return the function from moments to pixels for a time range and width; `at` is its inverse. */
 export function scale({ from, to }, width, ends = to) {
   const x = (at) => ((at - from) / (to - from)) * width;
   const at = (px) => from + (px / width) * (to - from);
   return Object.assign(x, { from, to, ends, at });
 }
 
-/** The moves that are drawn, each with its `row`, and from where to where it is. */
+/** Return the visible migrations, each with `row`, `left` and `right`. */
 export function spans(moves, x) {
   const free = [];
   const found = [];
@@ -31,7 +31,7 @@ export function spans(moves, x) {
   return found;
 }
 
-/** By state of moves, the path of their spans: each state has a shape of its own, too. */
+/** Return the path of all spans by state of migrations: each state has its own shape. */
 export function spanPaths(found) {
   const paths = {};
   const height = ROW - 2;
@@ -46,7 +46,7 @@ export function spanPaths(found) {
   return paths;
 }
 
-/** Paths of marks, by the kind of what happened. */
+/** Return the paths of marks, by kind of news. */
 export function markPaths(marks, x, height) {
   const half = height / 2 - 2;
   const bar = `v${height - 4}`;
@@ -61,7 +61,7 @@ export function markPaths(marks, x, height) {
     const name = warning ? "warning" : kind === "state" ? "changed"
       : lane === "decisions" ? "decision" : "plain";
     const px = Math.round(x(at));
-    // One in two pixels is as much as can be told apart.
+    // Marks less than two pixels apart look like one.
     if (px - taken[name] < 2) continue;
     taken[name] = px;
     paths[name] = `${paths[name] ?? ""}M${px} 2${shapes[name]}`;
@@ -69,12 +69,12 @@ export function markPaths(marks, x, height) {
   return paths;
 }
 
-/** The marks that are near a place, the nearest first. */
+/** Return the marks near a position, the nearest first. */
 export function marksNear(marks, x, px) {
   return nearest(marks, ({ at }) => Math.abs(x(at) - px));
 }
 
-/** The move whose span is at a place, or near it. */
+/** Return the migration whose span is at or near a position. */
 export function moveNear(found, px, y) {
   const row = Math.min(ROWS - 1, Math.max(0, Math.floor(y / ROW)));
   const there = found.filter((span) => span.row === row);

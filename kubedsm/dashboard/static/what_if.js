@@ -5,15 +5,15 @@ import { CHANGES, formatChanges, inWords, parseChanges } from "./hypothesis.js";
 import { Share } from "./share.js";
 import { html, useState } from "./vendor/htm-preact.js";
 
-/** Seconds without another change, after which it is asked. */
+/** Seconds without another change before the request. */
 const PAUSE = 0.2;
 
-/** Whether there is a scheduler to ask: none decides where a cluster is only watched. */
+/** Return true if a scheduler can answer: a page that only watches a cluster has none. */
 export function canImagine(ask, tables) {
   return ask && tables.status.get("now")?.role !== "watching";
 }
 
-/** The key of what is chosen is the question, so that the page's address has it. */
+/** What-if panel; the selection's key is the question, so the URL contains it. */
 export function WhatIf({ tables, state: { chosen }, ask, go, set }) {
   const changes = parseChanges(chosen.key);
   const { answer, error, asking } = useAnswer(ask, `what-if?${chosen.key}`, "what-if", null, PAUSE);

@@ -1,4 +1,4 @@
-/** The answer to "why?" about what is chosen, beside the page: and to "what if?". */
+/** Panel with the explanation of the selected object, or with a "what if?" question. */
 
 import { canGoBack } from "./address.js";
 import { Answered, Lines, useAnswer } from "./answer.js";
@@ -12,10 +12,10 @@ import { html, useEffect, useLayoutEffect, useRef, useState } from "./vendor/htm
 import { canImagine, WhatIf } from "./what_if.js";
 
 const ASKED = ["pod", "node", "workload", "move", "decision"];
-/** Seconds that what is asked about has to stay as it is, to be asked about again. */
+/** Seconds without a change of the object before its explanation is requested again. */
 const STEADY = 0.5;
 
-/** Nothing, unless something is chosen that can be asked about. */
+/** Panel, if the selected object has an explanation. */
 export function Why(props) {
   const kind = props.state.chosen?.kind;
   const imagines = kind === "what-if" && canImagine(props.ask, props.tables);
@@ -45,7 +45,7 @@ function title({ kind, key }) {
   return `${kind[0].toUpperCase()}${kind.slice(1)}${kind === "move" ? "" : ` ${key}`}`;
 }
 
-/** The focus goes in, to the heading, and back to where it was. A reference to the heading. */
+/** Focus the panel's heading, and afterwards the former element; return the heading's reference. */
 function useFocus(chosen, close) {
   const heading = useRef(null);
   const [came] = useState(() => document.activeElement);
@@ -63,7 +63,7 @@ function Told({ tables, recording, at, state: { chosen, moment }, ask, go }) {
   const { kind, key } = chosen;
   const path = `why?${kind}=${encodeURIComponent(key)}`;
   const past = moment !== null;
-  // What it takes long to find out is not asked for again and again.
+  // Explanations of workloads are expensive: a changed row does not repeat the request.
   const row = past || kind === "workload" ? null : tables[`${kind}s`]?.get(key);
   const { answer, error } = useAnswer(ask, path, path, row, STEADY);
   return html`
@@ -82,7 +82,7 @@ function Told({ tables, recording, at, state: { chosen, moment }, ask, go }) {
     <${Share} ...${{ chosen, tables, answer, moment }} />`;
 }
 
-/** Changes that one asks about most, of each kind of thing. */
+/** Most frequent hypothetical changes, by kind of object. */
 const OFTEN = {
   node: [["drain", "", "it is drained"], ["lose", "", "it is lost"], ["cordon", "", "it is cordoned"],
     ["add", "1", "there is one more like it"]],
