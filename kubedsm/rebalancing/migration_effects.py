@@ -30,7 +30,7 @@ from kubedsm.optimizer.moving.suggestion import MoveKind
 log = structlog.get_logger()
 
 #: why no effect can be measured
-NOT_MEASURED = "its response times are not measured"
+NOT_MEASURED = "no response times were available"
 TOO_FEW = "too few requests to measure"
 OTHER_MOVES = "other pods of the workload were migrated at that time"
 SCALED = "scaled from {} to {} meanwhile"
