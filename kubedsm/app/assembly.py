@@ -298,9 +298,9 @@ class Runtime:
         migrations = self.ended_migrations.counts
         return {
             "bound": self.attempts.bound,
-            "moves_done": migrations[Outcome.COMPLETED],
-            "moves_taken_back": migrations[Outcome.ROLLED_BACK],
-            "moves_failed": migrations[Outcome.FAILED],
+            "migrations_completed": migrations[Outcome.COMPLETED],
+            "migrations_rolled_back": migrations[Outcome.ROLLED_BACK],
+            "migrations_failed": migrations[Outcome.FAILED],
         }
 
     async def run(self) -> None:

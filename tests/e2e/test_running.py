@@ -65,7 +65,7 @@ def test_a_second_signal_ends_at_once_what_the_first_would_wait_for(cloud, tmp_p
     assert code == 0
     said = [json.loads(line) for line in out.splitlines()][-1]
     assert (said["event"], said["why"]) == ("stopped", "immediate stop requested")
-    assert (said["signal"], said["moves_done"]) == ("SIGTERM", 0)
+    assert (said["signal"], said["migrations_completed"]) == ("SIGTERM", 0)
     assert "Traceback" not in err
     assert moving(cloud)
 
