@@ -181,6 +181,19 @@ def test_what_it_says_is_proven_is_so_and_nothing_is_better_than_its_bounds(seed
         assert comes_to(of, found, all_promised, usual) == best
 
 
+def test_the_bound_of_a_priority_counts_the_capacity_of_higher_ones():
+    pods = [
+        pod(f"{name}{number}", name, resources(1, 1), priority=priority)
+        for name, priority in (("high", 1), ("low", 0))
+        for number in range(3)
+    ]
+    found = packed(snapshot([node("n", Tier.EDGE, 4, 9)], pods))
+    assert [(c.of, c.bound) for c in found.certificates if c.goal == "placed"] == [
+        ("priority 1", 3),
+        ("priority 0", 1),
+    ]
+
+
 @pytest.mark.parametrize("evictions", EVICTING)
 @pytest.mark.parametrize("seed", drawing.drawn_cases(range(25)))
 def test_it_is_carried_out_in_any_order_that_heeds_the_needs_and_no_pod_is_missing(seed, evictions):
