@@ -281,7 +281,7 @@ def decode_message(line: bytes) -> Message:
 
 async def split_messages(pieces: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
     """Yield the messages of a stream or a recording, and empty lines as signs of life. Raise
-    msgspec.DecodeError.
+    msgspec.DecodeError for an endless message.
     """
     text = bytearray()
     async for piece in pieces:
@@ -292,4 +292,5 @@ async def split_messages(pieces: AsyncIterable[bytes]) -> AsyncIterator[bytes]:
                 yield bytes(line.removeprefix(b"data: ").removeprefix(b":"))
         elif len(text) > _LONGEST:
             raise msgspec.DecodeError("a message is too long")
-    yield bytes(text)
+    if not text.startswith(b"data: "):  # a stream ends its messages: without it, one was cut off
+        yield bytes(text)

@@ -276,6 +276,18 @@ async def test_what_a_hostile_server_sends_is_escaped():
     assert set(texts) == {r"a\u202e\x9b2J"}
 
 
+async def test_a_message_that_a_closed_connection_cut_off_is_awaited_again():
+    async def stream(_):
+        snapshot = {"type": "snapshot", "version": 1, "at": 1, "rows": {}}
+        body = b"data: " + msgspec.json.encode(snapshot) + b'\n\ndata: {"type": "chan'
+        return web.Response(body=body, content_type="text/event-stream")
+
+    app = web.Application()
+    app.add_routes([web.get("/page/stream", stream)])
+    async with served(app) as url, aclosing(follow(Page(url), Impatient())) as followed:
+        assert [(await anext(followed)).version for _ in range(3)] == [1, 1, 1]
+
+
 POD = {"workload": "shop/w", "state": "waiting", "created": 1, "message": "a\u202e\u009b2J"}
 
 
